@@ -1,11 +1,12 @@
-/* decode: see decode.h. This file owns the scratch and its permit: an image's readers take their
- * memory from what is provided here, after the limits were looked at and before the first pixel.
+/* decode: see decode.h. This file owns the scratch and its permit: it provides the memory for an
+ * image after the limits were checked and before the first pixel.
  *
- * The own decoder and the libraries take turns with the scratch. So the first image that the own
- * one does not take, or steps back from, stops it from asking for more; when those in flight are
- * done, the libraries decode what was left to them, from its first row: others' rows may have come
- * between. Files that are too large for the scratch come back to the own decoder there, one by one
- * and in a loan, where others leave enough of the pool: not worth waiting for. */
+ * Penstock's decoder and the libraries take turns with the scratch. The first image that penstock's
+ * decoder does not take, or steps back from, stops it from asking for more. When the images in
+ * flight are done, the libraries decode those that were left to them, from the first row, since
+ * rows of other images may have come in between. Files that are too large for the scratch are then
+ * tried again by penstock's decoder, one by one in borrowed memory, if the pool has enough at that
+ * moment: it is not worth waiting for. */
 #include "decode/decode.h"
 
 #include "decode/decode_jpeg.h"
@@ -28,21 +29,21 @@
 #include <string.h>
 
 enum {
-	/* For libjpeg alone: a single scan of any width up to 16 K samples, and coefficients of 0.3
-	 * MP in 4:4:4. */
+	/* Enough for libjpeg: a single scan of any width up to 16 K samples, and coefficients of
+	 * 0.3 MP in 4:4:4. */
 	DECODER_SCRATCH_WHOLE = 2 << 20,
-	/* What the own decoder takes beside the bytes of a file that is larger than its scratch: a
-	 * row of MCUs of the widest image has 3 MiB of coefficients. */
+	/* What penstock's decoder takes in addition to the bytes of a file that is larger than its
+	 * scratch: a row of MCUs of the widest image has 3 MiB of coefficients. */
 	DECODER_LARGE_REST = 4 << 20,
 };
 
 struct decoder {
 	struct decode_limits limits;
 	struct scratch scratch;
-	struct sentence words;
+	struct sentence sentence;
 	struct decode_jpeg *jpeg;
 	struct decode_png *png;
-	struct jpegdec *own; /* NULL: switched off */
+	struct jpegdec *jpegdec; /* NULL: switched off */
 	const uint8_t *data; /* of the image begun */
 	size_t size;
 	struct decode_info info;
@@ -104,16 +105,16 @@ struct decode_limits decode_limits_default(void)
 		.large = NULL};
 }
 
-/* In plain C alone the own decoder is slower than libjpeg-turbo with its vectors; whoever forces
- * kernels wants to see them. */
-static bool own_pays(void)
+/* With plain C kernels only, penstock's decoder is slower than libjpeg-turbo with its vectors.
+ * Forcing kernels also means using it. */
+static bool jpegdec_pays(void)
 {
 	const char *forced = getenv("PENSTOCK_KERNELS");
 	return (forced && *forced) || planes_kernels_at(1);
 }
 
-/* The own decoder, where it pays and unless the environment says otherwise. */
-static int decoder_new_own(struct decoder *decoder, struct fault *fault)
+/* Makes penstock's decoder where it pays, unless the environment says otherwise. */
+static int decoder_new_jpegdec(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
 	if (decoder->limits.whole)
@@ -125,9 +126,9 @@ static int decoder_new_own(struct decoder *decoder, struct fault *fault)
 			"PENSTOCK_DECODER=%s: expected own, libjpeg or auto; unset it to let "
 			"penstock choose",
 			which);
-	if ((!which || strcmp(which, "own") != 0) && !own_pays())
+	if ((!which || strcmp(which, "own") != 0) && !jpegdec_pays())
 		return 0;
-	return jpegdec_new(&decoder->own, fault);
+	return jpegdec_new(&decoder->jpegdec, fault);
 }
 
 int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct fault *fault)
@@ -146,11 +147,11 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 		decoder_free(decoder);
 		return result;
 	}
-	if (decode_jpeg_new(&decoder->scratch, &decoder->words, kernels, &decoder->jpeg))
+	if (decode_jpeg_new(&decoder->scratch, &decoder->sentence, kernels, &decoder->jpeg))
 		goto no_memory;
-	if (decode_png_new(&decoder->scratch, &decoder->words, kernels, &decoder->png))
+	if (decode_png_new(&decoder->scratch, &decoder->sentence, kernels, &decoder->png))
 		goto no_memory;
-	result = decoder_new_own(decoder, fault);
+	result = decoder_new_jpegdec(decoder, fault);
 	if (result) {
 		decoder_free(decoder);
 		return result;
@@ -171,7 +172,7 @@ void decoder_free(struct decoder *decoder)
 	if (!decoder)
 		return;
 	decoder_abort(decoder);
-	jpegdec_free(decoder->own);
+	jpegdec_free(decoder->jpegdec);
 	decode_png_free(decoder->png);
 	decode_jpeg_free(decoder->jpeg);
 	scratch_deinit(&decoder->scratch);
@@ -200,7 +201,7 @@ static int begin_format(
 		ret->format = DECODE_PNG;
 		return decode_png_begin(decoder->png, &decoder->limits, data, size, ret);
 	}
-	return sentence_set(&decoder->words, DECODE_E_NOT_IMAGE,
+	return sentence_set(&decoder->sentence, DECODE_E_NOT_IMAGE,
 		"neither JPEG nor PNG; it looks like %s", sniff_name(data, size));
 }
 
@@ -208,7 +209,7 @@ int decoder_begin(
 	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret)
 {
 	decoder_abort(decoder);
-	decoder->words.text[0] = 0;
+	decoder->sentence.text[0] = 0;
 	decoder->info = (struct decode_info){0};
 	decoder->shrink = 0;
 	decoder->data = data;
@@ -266,13 +267,13 @@ static int provide(struct decoder *decoder)
 	if (result != PERMIT_E_TOO_LARGE)
 		return result;
 	char wanted[16], total[16];
-	return sentence_set(&decoder->words, DECODE_E_MEMORY,
+	return sentence_set(&decoder->sentence, DECODE_E_MEMORY,
 		"%u x %u pixels need %s to decode; large images share %s", decoder->info.width,
 		decoder->info.height, size_format(bytes, wanted, sizeof(wanted)),
 		size_format(decoder->limits.large->total, total, sizeof(total)));
 }
 
-/* Leaves out the rows that the own decoder delivered before it stepped back: they were right. */
+/* Leaves out the rows that penstock's decoder delivered before it stepped back: they were right. */
 struct rows_behind {
 	uint32_t left_out;
 	decode_row_fn *row;
@@ -288,7 +289,7 @@ static void row_behind(void *context, const uint8_t *const rgb[DECODE_PLANES])
 		behind->row(behind->context, rgb);
 }
 
-/* By the libraries, but for the first rows of the region. Ends the image. */
+/* Decodes by the libraries, without the rows that were delivered already. Ends the image. */
 static int library_rows(struct decoder *decoder, struct decode_region region, bool to_end,
 	struct rows_behind behind)
 {
@@ -302,23 +303,23 @@ static int library_rows(struct decoder *decoder, struct decode_region region, bo
 		outcome = decode_png_rows(decoder->png, region, to_end, row, context);
 	decoder_abort(decoder);
 	(void)stages_enter(&decoder->stages, before);
+	/* A library may have complained about something that Pillow ignores. */
 	if (!outcome)
-		decoder->words.text[0] =
-			0; /* what a library said and Pillow would not have minded */
+		decoder->sentence.text[0] = 0;
 	return outcome;
 }
 
-/* Headers for the own decoder. False: the libraries' image, with job->stepback if they have it for
- * a reason that counts; what Pillow refuses they refuse. */
-static bool own_parses(struct decoder *decoder, struct decode_job *job, struct parse *ret)
+/* Reads the headers for penstock's decoder. False: the image is left to the libraries, with
+ * job->stepback if the reason counts. They also refuse what Pillow refuses. */
+static bool jpegdec_parses(struct decoder *decoder, struct decode_job *job, struct parse *ret)
 {
 	struct jpegwalk walk;
 	job->delivered = 0;
 	job->stepback = 0;
 	job->entry_points = 0;
 	job->entry = 0;
-	if (!decoder->own || !sniff_jpeg(job->data, job->size) ||
-		jpegwalk_read(job->data, job->size, &walk, &decoder->words) ||
+	if (!decoder->jpegdec || !sniff_jpeg(job->data, job->size) ||
+		jpegwalk_read(job->data, job->size, &walk, &decoder->sentence) ||
 		(uint64_t)walk.width * walk.height > decoder->limits.pixels)
 		return false;
 	int reason = parse_read(job->data, job->size, ret);
@@ -329,15 +330,15 @@ static bool own_parses(struct decoder *decoder, struct decode_job *job, struct p
 	return !reason;
 }
 
-static bool own_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
+static bool jpegdec_takes(struct decoder *decoder, struct decode_job *job, struct parse *ret)
 {
 	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_PARSE);
-	bool takes = own_parses(decoder, job, ret);
+	bool takes = jpegdec_parses(decoder, job, ret);
 	(void)stages_enter(&decoder->stages, before);
 	return takes;
 }
 
-/* An image by itself, begun already. */
+/* A run of penstock's decoder for a single image that was begun already. */
 struct single {
 	struct decoder *decoder;
 	struct decode_job job;
@@ -350,7 +351,7 @@ static struct decode_job *single_next(void *context, struct parse *ret)
 	if (single->given)
 		return NULL;
 	single->given = true;
-	return own_takes(single->decoder, &single->job, ret) ? &single->job : NULL;
+	return jpegdec_takes(single->decoder, &single->job, ret) ? &single->job : NULL;
 }
 
 static void single_start(void *context, struct decode_job *job)
@@ -364,7 +365,7 @@ static void single_done(void *context, struct decode_job *job)
 	job->outcome = job->stepback ? -EAGAIN : DECODE_OK;
 }
 
-/* Whether the own decoder delivered all rows; else *delivered says how many. */
+/* Whether penstock's decoder delivered all rows; *ret_delivered: how many it did. */
 static bool single_rows(struct decoder *decoder, struct decode_region region, decode_row_fn *row,
 	void *context, uint32_t *ret_delivered)
 {
@@ -384,7 +385,7 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 		.stages = &decoder->stages};
 	size_t bytes;
 	uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
-	jpegdec_run(decoder->own, memory, bytes, &source);
+	jpegdec_run(decoder->jpegdec, memory, bytes, &source);
 	*ret_delivered = single.job.delivered;
 	return single.job.outcome == DECODE_OK;
 }
@@ -396,22 +397,22 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
 	assert(region.x1 <= decode_shrunk(decoder->info.width, decoder->shrink));
 	assert(region.y1 <= decode_shrunk(decoder->info.height, decoder->shrink));
 	struct rows_behind behind = {.row = row, .context = context};
-	bool own = decoder->own && !to_end && decoder->info.format == DECODE_JPEG;
-	if (own && single_rows(decoder, region, row, context, &behind.left_out)) {
+	bool try_jpegdec = decoder->jpegdec && !to_end && decoder->info.format == DECODE_JPEG;
+	if (try_jpegdec && single_rows(decoder, region, row, context, &behind.left_out)) {
 		decoder_abort(decoder);
-		decoder->words.text[0] = 0;
+		decoder->sentence.text[0] = 0;
 		return DECODE_OK;
 	}
 	return library_rows(decoder, region, to_end, behind);
 }
 
-/* A stream on its way. */
+/* A run of decoder_run. */
 struct run {
 	struct decoder *decoder;
 	const struct decode_stream *stream;
-	struct decode_job *left; /* to the libraries */
-	struct decode_job *large; /* comes back from there */
-	bool large_made; /* then it is its owner's again, and nothing of it can be asked */
+	struct decode_job *left; /* jobs left to the libraries */
+	struct decode_job *large; /* one of them that penstock's decoder tries again */
+	bool large_made; /* that one is done: it belongs to the caller and may be gone */
 	bool ended; /* the stream had no more */
 };
 
@@ -431,7 +432,7 @@ static struct decode_job *run_next(void *context, struct parse *ret)
 		run->ended = true;
 		return NULL;
 	}
-	if (!own_takes(run->decoder, job, ret)) {
+	if (!jpegdec_takes(run->decoder, job, ret)) {
 		run_leave(run, job);
 		return NULL;
 	}
@@ -457,7 +458,7 @@ static struct decode_job *large_next(void *context, struct parse *ret)
 	struct run *run = context;
 	struct decode_job *job = run->large;
 	run->large = NULL;
-	return job && own_takes(run->decoder, job, ret) ? job : NULL;
+	return job && jpegdec_takes(run->decoder, job, ret) ? job : NULL;
 }
 
 static void large_done(void *context, struct decode_job *job)
@@ -468,8 +469,8 @@ static void large_done(void *context, struct decode_job *job)
 		run_done(context, job);
 }
 
-/* The own decoder once more, in a loan that has room for the whole file. False: the libraries'
- * image. */
+/* Tries penstock's decoder again, in borrowed memory that has room for the whole file. False: the
+ * image is left to the libraries. */
 static bool run_large(struct run *run, struct decode_job *job)
 {
 	struct decoder *decoder = run->decoder;
@@ -484,7 +485,7 @@ static bool run_large(struct run *run, struct decode_job *job)
 		.stages = &decoder->stages};
 	run->large = job;
 	run->large_made = false;
-	jpegdec_run(decoder->own, scratch_take(&decoder->scratch, bytes), bytes, &source);
+	jpegdec_run(decoder->jpegdec, scratch_take(&decoder->scratch, bytes), bytes, &source);
 	scratch_reset(&decoder->scratch);
 	return run->large_made;
 }
@@ -519,8 +520,8 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 	while (!run.ended) {
 		size_t bytes;
 		uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
-		if (decoder->own)
-			jpegdec_run(decoder->own, memory, bytes, &source);
+		if (decoder->jpegdec)
+			jpegdec_run(decoder->jpegdec, memory, bytes, &source);
 		else
 			(void)run_next(&run, &unused);
 		while (run.left) {
@@ -534,14 +535,14 @@ void decoder_run(struct decoder *decoder, const struct decode_stream *stream)
 
 const char *decoder_message(const struct decoder *decoder)
 {
-	return decoder->words.text;
+	return decoder->sentence.text;
 }
 
 int decoder_refuse(struct decoder *decoder, enum decode_outcome outcome, const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	(void)vsnprintf(decoder->words.text, sizeof(decoder->words.text), format, arguments);
+	(void)vsnprintf(decoder->sentence.text, sizeof(decoder->sentence.text), format, arguments);
 	va_end(arguments);
 	return outcome;
 }

@@ -1,15 +1,15 @@
 /* decode_jpeg: see decode_jpeg.h.
  *
- * Pillow feeds libjpeg from a source that never invents data: where the bytes end, libjpeg
- * suspends, and a file that ends before its last row is refused. It feeds 64 KiB at a time, which
- * shows in two places: arithmetic decoding cannot suspend and fails where such a window ends, and
- * what follows the last row is judged only up to the end of the window reached. So the source here
- * has windows too, wherever one of these could matter; elsewhere it shows the whole file, since
- * Huffman decoding goes on after a suspension as if there had been none.
+ * Pillow feeds libjpeg from a source that never invents data: libjpeg suspends where the bytes end,
+ * and Pillow refuses a file that ends before its last row. It feeds 64 KiB at a time, which matters
+ * in two places: arithmetic decoding cannot suspend, and fails where such a window ends; and the
+ * data after the last row is judged only up to the end of the window that was reached. So the
+ * source here has windows too where one of these could matter. Elsewhere it shows the whole file,
+ * since Huffman decoding goes on after a suspension as if there had been none.
  *
- * libjpeg leaves errors by longjmp. Every call into it is made by a step function under guarded(),
- * which has no locals that a jump could spoil. Facts about Pillow: 13.0.0,
- * src/libImaging/JpegDecode.c. */
+ * libjpeg leaves its functions by longjmp after an error. Every call into it is made by a step
+ * function under guarded(), which has no locals that a jump could spoil. Facts about Pillow:
+ * 13.0.0, src/libImaging/JpegDecode.c. */
 #include "decode/decode_jpeg.h"
 
 #include "decode/jpeg/kernels/planes_kernels.h"
@@ -25,10 +25,10 @@
 
 enum {
 	WINDOW_BYTES = 65536, /* Pillow's ImageFile.MAXBLOCK */
-	ROWS_AT_ONCE = MAX_SAMP_FACTOR, /* more than a row group libjpeg never delivers */
-	/* libjpeg-turbo's x86 conversion streams past the cache into rows that are aligned to its
-	 * vectors (jdcolext-avx2.asm, jdcolext-sse2.asm). These rows are read at once, so they lie
-	 * beside the alignment: 5 % of a whole decode. */
+	ROWS_AT_ONCE = MAX_SAMP_FACTOR, /* libjpeg never delivers more than a row group */
+	/* libjpeg-turbo's x86 conversion writes past the cache into rows that are aligned to its
+	 * vectors (jdcolext-avx2.asm, jdcolext-sse2.asm). These rows are read again at once, so
+	 * they are not aligned, which saves 5 % of a whole decode. */
 	ROW_OFFSET = 8,
 };
 
@@ -39,18 +39,18 @@ struct decode_jpeg {
 	struct jpeg_progress_mgr progress;
 	struct jpegmem mem;
 	jmp_buf escape;
-	int escaped; /* the outcome that a jump brings */
+	int escaped; /* the outcome after a jump */
 	struct scratch *scratch;
-	struct sentence *words;
+	struct sentence *sentence;
 	const struct planes_kernels *kernels;
-	unsigned scans, scans_any; /* limits for this image, and for any */
-	uint64_t scans_begin, scans_end; /* the data of several scans must lie between */
+	unsigned scans, scans_any; /* limits for this image, and for any image */
+	uint64_t scans_begin, scans_end; /* where the data of several scans must begin and end */
 	const uint8_t *data;
 	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
-	size_t skip; /* bytes that libjpeg wants to skip beyond what is shown */
+	size_t skip; /* bytes that libjpeg wants to skip after those shown */
 	struct jpegwalk walk;
-	/* What decode_jpeg_rows was asked for; here, not in locals, because steps may be left by a
-	 * jump. */
+	/* The arguments of decode_jpeg_rows; here, not in locals, because a jump may leave a step.
+	 */
 	struct decode_region region;
 	bool to_end;
 	decode_row_fn *row;
@@ -91,15 +91,15 @@ static void on_error(j_common_ptr cinfo)
 	cinfo->err->format_message(cinfo, text);
 	if (cinfo->err->msg_code == JERR_CANT_SUSPEND)
 		(void)snprintf(text, sizeof(text),
-			"arithmetic coding beyond the first %zu bytes, which Pillow cannot read "
+			"arithmetic coding after the first %zu bytes, which Pillow cannot read "
 			"either",
 			jpeg->shown);
-	jpeg->escaped = sentence_set(jpeg->words,
+	jpeg->escaped = sentence_set(jpeg->sentence,
 		(enum decode_outcome)outcome_of(cinfo->err->msg_code), "JPEG: %s", text);
 	longjmp(jpeg->escape, 1);
 }
 
-/* Warnings are accepted in silence, as Pillow does. */
+/* Ignores warnings, as Pillow does. */
 static void on_message(j_common_ptr cinfo, int level)
 {
 	(void)cinfo, (void)level;
@@ -121,24 +121,24 @@ static _Noreturn void leave_scans(struct decode_jpeg *jpeg, int outcome)
 	longjmp(jpeg->escape, 1);
 }
 
-/* Called between the steps of reading a file of several scans, before any row comes out. */
+/* Called by libjpeg while it reads a file of several scans, before any row comes out. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct decode_jpeg *jpeg = of_common(cinfo);
 	if (source_place(jpeg) > jpeg->scans_end)
-		leave_scans(jpeg, sentence_set(jpeg->words, DECODE_E_SCANS,
-					  "JPEG: scans of more than %llu bytes for %u x %u pixels",
-					  (unsigned long long)(jpeg->scans_end - jpeg->scans_begin),
-					  jpeg->walk.width, jpeg->walk.height));
+		leave_scans(jpeg,
+			sentence_set(jpeg->sentence, DECODE_E_SCANS,
+				"JPEG: the scans have more than %llu bytes for %u x %u pixels",
+				(unsigned long long)(jpeg->scans_end - jpeg->scans_begin),
+				jpeg->walk.width, jpeg->walk.height));
 	if ((unsigned)jpeg->cinfo.input_scan_number <= jpeg->scans)
 		return;
 	if (jpeg->scans == jpeg->scans_any)
-		leave_scans(jpeg, sentence_set(jpeg->words, DECODE_E_SCANS,
+		leave_scans(jpeg, sentence_set(jpeg->sentence, DECODE_E_SCANS,
 					  "JPEG: more than %u scans", jpeg->scans));
 	leave_scans(jpeg,
-		sentence_set(jpeg->words, DECODE_E_SCANS,
-			"JPEG: more than %u scans of %u x %u pixels; of smaller images more are "
-			"read",
+		sentence_set(jpeg->sentence, DECODE_E_SCANS,
+			"JPEG: more than %u scans of %u x %u pixels; smaller images may have more",
 			jpeg->scans, jpeg->walk.width, jpeg->walk.height));
 }
 
@@ -150,7 +150,7 @@ static void source_nothing(j_decompress_ptr cinfo)
 static boolean source_fill(j_decompress_ptr cinfo)
 {
 	(void)cinfo;
-	return FALSE; /* suspend: show_more decides whether there is more */
+	return FALSE; /* suspend: show_more shows the next window, if there is one */
 }
 
 static void source_skip(j_decompress_ptr cinfo, long bytes)
@@ -164,8 +164,8 @@ static void source_skip(j_decompress_ptr cinfo, long bytes)
 	jpeg->skip = (size_t)bytes - here;
 }
 
-/* Shows libjpeg the next window; false at the end of the file. A skip that began earlier goes on
- * first. */
+/* Shows libjpeg the next window; false at the end of the file. First continues a skip that is not
+ * complete. */
 static bool show_more(struct decode_jpeg *jpeg)
 {
 	if (jpeg->shown == jpeg->size)
@@ -184,8 +184,8 @@ static void show_all(struct decode_jpeg *jpeg)
 	jpeg->shown = jpeg->size;
 }
 
-/* Goes back to what Pillow would have shown by now: whole windows, the last one holding the place
- * reached. */
+/* Goes back to what Pillow would have shown by now: whole windows up to the one that contains the
+ * place reached. */
 static void show_windows(struct decode_jpeg *jpeg)
 {
 	size_t place = source_place(jpeg);
@@ -206,7 +206,7 @@ static int step_create(struct decode_jpeg *jpeg)
 	return 0;
 }
 
-int decode_jpeg_new(struct scratch *scratch, struct sentence *words,
+int decode_jpeg_new(struct scratch *scratch, struct sentence *sentence,
 	const struct planes_kernels *kernels, struct decode_jpeg **ret)
 {
 	struct decode_jpeg *jpeg =
@@ -215,7 +215,7 @@ int decode_jpeg_new(struct scratch *scratch, struct sentence *words,
 		return -ENOMEM;
 	memset(jpeg, 0, sizeof(*jpeg));
 	jpeg->scratch = scratch;
-	jpeg->words = words;
+	jpeg->sentence = sentence;
 	jpeg->kernels = kernels;
 	jpeg->cinfo.err = jpeg_std_error(&jpeg->errors);
 	jpeg->errors.error_exit = on_error;
@@ -262,7 +262,7 @@ void decode_jpeg_end(struct decode_jpeg *jpeg)
 	jpeg->data = NULL;
 }
 
-/* Reads up to the first scan; abbreviated streams of tables before it are read on through. */
+/* Reads up to the first scan, through abbreviated streams of tables before it. */
 static int step_header(struct decode_jpeg *jpeg)
 {
 	int state;
@@ -271,12 +271,12 @@ static int step_header(struct decode_jpeg *jpeg)
 	while (state == JPEG_HEADER_TABLES_ONLY);
 	if (state == JPEG_SUSPENDED)
 		return sentence_set(
-			jpeg->words, DECODE_E_TRUNCATED, "JPEG: the file ends in its header");
+			jpeg->sentence, DECODE_E_TRUNCATED, "JPEG: the file ends in its header");
 	if (jpeg->cinfo.image_width != jpeg->walk.width ||
 		jpeg->cinfo.image_height != jpeg->walk.height ||
 		(unsigned)jpeg->cinfo.num_components != jpeg->walk.layers)
 		return sentence_set(
-			jpeg->words, DECODE_E_CORRUPT, "JPEG: two frame headers that differ");
+			jpeg->sentence, DECODE_E_CORRUPT, "JPEG: two frame headers that differ");
 	jpeg->cinfo.out_color_space = jpeg->walk.layers == 4 ? JCS_CMYK : JCS_RGB;
 	return DECODE_OK;
 }
@@ -292,12 +292,12 @@ static unsigned scans_most(const struct decode_limits *limits, const struct jpeg
 int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret)
 {
-	int outcome = jpegwalk_read(data, size, &jpeg->walk, jpeg->words);
+	int outcome = jpegwalk_read(data, size, &jpeg->walk, jpeg->sentence);
 	if (outcome)
 		return outcome;
 	uint64_t pixels = (uint64_t)jpeg->walk.width * jpeg->walk.height;
 	if (pixels > limits->pixels)
-		return sentence_set(jpeg->words, DECODE_E_PIXELS,
+		return sentence_set(jpeg->sentence, DECODE_E_PIXELS,
 			"JPEG: %u x %u pixels; the limit is %llu", jpeg->walk.width,
 			jpeg->walk.height, (unsigned long long)limits->pixels);
 	jpeg->scans = scans_most(limits, &jpeg->walk);
@@ -336,7 +336,7 @@ static size_t row_bytes(const struct decode_jpeg *jpeg)
 	return util_align(ROW_OFFSET + pixels, SCRATCH_ALIGN);
 }
 
-/* Of one colour. */
+/* Bytes of a row of one color. */
 static size_t plane_bytes(const struct decode_jpeg *jpeg)
 {
 	return util_align(jpeg->walk.width + DECODE_ROW_SLACK, SCRATCH_ALIGN);
@@ -350,14 +350,14 @@ uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)
 
 static int truncated(struct decode_jpeg *jpeg)
 {
-	return sentence_set(jpeg->words, DECODE_E_TRUNCATED,
+	return sentence_set(jpeg->sentence, DECODE_E_TRUNCATED,
 		"JPEG: the file ends after row %u of %u", jpeg->cinfo.output_scanline,
 		jpeg->cinfo.output_height);
 }
 
-/* Pillow inverts all four samples, as Adobe's files have them, then takes each colour's share of
- * what black leaves: with k the sample as stored, k - (255 - c) * k / 255, rounded as its MULDIV255
- * (libImaging/ImagingUtils.h). */
+/* Pillow inverts all four samples, since Adobe's files store them inverted, and then takes each
+ * color's share of what black leaves: with k the sample as stored, k - (255 - c) * k / 255, rounded
+ * as its MULDIV255 (libImaging/ImagingUtils.h). */
 static void cmyk_to_rgb(uint8_t *const rgb[DECODE_PLANES], const uint8_t *cmyk, uint32_t pixels)
 {
 	for (uint32_t x = 0; x < pixels; x++, cmyk += 4) {
@@ -380,7 +380,7 @@ static void deliver(struct decode_jpeg *jpeg, const uint8_t *row)
 	jpeg->row(jpeg->context, (const uint8_t *const *)jpeg->rgb);
 }
 
-/* Reads rows until `until`, handing over those of the region. */
+/* Reads rows up to `until`, and hands over those of the region. */
 static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
 {
 	while (jpeg->cinfo.output_scanline < until) {
@@ -396,9 +396,9 @@ static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
 	return DECODE_OK;
 }
 
-/* Reads on to the end marker. Suspending is no failure: a missing end is forgiven once all rows are
- * out. But a second frame header is refused as soon as its marker is read, as libjpeg-turbo does
- * since 3.0; 2.1 looks at its length first, and suspends where that is missing. */
+/* Reads on to the end marker. Suspending is not a failure: a missing end is forgiven once all rows
+ * are out. But a second frame header is refused as soon as its marker is read, as libjpeg-turbo
+ * does since 3.0; version 2.1 reads its length first, and suspends where that is missing. */
 static int finish(struct decode_jpeg *jpeg)
 {
 	enum { SOF0 = 0xc0, SOF2 = 0xc2, SOF9 = 0xc9, SOF10 = 0xca };
@@ -406,7 +406,7 @@ static int finish(struct decode_jpeg *jpeg)
 		return DECODE_OK;
 	int marker = jpeg->cinfo.unread_marker;
 	if ((marker >= SOF0 && marker <= SOF2) || marker == SOF9 || marker == SOF10)
-		return sentence_set(jpeg->words, DECODE_E_CORRUPT,
+		return sentence_set(jpeg->sentence, DECODE_E_CORRUPT,
 			"JPEG: a second frame header after the image");
 	return DECODE_OK;
 }
@@ -424,7 +424,7 @@ static int step_rows(struct decode_jpeg *jpeg)
 	jpeg->cinfo.progress = jpeg_has_multiple_scans(&jpeg->cinfo) ? &jpeg->progress : NULL;
 	while (!jpeg_start_decompress(&jpeg->cinfo))
 		if (!show_more(jpeg))
-			return sentence_set(jpeg->words, DECODE_E_TRUNCATED,
+			return sentence_set(jpeg->sentence, DECODE_E_TRUNCATED,
 				"JPEG: the file ends before its last scan");
 	int outcome = read_rows(jpeg, jpeg->to_end ? jpeg->cinfo.output_height : jpeg->region.y1);
 	if (!outcome && jpeg->to_end)

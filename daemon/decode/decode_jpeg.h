@@ -1,4 +1,5 @@
-/* decode_jpeg: JPEG by libjpeg-turbo, read the way Pillow reads it. Behind the door of decode.h. */
+/* decode_jpeg: decodes JPEGs by libjpeg-turbo, read the way Pillow reads them. Only decode.c calls
+ * it. */
 #pragma once
 
 #include "decode/decode.h"
@@ -8,15 +9,15 @@
 struct decode_jpeg;
 struct planes_kernels;
 
-/* `scratch` and `words` outlive it. 0 or -ENOMEM. */
-int decode_jpeg_new(struct scratch *scratch, struct sentence *words,
+/* `scratch` and `sentence` outlive it. 0 or -ENOMEM. */
+int decode_jpeg_new(struct scratch *scratch, struct sentence *sentence,
 	const struct planes_kernels *kernels, struct decode_jpeg **ret);
 void decode_jpeg_free(struct decode_jpeg *jpeg);
 
 /* Bytes that it holds outside the scratch. */
 uint64_t decode_jpeg_bytes(void);
 
-/* The meaning of these is that of decoder_begin, _rows, _shrink and _abort. */
+/* As decoder_begin, _rows, _shrink and _abort. */
 int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret);
 int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool to_end,
@@ -24,5 +25,5 @@ int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool
 void decode_jpeg_shrink(struct decode_jpeg *jpeg, uint8_t shrink);
 void decode_jpeg_end(struct decode_jpeg *jpeg);
 
-/* Scratch that the rows of the image begun will take. */
+/* Scratch that the rows of the present image will take. */
 uint64_t decode_jpeg_need(struct decode_jpeg *jpeg);

@@ -1,17 +1,17 @@
 /* decode_png: see decode_png.h.
  *
  * libpng never sees the file. pngwalk judges the chunks as Pillow does and hands out the compressed
- * pixels; from them a plain PNG is made on the fly, a header and the pixel chunks with their
- * lengths, which libpng inflates, unfilters and deinterlaces. Palette images are passed off as gray
- * ones of the same depth, whose rows are laid out alike, so that no palette need be there. No
- * libpng transform is used; rows are turned into RGB here, in the region's columns alone, as
+ * pixels. From them this file makes a plain PNG on the fly, a header and the pixel chunks with
+ * their lengths, which libpng inflates, unfilters and deinterlaces. Palette images are declared as
+ * gray ones of the same depth, whose rows have the same layout, so that no palette is needed. No
+ * libpng transform is used. Rows are converted to RGB here, only in the region's columns, as
  * Pillow's unpackers and its convert("RGB") do (Pillow 13.0.0, libImaging/Unpack.c and Convert.c).
  *
- * What is left to differ: a zlib stream that ends too early, at a row's very end. Pillow leaves the
- * rows that are missing black; libpng refuses, and so do we.
+ * One difference is left: a zlib stream that ends too early, exactly at a row's end. Pillow leaves
+ * the missing rows black; libpng refuses, and so does this file.
  *
- * libpng leaves errors by longjmp. Every call into it is made by a step function under guarded(),
- * which has no locals that a jump could spoil. */
+ * libpng leaves its functions by longjmp after an error. Every call into it is made by a step
+ * function under guarded(), which has no locals that a jump could spoil. */
 #include "decode/decode_png.h"
 
 #include "decode/jpeg/kernels/planes_kernels.h"
@@ -25,8 +25,8 @@
 #include <string.h>
 
 enum {
-	PIECE_BYTES = 65536, /* read at once, as Pillow does: where zlib's checksum is met depends
-				on it */
+	/* Read at once, as Pillow does: it decides where zlib's checksum is checked. */
+	PIECE_BYTES = 65536,
 	CHUNK_HEAD = 8,
 	CHUNK_CRC = 4,
 	HEADER_BYTES = CHUNK_HEAD + 13 + CHUNK_CRC,
@@ -42,26 +42,25 @@ struct decode_png {
 	png_structp lib;
 	png_infop info;
 	jmp_buf escape;
-	int escaped; /* the outcome that a jump brings */
+	int escaped; /* the outcome after a jump */
 	struct scratch *scratch;
-	struct sentence *words;
+	struct sentence *sentence;
 	const struct planes_kernels *kernels;
 	struct pngwalk walk;
-	/* The PNG that libpng reads: bytes made up, then the current chunk's, then four for its
+	/* The PNG that libpng reads: bytes made here, then the current chunk's, then four for its
 	 * checksum. */
 	uint8_t made[CHUNK_CRC + HEADER_BYTES + CHUNK_HEAD];
 	size_t made_at, made_bytes;
 	uint64_t rows_left; /* rows still to be inflated, over all passes */
-	size_t rows_end; /* where the walk was when the last of them was */
-	bool begun;
-	/* What decode_png_rows was asked for; here, not in locals, because steps may be left by a
-	 * jump. */
+	size_t rows_end; /* where the walk was when the last of them was inflated */
+	/* The arguments of decode_png_rows; here, not in locals, because a jump may leave a step.
+	 */
 	struct decode_region region;
 	bool to_end;
 	decode_row_fn *row;
 	void *context;
 	expand_fn *expand; /* NULL: rows are triples of 8 bits */
-	uint8_t *raw; /* one row, or all of them where interlaced */
+	uint8_t *raw; /* one row, or all rows of an interlaced image */
 	uint8_t *rgb[DECODE_PLANES]; /* of the region */
 	uint32_t y;
 };
@@ -82,7 +81,7 @@ static void on_error(png_structp lib, png_const_charp text)
 {
 	struct decode_png *png = png_get_error_ptr(lib);
 	if (!png->escaped)
-		png->escaped = sentence_set(png->words, DECODE_E_CORRUPT, "PNG: %s", text);
+		png->escaped = sentence_set(png->sentence, DECODE_E_CORRUPT, "PNG: %s", text);
 	longjmp(png->escape, 1);
 }
 
@@ -113,7 +112,7 @@ static void make_header(struct decode_png *png)
 	p[17] = png->walk.color == 3 ? 0 : png->walk.color;
 	p[18] = p[19] = 0;
 	p[20] = png->walk.interlaced;
-	put32(p + 21, 0); /* checksums are not looked at */
+	put32(p + 21, 0); /* libpng is told to ignore checksums */
 	png->made_at = 0;
 	png->made_bytes = HEADER_BYTES;
 }
@@ -126,8 +125,8 @@ static void make_chunk_head(struct decode_png *png)
 	png->made_bytes += CHUNK_HEAD;
 }
 
-/* Once the current chunk is used up: its checksum and the next one's head. Where there is none
- * libpng is left for good. */
+/* When the current chunk is used up, makes its checksum and the next one's head. Without a next
+ * chunk, leaves libpng by an error. */
 static void make_more(struct decode_png *png, png_structp lib)
 {
 	put32(png->made, 0);
@@ -135,7 +134,7 @@ static void make_more(struct decode_png *png, png_structp lib)
 	png->made_bytes = CHUNK_CRC;
 	png->escaped = pngwalk_next(&png->walk);
 	if (png->escaped)
-		png_error(lib, png->words->text);
+		png_error(lib, png->sentence->text);
 	make_chunk_head(png);
 }
 
@@ -178,14 +177,14 @@ static int guarded(struct decode_png *png, int (*step)(struct decode_png *))
 	return step(png);
 }
 
-int decode_png_new(struct scratch *scratch, struct sentence *words,
+int decode_png_new(struct scratch *scratch, struct sentence *sentence,
 	const struct planes_kernels *kernels, struct decode_png **ret)
 {
 	struct decode_png *png = calloc(1, sizeof(*png));
 	if (!png)
 		return -ENOMEM;
 	png->scratch = scratch;
-	png->words = words;
+	png->sentence = sentence;
 	png->kernels = kernels;
 	*ret = png;
 	return 0;
@@ -201,7 +200,7 @@ uint64_t decode_png_bytes(void)
 	return sizeof(struct decode_png);
 }
 
-/* libpng's structs lie in the scratch, which is taken back whole: there is nothing to destroy. */
+/* libpng's structs are in the scratch, all of which is taken back: there is nothing to destroy. */
 void decode_png_end(struct decode_png *png)
 {
 	png->lib = NULL;
@@ -211,16 +210,16 @@ void decode_png_end(struct decode_png *png)
 int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret)
 {
-	int outcome = pngwalk_begin(&png->walk, data, size, png->scratch, png->words);
+	int outcome = pngwalk_begin(&png->walk, data, size, png->scratch, png->sentence);
 	if (outcome)
 		return outcome;
 	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
 	if (png->walk.width > DECODE_SIDE_MAX || png->walk.height > DECODE_SIDE_MAX)
-		return sentence_set(png->words, DECODE_E_PIXELS,
-			"PNG: %u x %u pixels; a side has at most %d", png->walk.width,
+		return sentence_set(png->sentence, DECODE_E_PIXELS,
+			"PNG: %u x %u pixels; a side may have at most %d", png->walk.width,
 			png->walk.height, DECODE_SIDE_MAX);
 	if (pixels > limits->pixels)
-		return sentence_set(png->words, DECODE_E_PIXELS,
+		return sentence_set(png->sentence, DECODE_E_PIXELS,
 			"PNG: %u x %u pixels; the limit is %llu", png->walk.width, png->walk.height,
 			(unsigned long long)limits->pixels);
 	*ret = (struct decode_info){
@@ -234,8 +233,8 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 
 uint64_t decode_png_need(const struct decode_png *png)
 {
-	/* libpng's structs, its piece of input, zlib's state and window; then its two rows, ours,
-	 * and the RGB one. */
+	/* libpng's structs, its piece of input, zlib's state and window; its two rows, the raw row
+	 * here, and the RGB row. */
 	enum { FIXED = 128 << 10, ROW_EXTRA = 512, PIXEL_BYTES = 8 };
 	uint64_t row = raw_bytes(png) + ROW_EXTRA;
 	uint64_t lib_row = row + 8 * PIXEL_BYTES;
@@ -244,7 +243,7 @@ uint64_t decode_png_need(const struct decode_png *png)
 	       DECODE_PLANES * (png->walk.width + (uint64_t)ROW_EXTRA) + pngwalk_scratch_bytes();
 }
 
-/* Gray and palette rows of 1, 2, 4 or 8 bits: sample x of a packed row. */
+/* Sample x of a packed gray or palette row of 1, 2, 4 or 8 bits. */
 static unsigned packed(const uint8_t *row, uint32_t x, unsigned depth)
 {
 	uint64_t bit = (uint64_t)x * depth;
@@ -278,7 +277,7 @@ static void expand_gray16(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row,
 			row[(size_t)x * 2] ? 255 : row[(size_t)x * 2 + 1];
 }
 
-/* Colour or gray with or without alpha, which is dropped; of 16 bits the upper 8. */
+/* Color or gray, with or without alpha, which is dropped; takes the upper 8 of 16 bits. */
 static void expand_samples(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
 	uint32_t x1, const struct pngwalk *walk)
 {
@@ -312,7 +311,7 @@ static void deliver(struct decode_png *png, const uint8_t *raw)
 	png->row(png->context, (const uint8_t *const *)png->rgb);
 }
 
-/* Rows over all passes, as libpng will count them: a pass without columns has none. */
+/* The rows of all passes, as libpng counts them: a pass without columns has none. */
 static uint64_t count_rows(const struct pngwalk *walk)
 {
 	if (!walk->interlaced)
@@ -330,14 +329,14 @@ static int step_open(struct decode_png *png)
 		PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, lib_take, lib_give);
 	png->info = png->lib ? png_create_info_struct(png->lib) : NULL;
 	if (!png->info)
-		return sentence_set(png->words, DECODE_E_MEMORY, "PNG: libpng cannot start");
+		return sentence_set(png->sentence, DECODE_E_MEMORY, "PNG: libpng cannot start");
 	png_set_read_fn(png->lib, png, on_read);
 	png_set_sig_bytes(png->lib, PNG_SIGNATURE);
 	png_set_user_limits(png->lib, INT32_MAX, INT32_MAX);
 	png_set_crc_action(png->lib, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
 	png_set_compression_buffer_size(png->lib, PIECE_BYTES);
-	/* Streams whose header understates their window are common enough that zlib's own default
-	 * accepts them. */
+	/* Streams whose header understates their window are common enough that zlib accepts them by
+	 * default. */
 	png_set_option(png->lib, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
 	make_header(png);
 	make_chunk_head(png);
@@ -365,8 +364,8 @@ static int step_row(struct decode_png *png)
 	return DECODE_OK;
 }
 
-/* Runs a step that reads rows. Past the last row libpng goes on to look for the end of the stream;
- * Pillow does not, so that what libpng thinks of it does not count. */
+/* Runs a step that reads rows. After the last row libpng goes on to look for the end of the stream.
+ * Pillow does not, so an error there does not count. */
 static int read_guarded(struct decode_png *png, int (*step)(struct decode_png *))
 {
 	int outcome = guarded(png, step);
@@ -414,8 +413,8 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 		taken &= png->rgb[c] != NULL;
 	}
 	if (!taken)
-		return sentence_set(png->words, DECODE_E_MEMORY,
-			"PNG: rows do not fit into what was provided for them");
+		return sentence_set(png->sentence, DECODE_E_MEMORY,
+			"PNG: its rows do not fit into the memory that was provided for them");
 	int outcome = guarded(png, step_open);
 	if (!outcome)
 		outcome = png->walk.interlaced ? read_interlaced(png) : read_rows(png);

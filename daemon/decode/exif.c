@@ -1,6 +1,6 @@
-/* exif: see exif.h. Reads the first directory as Pillow's TiffImagePlugin does: entries whose data
- * is missing, of an unknown type or already seen are passed over; a read beyond the end stops the
- * directory, keeping what was read. */
+/* exif: see exif.h. Reads the first directory as Pillow's TiffImagePlugin does: it skips entries
+ * whose data is missing, whose type is unknown, or whose tag was seen already; a read past the end
+ * stops the directory and keeps what was read. */
 #include "decode/exif.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ struct tiff {
 };
 
 struct value {
-	unsigned tag; /* looked for */
-	const uint8_t *bytes; /* NULL: no such tag */
+	unsigned tag; /* to look for */
+	const uint8_t *bytes; /* NULL: the tag was not found */
 	size_t size;
 	unsigned type;
 };
@@ -34,7 +34,7 @@ static uint32_t read_number(const struct tiff *tiff, const uint8_t *p, unsigned 
 	return value;
 }
 
-/* Bytes of one element by TIFF type, 0 for types that Pillow does not know. */
+/* Bytes of one element of a TIFF type; 0 for types that Pillow does not know. */
 static unsigned unit_bytes(unsigned type)
 {
 	static const uint8_t bytes[17] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
@@ -54,7 +54,8 @@ static bool open_header(struct tiff *tiff)
 	return false;
 }
 
-/* Where the data of an entry lies: in the entry, or elsewhere. *stop: it reaches beyond the end. */
+/* The value of an entry, which is stored in the entry or elsewhere. *stop: it reaches past the end.
+ */
 static struct value entry_value(
 	const struct tiff *tiff, const uint8_t *entry, uint64_t *total, bool *stop)
 {
@@ -107,7 +108,7 @@ static void read_directory(const struct tiff *tiff, struct value *wanted, size_t
 	}
 }
 
-/* Behind "Exif\0\0", which some cameras write twice. */
+/* Skips a second "Exif\0\0", which some cameras write. */
 static struct tiff open_tiff(const uint8_t *bytes, size_t size)
 {
 	if (size >= 6 && memcmp(bytes, "Exif\0\0", 6) == 0) {

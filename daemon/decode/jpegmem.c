@@ -8,7 +8,7 @@
 #include <jerror.h>
 #include <string.h>
 
-/* A whole-image array of coefficient blocks. Rows are cleared when they are first looked at. */
+/* A whole-image array of coefficient blocks. Rows are cleared at their first access. */
 struct jvirt_barray_control {
 	JBLOCKARRAY row;
 	JDIMENSION blocks, rows, cleared;
@@ -54,7 +54,7 @@ static JBLOCKARRAY take_blocks(j_common_ptr cinfo, int pool, JDIMENSION blocks, 
 	return row;
 }
 
-/* Only colour quantisation wants these, and nobody asks for that here. */
+/* Only color quantization needs these, and it is not used here. */
 static jvirt_sarray_ptr request_samples(j_common_ptr cinfo, int pool, boolean zero,
 	JDIMENSION samples, JDIMENSION rows, JDIMENSION access)
 {
@@ -103,15 +103,15 @@ static JBLOCKARRAY access_blocks(j_common_ptr cinfo, jvirt_barray_ptr array, JDI
 	return array->row + start;
 }
 
-/* An abbreviated stream ends its image before the next begins: its pieces are taken back, the
- * tables stay. */
+/* An abbreviated stream ends its image before the next one begins: its pieces are taken back, and
+ * the tables stay. */
 static void free_pool(j_common_ptr cinfo, int pool)
 {
 	struct jpegmem *mem = jpegmem_of(cinfo);
 	if (pool != JPOOL_IMAGE)
 		return;
 	mem->arrays = NULL;
-	if (!mem->scratch->loan)
+	if (!mem->scratch->borrowed)
 		mem->scratch->used = mem->image_mark;
 }
 
@@ -162,8 +162,8 @@ void jpegmem_remove(struct jpegmem *mem, j_decompress_ptr cinfo)
 	cinfo->mem = mem->original;
 }
 
-/* What a plane costs: the main controller's rows of blocks, with two row groups of context, and the
- * upsampler's. */
+/* Bytes for a plane: the main controller's rows of blocks, with two row groups of context, and the
+ * upsampler's rows. */
 static uint64_t plane_bytes(j_decompress_ptr cinfo, const jpeg_component_info *plane)
 {
 	uint64_t row = util_align((uint64_t)plane->width_in_blocks * DCTSIZE, SCRATCH_ALIGN);

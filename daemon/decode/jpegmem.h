@@ -1,12 +1,12 @@
-/* jpegmem: libjpeg's memory out of the decoder's scratch.
+/* jpegmem: libjpeg's memory, taken from the decoder's scratch.
  *
- * libjpeg lets an application replace its memory manager. This one deals out scratch in order and
- * takes it all back at once: no malloc per image, and an image can take no more than was provided
- * for it. Quantisation and Huffman tables live in a place of their own, because they must outlast
- * the header of an abbreviated stream (tables alone) but not the file: a file without tables must
- * never meet those of the file before it.
+ * libjpeg lets an application replace its memory manager. This one hands out scratch in order and
+ * takes all of it back at once: no malloc per image, and an image cannot take more than was
+ * provided for it. Quantization and Huffman tables have a place of their own. They must outlast the
+ * header of an abbreviated stream (one with tables only), but not the file: a file without tables
+ * must never use those of the file before it.
  *
- * libjpeg's own manager stays for what jpeg_create_decompress has already taken from it, and frees
+ * libjpeg's original manager keeps what jpeg_create_decompress has already taken from it, and frees
  * that at the end. */
 #pragma once
 
@@ -16,31 +16,29 @@
 
 #include <jpeglib.h>
 
-enum {
-	JPEGMEM_TABLES_BYTES = 8192
-}; /* at most 4 quantisation and 8 Huffman tables of up to 320 bytes */
+/* At most 4 quantization and 8 Huffman tables of up to 320 bytes. */
+enum { JPEGMEM_TABLES_BYTES = 8192 };
 
 struct jpegmem {
 	struct jpeg_memory_mgr methods; /* first: libjpeg hands back a pointer to it */
 	struct jpeg_memory_mgr *original;
 	struct scratch *scratch;
-	struct jvirt_barray_control *arrays; /* asked for and not yet made */
-	size_t image_mark; /* where this image's pieces begin in the own block */
+	struct jvirt_barray_control *arrays; /* requested and not yet made */
+	size_t image_mark; /* where this image's pieces begin in the scratch's block */
 	size_t tables_used;
 	uint8_t *tables;
 };
 
-/* Puts the manager into a decompressor just created. `scratch` and `tables` (JPEGMEM_TABLES_BYTES,
- * aligned to SCRATCH_ALIGN) outlive it. */
+/* Installs the manager in a decompressor that was just created. `scratch` and `tables`
+ * (JPEGMEM_TABLES_BYTES, aligned to SCRATCH_ALIGN) outlive it. */
 void jpegmem_install(
 	struct jpegmem *mem, j_decompress_ptr cinfo, struct scratch *scratch, uint8_t *tables);
 
-/* Before each file: forgets the last one's tables and pieces. The scratch has been reset. */
+/* Call before each file, after the scratch was reset: forgets the last file's tables and pieces. */
 void jpegmem_begin(struct jpegmem *mem, j_decompress_ptr cinfo);
 
-/* Before jpeg_destroy_decompress: gives the decompressor its own manager back. */
+/* Call before jpeg_destroy_decompress: puts the original manager back. */
 void jpegmem_remove(struct jpegmem *mem, j_decompress_ptr cinfo);
 
-/* Scratch that jpeg_start_decompress and what follows it take, at most; valid after
- * jpeg_read_header. */
+/* The most scratch that jpeg_start_decompress and the rows take; valid after jpeg_read_header. */
 uint64_t jpegmem_estimate(j_decompress_ptr cinfo);

@@ -1,5 +1,5 @@
-/* jpegwalk: see jpegwalk.h. One function per kind of segment that Pillow looks into; each is told
- * the segment's payload, which lies wholly inside the file. */
+/* jpegwalk: see jpegwalk.h. One function per kind of segment that Pillow looks into; it receives
+ * the segment's payload, all of which is inside the file. */
 #include "decode/jpegwalk.h"
 
 #include "decode/exif.h"
@@ -35,9 +35,9 @@ struct walk {
 	struct segment exif; /* payload of the first Exif segment */
 	unsigned exif_segments;
 	bool density; /* a JFIF segment named a density in a known unit */
-	int icc_first[2]; /* bytes 12 and 13 of the smallest ICC segment, -1 where it ends before */
+	int icc_first[2]; /* bytes 12 and 13 of the smallest ICC segment; -1: it ends before them */
 	bool icc;
-	struct sentence *words;
+	struct sentence *sentence;
 };
 
 static unsigned be16(const uint8_t *p)
@@ -57,7 +57,7 @@ static bool begins(struct segment s, const char *text, size_t length)
 
 static int refuse(struct walk *walk, const char *what)
 {
-	return sentence_set(walk->words, DECODE_E_CORRUPT, "JPEG header: %s", what);
+	return sentence_set(walk->sentence, DECODE_E_CORRUPT, "JPEG header: %s", what);
 }
 
 static int walk_jfif(struct walk *walk, struct segment s)
@@ -69,8 +69,9 @@ static int walk_jfif(struct walk *walk, struct segment s)
 	return DECODE_OK;
 }
 
-/* Image resources: "8BIM", code, Pascal name, size, data, the last two padded to even. A resource
- * that is cut ends the list in peace, but for one that ends just before its name's length. */
+/* Image resources: "8BIM", code, Pascal name, size, data; name and data are padded to even. A
+ * resource that is cut ends the list without an error, unless it ends just before the length of its
+ * name. */
 static int walk_photoshop(struct walk *walk, struct segment s)
 {
 	uint64_t at = 14;
@@ -98,8 +99,8 @@ static int walk_photoshop(struct walk *walk, struct segment s)
 	return DECODE_OK;
 }
 
-/* The segments are sorted as byte strings when the frame header comes, and the first one's count is
- * looked at. All begin alike, so that bytes 12 and 13 decide, and a shorter one comes first. */
+/* At the frame header Pillow sorts the segments as byte strings and reads the count in the first
+ * one. All begin alike, so bytes 12 and 13 decide, and a shorter one comes first. */
 static void walk_icc(struct walk *walk, struct segment s)
 {
 	int key[2] = {s.size > 12 ? s.bytes[12] : -1, s.size > 13 ? s.bytes[13] : -1};
@@ -133,14 +134,15 @@ static int walk_frame(struct walk *walk, struct segment s)
 	if (s.size < COMPONENTS)
 		return refuse(walk, "the frame header is too short");
 	if (s.bytes[0] != 8)
-		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
-			"JPEG header: samples of %u bits; only 8 are read", s.bytes[0]);
+		return sentence_set(walk->sentence, DECODE_E_UNSUPPORTED,
+			"JPEG header: samples of %u bits; only 8 bits are supported", s.bytes[0]);
 	walk->found.height = be16(s.bytes + 1);
 	walk->found.width = be16(s.bytes + 3);
 	walk->found.layers = s.bytes[5];
 	if (walk->found.layers != 1 && walk->found.layers != 3 && walk->found.layers != 4)
-		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
-			"JPEG header: %u components; only 1, 3 and 4 are read", walk->found.layers);
+		return sentence_set(walk->sentence, DECODE_E_UNSUPPORTED,
+			"JPEG header: %u components; only 1, 3 and 4 are supported",
+			walk->found.layers);
 	if (walk->icc && walk->icc_first[1] < 0)
 		return refuse(walk, "an ICC profile segment ends before its number");
 	walk->icc = false;
@@ -149,12 +151,12 @@ static int walk_frame(struct walk *walk, struct segment s)
 	return DECODE_OK;
 }
 
-static int walk_quantisation(struct walk *walk, struct segment s)
+static int walk_quantization(struct walk *walk, struct segment s)
 {
 	while (s.size) {
 		size_t bytes = 1 + (s.bytes[0] >> 4 ? 2 : 1) * (size_t)64;
 		if (s.size < bytes)
-			return refuse(walk, "a quantisation table is cut");
+			return refuse(walk, "a quantization table is cut");
 		s.bytes += bytes;
 		s.size -= bytes;
 	}
@@ -179,14 +181,14 @@ static int walk_segment(struct walk *walk, unsigned marker, struct segment s)
 	if (is_frame(marker))
 		return walk_frame(walk, s);
 	if (marker == MARKER_DQT)
-		return walk_quantisation(walk, s);
+		return walk_quantization(walk, s);
 	if (marker >= MARKER_APP0 && marker < MARKER_JPG0)
 		return walk_app(walk, marker, s);
 	return DECODE_OK;
 }
 
-/* The code of the next marker at or after *at, past fill bytes, stuffed zeros and stray bytes; -1
- * at the file's end. */
+/* Finds the next marker at or after *at, skipping fill bytes, stuffed zeros and stray bytes, and
+ * returns its code; -1 at the file's end. */
 static int next_marker(const uint8_t *data, size_t size, size_t *at)
 {
 	while (*at < size) {
@@ -206,19 +208,19 @@ static int next_marker(const uint8_t *data, size_t size, size_t *at)
 	return -1;
 }
 
-/* Cuts the payload of the segment at *at. A length below 2 counts as an empty payload. */
+/* Takes the payload of the segment at *at. A length below 2 counts as an empty payload. */
 static int cut_segment(
 	struct walk *walk, const uint8_t *data, size_t size, size_t *at, struct segment *ret)
 {
 	if (size - *at < 2)
-		return sentence_set(
-			walk->words, DECODE_E_TRUNCATED, "JPEG header: the file ends in a segment");
+		return sentence_set(walk->sentence, DECODE_E_TRUNCATED,
+			"JPEG header: the file ends in a segment");
 	unsigned length = be16(data + *at);
 	*at += 2;
 	size_t payload = length > 2 ? length - 2 : 0;
 	if (payload > size - *at)
-		return sentence_set(
-			walk->words, DECODE_E_TRUNCATED, "JPEG header: the file ends in a segment");
+		return sentence_set(walk->sentence, DECODE_E_TRUNCATED,
+			"JPEG header: the file ends in a segment");
 	*ret = (struct segment){data + *at, payload};
 	*at += payload;
 	return DECODE_OK;
@@ -237,18 +239,18 @@ static int walk_finish(struct walk *walk, struct jpegwalk *ret)
 	return DECODE_OK;
 }
 
-int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct sentence *words)
+int jpegwalk_read(const uint8_t *data, size_t size, struct jpegwalk *ret, struct sentence *sentence)
 {
-	struct walk walk = {.words = words};
+	struct walk walk = {.sentence = sentence};
 	size_t at = 2; /* the third byte, FF, begins the first marker */
 	for (;;) {
 		int marker = next_marker(data, size, &at);
 		if (marker < 0)
-			return sentence_set(words, DECODE_E_TRUNCATED,
+			return sentence_set(sentence, DECODE_E_TRUNCATED,
 				"JPEG header: the file ends before any scan");
 		if (marker < MARKER_SOF0)
-			return sentence_set(words, DECODE_E_CORRUPT,
-				"JPEG header: FF %02X is no marker", (unsigned)marker);
+			return sentence_set(sentence, DECODE_E_CORRUPT,
+				"JPEG header: FF %02X is not a marker", (unsigned)marker);
 		if (!has_payload((unsigned)marker))
 			continue;
 		struct segment segment = {0};

@@ -1,5 +1,5 @@
-/* pngwalk: see pngwalk.h. One function per chunk that Pillow looks into; a chunk that it does not
- * know must be there in full and is passed over. */
+/* pngwalk: see pngwalk.h. One function per chunk that Pillow looks into. Other chunks must be
+ * complete, and are skipped. */
 #include "decode/pngwalk.h"
 
 #include "base/util.h"
@@ -9,7 +9,7 @@
 
 enum { CHUNK_HEAD = 8, CHUNK_CRC = 4, SIGNATURE = 8, SEQUENCE = 4 };
 
-/* What a chunk means to the one who walks, beside an outcome. */
+/* Results of a step, in addition to the outcomes. */
 enum { CHUNK_PIXELS = -1, CHUNK_END = -2 };
 
 struct chunk {
@@ -25,13 +25,13 @@ static uint32_t be32(const uint8_t *p)
 
 static int refuse(struct pngwalk *walk, const char *name, const char *what)
 {
-	return sentence_set(walk->words, DECODE_E_CORRUPT, "PNG chunk %s: %s", name, what);
+	return sentence_set(walk->sentence, DECODE_E_CORRUPT, "PNG chunk %s: %s", name, what);
 }
 
 static int cut(struct pngwalk *walk, const char *name)
 {
 	return sentence_set(
-		walk->words, DECODE_E_TRUNCATED, "PNG: the file ends in chunk %s", name);
+		walk->sentence, DECODE_E_TRUNCATED, "PNG: the file ends in chunk %s", name);
 }
 
 static bool is_name_byte(uint8_t c)
@@ -40,7 +40,7 @@ static bool is_name_byte(uint8_t c)
 	       c == '_';
 }
 
-/* Reads length and name. False where the file ends or the name is none; the place is then
+/* Reads length and name. False where the file ends or the bytes are not a name; the place is then
  * unchanged. */
 static bool read_head(struct pngwalk *walk, struct chunk *ret)
 {
@@ -64,7 +64,7 @@ static bool is(const struct chunk *chunk, const char *name)
 	return memcmp(chunk->name, name, 4) == 0;
 }
 
-/* Pairs of depth and colour type that PNG has (and Pillow knows). */
+/* Pairs of depth and color type that PNG allows (and Pillow knows). */
 static bool is_known_pair(unsigned depth, unsigned color)
 {
 	switch (color) {
@@ -97,22 +97,22 @@ static int read_header(struct pngwalk *walk, const struct chunk *chunk)
 	return chunk->bytes[11] ? refuse(walk, chunk->name, "an unknown filter method") : DECODE_OK;
 }
 
-/* Entries that the chunk does not give are black. */
+/* Entries that the chunk does not have are black. */
 static int read_palette(struct pngwalk *walk, const struct chunk *chunk)
 {
 	if (!walk->known || walk->color != 3)
 		return DECODE_OK;
 	uint32_t entries = chunk->size / 3;
 	if (entries > PNGWALK_PALETTE)
-		return refuse(walk, chunk->name, "more than 256 colours");
+		return refuse(walk, chunk->name, "more than 256 colors");
 	memset(walk->palette, 0, sizeof(walk->palette));
 	memcpy(walk->palette, chunk->bytes, (size_t)entries * 3);
 	walk->palette_seen = true;
 	return DECODE_OK;
 }
 
-/* Transparency changes no colour. It matters where exactly one palette entry is transparent and no
- * palette follows: Pillow then looks the colour up in a palette that is not there. */
+/* Transparency changes no color. It matters where exactly one palette entry is transparent and the
+ * file has no palette: Pillow then fails to look the color up. */
 static int read_transparency(struct pngwalk *walk, const struct chunk *chunk)
 {
 	if (!walk->known || walk->color == 4 || walk->color == 6)
@@ -140,8 +140,8 @@ static void zlib_give(voidpf scratch, voidpf piece)
 	(void)scratch, (void)piece; /* all is taken back with the image */
 }
 
-/* Inflates for the sake of its length alone. 0; 1: there is more than PNGWALK_TEXT_BYTES; a damaged
- * stream is no failure, for Pillow drops the text. */
+/* Inflates only to measure the length. 0; 1: more than PNGWALK_TEXT_BYTES. A damaged stream is not
+ * a failure, since Pillow drops the text. */
 static int inflate_measure(struct pngwalk *walk, const uint8_t *bytes, size_t size)
 {
 	uint8_t out[4096];
@@ -188,8 +188,7 @@ static int read_profile(struct pngwalk *walk, const struct chunk *chunk)
 	const uint8_t *end = chunk->bytes + chunk->size;
 	const uint8_t *method = after_name(chunk->bytes, end);
 	if (!method)
-		method = chunk->bytes; /* Pillow takes a name that does not end for one of length -1
-					*/
+		method = chunk->bytes; /* Pillow: a name that does not end has length -1 */
 	if (method >= end)
 		return refuse(walk, chunk->name, "no compression method");
 	if (*method)
@@ -218,7 +217,7 @@ static int read_compressed_text(struct pngwalk *walk, const struct chunk *chunk)
 	return judge_inflated(walk, chunk, method + 1);
 }
 
-/* Key, flag, method, language, translated key, text; a malformed one is passed over. */
+/* Key, flag, method, language, translated key, text. Skips a malformed chunk. */
 static int read_international_text(struct pngwalk *walk, const struct chunk *chunk)
 {
 	const uint8_t *end = chunk->bytes + chunk->size;
@@ -251,8 +250,8 @@ static int read_frame(struct pngwalk *walk, const struct chunk *chunk)
 	return DECODE_OK;
 }
 
-/* An animation says how many frames it has; one that says it twice, or says none, is a still image.
- */
+/* An animation states its number of frames. One that states it twice, or states 0, is a still
+ * image. */
 static int read_animation(struct pngwalk *walk, const struct chunk *chunk)
 {
 	if (chunk->size < 8)
@@ -270,7 +269,7 @@ static int at_least(struct pngwalk *walk, const struct chunk *chunk, uint32_t by
 	return chunk->size < bytes ? refuse(walk, chunk->name, "too short") : DECODE_OK;
 }
 
-/* Judges a chunk whose data is all there. */
+/* Judges a chunk whose data is complete. */
 static int read_chunk(struct pngwalk *walk, const struct chunk *chunk)
 {
 	static const struct {
@@ -299,7 +298,7 @@ static int read_chunk(struct pngwalk *walk, const struct chunk *chunk)
 	return DECODE_OK;
 }
 
-/* An animation's data begins with its number. */
+/* A chunk of an animation's data begins with its sequence number. */
 static int read_animation_data(struct pngwalk *walk, struct chunk *chunk)
 {
 	if (chunk->size < SEQUENCE)
@@ -316,7 +315,7 @@ static int read_animation_data(struct pngwalk *walk, struct chunk *chunk)
 	return CHUNK_PIXELS;
 }
 
-/* Makes the chunk the current one of pixels; the place moves behind its data, as far as the file
+/* Makes this chunk the current chunk of pixels. The place moves past its data, as far as the file
  * has it. */
 static void set_pixels(struct pngwalk *walk, const struct chunk *chunk)
 {
@@ -327,7 +326,8 @@ static void set_pixels(struct pngwalk *walk, const struct chunk *chunk)
 	walk->at += walk->pixels_left;
 }
 
-/* Reads the data of a chunk whose head was read. An outcome, CHUNK_PIXELS (set), or CHUNK_END. */
+/* Reads the data of a chunk whose head was read. Returns an outcome, CHUNK_PIXELS (after
+ * set_pixels), or CHUNK_END. */
 static int step(struct pngwalk *walk, struct chunk *chunk)
 {
 	if (is(chunk, "IEND"))
@@ -364,37 +364,38 @@ static int check_sum(struct pngwalk *walk, const struct chunk *chunk)
 static int judge_transparency(struct pngwalk *walk)
 {
 	if (walk->transparent_index && !walk->palette_seen)
-		return sentence_set(walk->words, DECODE_E_CORRUPT,
-			"PNG: transparency of a palette that is not there");
+		return sentence_set(walk->sentence, DECODE_E_CORRUPT,
+			"PNG: transparency for a palette that is missing");
 	return DECODE_OK;
 }
 
 static int judge_begun(struct pngwalk *walk)
 {
 	if (!walk->known)
-		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
-			"PNG: a depth or colour type that PNG does not have");
+		return sentence_set(walk->sentence, DECODE_E_UNSUPPORTED,
+			"PNG: a depth or color type that PNG does not allow");
 	if (walk->width == 0 || walk->height == 0)
-		return sentence_set(walk->words, DECODE_E_CORRUPT, "PNG: the width or height is 0");
+		return sentence_set(
+			walk->sentence, DECODE_E_CORRUPT, "PNG: the width or height is 0");
 	if (walk->frame_partial)
-		return sentence_set(walk->words, DECODE_E_UNSUPPORTED,
+		return sentence_set(walk->sentence, DECODE_E_UNSUPPORTED,
 			"PNG: a first frame that does not cover the image");
 	return judge_transparency(walk);
 }
 
 int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct scratch *scratch,
-	struct sentence *words)
+	struct sentence *sentence)
 {
 	*walk = (struct pngwalk){.data = data,
 		.size = size,
 		.at = SIGNATURE,
 		.sequence = -1,
 		.scratch = scratch,
-		.words = words};
+		.sentence = sentence};
 	for (;;) {
 		struct chunk chunk;
 		if (!read_head(walk, &chunk))
-			return sentence_set(words,
+			return sentence_set(sentence,
 				size - walk->at < CHUNK_HEAD ? DECODE_E_TRUNCATED
 							     : DECODE_E_CORRUPT,
 				"PNG: no chunk at byte %zu, before any pixels", walk->at);
@@ -402,7 +403,7 @@ int pngwalk_begin(struct pngwalk *walk, const uint8_t *data, size_t size, struct
 		if (kind == CHUNK_PIXELS)
 			return judge_begun(walk);
 		if (kind == CHUNK_END)
-			return sentence_set(words, DECODE_E_CORRUPT, "PNG: no pixels");
+			return sentence_set(sentence, DECODE_E_CORRUPT, "PNG: no pixels");
 		if (kind == DECODE_OK)
 			kind = check_sum(walk, &chunk);
 		if (kind)
@@ -421,13 +422,13 @@ int pngwalk_next(struct pngwalk *walk)
 	skip_sum(walk);
 	if (walk->pixels_cut || !read_head(walk, &chunk))
 		return sentence_set(
-			walk->words, DECODE_E_TRUNCATED, "PNG: the file ends in its pixels");
+			walk->sentence, DECODE_E_TRUNCATED, "PNG: the file ends in its pixels");
 	if (is(&chunk, "DDAT")) {
 		set_pixels(walk, &chunk);
 		return DECODE_OK;
 	}
 	if (!is(&chunk, "IDAT") && !is(&chunk, "fdAT"))
-		return sentence_set(walk->words, DECODE_E_TRUNCATED,
+		return sentence_set(walk->sentence, DECODE_E_TRUNCATED,
 			"PNG: pixels are missing before chunk %s", chunk.name);
 	int kind = step(walk, &chunk);
 	return kind == CHUNK_PIXELS ? DECODE_OK : kind;
@@ -453,7 +454,7 @@ int pngwalk_finish(struct pngwalk *walk)
 		if (kind > DECODE_OK)
 			return kind;
 	}
-	/* A palette behind the pixels comes too late to count; a transparency does not. */
+	/* A palette after the pixels comes too late to count; a transparency does not. */
 	memcpy(walk->palette, palette, sizeof(palette));
 	walk->palette_seen = seen;
 	return judge_transparency(walk);

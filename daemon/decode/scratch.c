@@ -6,26 +6,26 @@
 #include <assert.h>
 #include <errno.h>
 
-int scratch_init(struct scratch *scratch, size_t jpegdec_bytes, struct permit *pool)
+int scratch_init(struct scratch *scratch, size_t block_bytes, struct permit *pool)
 {
-	uint8_t *own = aligned_alloc(SCRATCH_ALIGN, util_align(jpegdec_bytes, SCRATCH_ALIGN));
-	if (!own)
+	uint8_t *block = aligned_alloc(SCRATCH_ALIGN, util_align(block_bytes, SCRATCH_ALIGN));
+	if (!block)
 		return -ENOMEM;
-	*scratch = (struct scratch){.own = own,
-		.jpegdec_bytes = jpegdec_bytes,
-		.base = own,
-		.size = jpegdec_bytes,
+	*scratch = (struct scratch){.block = block,
+		.block_bytes = block_bytes,
+		.base = block,
+		.size = block_bytes,
 		.pool = pool};
 	return 0;
 }
 
 void scratch_deinit(struct scratch *scratch)
 {
-	if (!scratch->own)
+	if (!scratch->block)
 		return;
 	scratch_reset(scratch);
-	free(scratch->own);
-	scratch->own = NULL;
+	free(scratch->block);
+	scratch->block = NULL;
 }
 
 int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes)
@@ -33,25 +33,25 @@ int scratch_would_borrow(const struct scratch *scratch, uint64_t bytes)
 	return bytes > scratch->size - scratch->used;
 }
 
-/* `permit` is how the pool is asked. */
+/* `permit`: asks the pool, with or without waiting. */
 static int scratch_borrow(
 	struct scratch *scratch, uint64_t bytes, int (*permit)(struct permit *, uint64_t))
 {
 	if (!scratch_would_borrow(scratch, bytes))
 		return 0;
-	assert(!scratch->loan);
+	assert(!scratch->borrowed);
 	bytes = util_align(bytes, SCRATCH_ALIGN);
 	int refused = scratch->pool ? permit(scratch->pool, bytes) : 0;
 	if (refused)
 		return refused;
-	uint8_t *loan = bytes <= SIZE_MAX ? aligned_alloc(SCRATCH_ALIGN, (size_t)bytes) : NULL;
-	if (!loan) {
+	uint8_t *borrowed = bytes <= SIZE_MAX ? aligned_alloc(SCRATCH_ALIGN, (size_t)bytes) : NULL;
+	if (!borrowed) {
 		if (scratch->pool)
 			permit_release(scratch->pool, bytes);
 		return -ENOMEM;
 	}
-	scratch->loan = scratch->base = loan;
-	scratch->handout_bytes = bytes;
+	scratch->borrowed = scratch->base = borrowed;
+	scratch->borrowed_bytes = bytes;
 	scratch->size = (size_t)bytes;
 	scratch->used = 0;
 	return 0;
@@ -69,7 +69,7 @@ int scratch_try(struct scratch *scratch, uint64_t bytes)
 
 uint8_t *scratch_rest(const struct scratch *scratch, size_t *ret_bytes)
 {
-	assert(!scratch->loan);
+	assert(!scratch->borrowed);
 	*ret_bytes = scratch->size - scratch->used;
 	return scratch->base + scratch->used;
 }
@@ -86,14 +86,14 @@ void *scratch_take(struct scratch *scratch, size_t bytes)
 
 void scratch_reset(struct scratch *scratch)
 {
-	if (scratch->loan) {
-		free(scratch->loan);
+	if (scratch->borrowed) {
+		free(scratch->borrowed);
 		if (scratch->pool)
-			permit_release(scratch->pool, scratch->handout_bytes);
+			permit_release(scratch->pool, scratch->borrowed_bytes);
 	}
-	scratch->loan = NULL;
-	scratch->handout_bytes = 0;
-	scratch->base = scratch->own;
-	scratch->size = scratch->jpegdec_bytes;
+	scratch->borrowed = NULL;
+	scratch->borrowed_bytes = 0;
+	scratch->base = scratch->block;
+	scratch->size = scratch->block_bytes;
 	scratch->used = 0;
 }

@@ -1,7 +1,7 @@
-/* words: the sentence that goes with an outcome.
+/* sentence: the sentence that goes with an outcome.
  *
- * Each layer that refuses an image writes what it saw, once, at the place where it knows; the
- * decoder keeps the text until the next image. Nothing here is printed. Thread: the decoder's. */
+ * The layer that refuses an image writes the sentence, at the place where it knows the reason. The
+ * decoder keeps it until the next image. Nothing is printed here. Thread: the decoder's. */
 #pragma once
 
 #include "decode/decode.h"
@@ -12,7 +12,7 @@ struct sentence {
 	char text[SENTENCE_TEXT];
 };
 
-/* Writes the sentence and returns `outcome`, so that refusing reads as one step. A text that is too
- * long is cut. */
-int sentence_set(struct sentence *words, enum decode_outcome outcome, const char *format, ...)
+/* Writes the sentence and returns `outcome`, so that refusing is one step. Cuts a text that is too
+ * long. */
+int sentence_set(struct sentence *sentence, enum decode_outcome outcome, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

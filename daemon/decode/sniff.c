@@ -21,7 +21,7 @@ bool sniff_png(const uint8_t *data, size_t size)
 	return has(data, size, 0, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* Text of a page or a message, as a failed download leaves it. */
+/* A page or a message, as a failed download leaves it. */
 static bool looks_like_markup(const uint8_t *data, size_t size)
 {
 	size_t at = 0;

@@ -1,4 +1,4 @@
-/* sniff: what a file is, by its first bytes. Pure. */
+/* sniff: recognizes a file by its first bytes. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +8,6 @@
 bool sniff_jpeg(const uint8_t *data, size_t size);
 bool sniff_png(const uint8_t *data, size_t size);
 
-/* What something else looks like, for a sentence: "a GIF image", "an empty file", "nothing known".
+/* What other files look like, for a sentence: "a GIF image", "an empty file", "nothing known".
  * Static text. */
 const char *sniff_name(const uint8_t *data, size_t size);

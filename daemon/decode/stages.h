@@ -1,8 +1,8 @@
-/* stages: where a decoder's time goes.
+/* stages: the clock that says where a decoder's time goes.
  *
- * One clock that always runs for exactly one stage; whoever begins another kind of work says so and
- * puts the stage before back when it is done. So the sum is all the time since the decoder was
- * made, and nothing is counted twice. Belongs to the decoder's thread. */
+ * The clock always runs for exactly one stage. A function that begins another kind of work enters
+ * its stage, and enters the stage before again when it is done. So the sum over all stages is the
+ * time since the decoder was made, and no time counts twice. Belongs to the decoder's thread. */
 #pragma once
 
 #include "base/ticks.h"
@@ -14,7 +14,7 @@ struct stages {
 	enum decode_stage stage;
 };
 
-/* Goes on in another stage; returns the one before. */
+/* Enters another stage; returns the one before. */
 static inline enum decode_stage stages_enter(struct stages *stages, enum decode_stage stage)
 {
 	enum decode_stage before = stages->stage;

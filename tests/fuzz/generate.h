@@ -36,7 +36,7 @@ struct generate_kind {
 	uint8_t h[3], v[3];
 	uint32_t restart; /* MCUs, 0: none */
 	bool said; /* a DRI segment even where there is no interval */
-	unsigned step_most; /* of quantisers */
+	unsigned step_most; /* of quantizers */
 	unsigned size_most; /* bits of a coefficient */
 	uint32_t dc_most; /* predictions stay within it */
 	enum { BLOCKS_ANY, BLOCKS_EMPTY, BLOCKS_FULL, BLOCKS_ZEROS } style;
@@ -234,7 +234,7 @@ static inline void put_codes(struct generate *g)
 	}
 }
 
-static inline void put_quantisers(struct generate *g)
+static inline void put_quantizers(struct generate *g)
 {
 	for (unsigned t = 0; t < g->kind.tables; t++) {
 		put_marker(g, 0xdb);
@@ -418,7 +418,7 @@ static inline void generate_file(struct generate *g)
 	g->bits = 0;
 	put_marker(g, 0xd8);
 	put_application(g);
-	put_quantisers(g);
+	put_quantizers(g);
 	put_frame(g);
 	put_codes(g);
 	if (g->kind.restart || g->kind.said) {

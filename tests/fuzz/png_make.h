@@ -1,4 +1,4 @@
-/* png_make: PNGs of choices (recipe.h): every colour type and depth, interlaced or not, filtered in
+/* png_make: PNGs of choices (recipe.h): every color type and depth, interlaced or not, filtered in
  * every way, with ancillary chunks between; and what their pixels are as RGB, by Pillow's rules,
  * from the raw rows alone. For fuzz_png.c. Not thread-safe. */
 #pragma once
@@ -13,7 +13,7 @@
 
 enum { PNG_MAKE_SIDE = 40, PNG_MAKE_ROOM = 64 << 10, PNG_MAKE_STRIDE = PNG_MAKE_SIDE * 8 };
 
-/* How pixels lie in rows, and which colours they mean. */
+/* How pixels lie in rows, and which colors they mean. */
 struct png_form {
 	uint32_t width, height;
 	uint8_t depth, color; /* as in IHDR */

@@ -329,7 +329,7 @@ static void try_size(struct geometry *t, uint32_t width, uint32_t height)
 		}
 }
 
-/* Widths and heights that together meet every residue, each with neighbours and small sides. */
+/* Widths and heights that together meet every residue, each with neighbors and small sides. */
 static void try_sizes(struct geometry *t, bool all)
 {
 	static const uint32_t some[] = {1, 2, 7, 16, 33};

@@ -1,16 +1,16 @@
-/* blocks: where the entropy decoder leaves coefficients and the transform finds them.
+/* blocks: the coefficients, which the entropy decoder writes and the transform reads.
  *
- * A block is 64 coefficients of int16_t in zigzag order, as they come out of the file: not
- * dequantised, the DC coefficient with its prediction added. Zigzag order lets a lane store with no
- * look-up of its own, and the transform put a whole block in its order with one permutation.
- * Blocks of an MCU lie together: the first component's h x v row by row, then the second's, the
- * third's. MCUs that were decoded in one go (a run, see plan.h) lie together; `where` finds each.
+ * A block is 64 coefficients of int16_t in zigzag order, as they come from the file: not
+ * dequantized, the DC coefficient with its prediction added. In zigzag order a lane stores without
+ * another look-up, and the transform reorders a whole block with one permutation. The blocks of an
+ * MCU are adjacent: the first component's h x v row by row, then the second's and the third's. So
+ * are MCUs that were decoded in one go (a run, see mcu_plan.h); `where` finds each MCU.
  *
- * What the transform may rely on: every block starts on a cache line, and in a lane's outcome of 0
- * |DC| <= BLOCKS_DC and |AC| <= BLOCKS_AC. What it must judge itself is the product with the
- * quantiser. The place of the last coefficient that is not zero is not kept: the transform sees it
- * in the registers into which it loads the block anyway, while sixteen lanes side by side would
- * have to scatter it. Written by one thread before it is read. */
+ * The transform may rely on this: every block starts on a cache line, and if the lane's outcome is
+ * 0, |DC| <= BLOCKS_DC and |AC| <= BLOCKS_AC. It must check the product with the quantizer itself.
+ * The index of the last coefficient that is not zero is not stored: the transform finds it in the
+ * registers into which it loads the block anyway, while sixteen lanes side by side would have to
+ * scatter it. Written by one thread before it is read. */
 #pragma once
 
 #include <stddef.h>
@@ -27,11 +27,11 @@ enum {
 
 struct blocks_component {
 	uint8_t h, v; /* blocks of an MCU across and down; 1 and 1 in a gray image */
-	uint8_t first; /* its first block's place in the MCU */
-	uint32_t width, height; /* samples of the whole image; the blocks may go beyond */
-	uint32_t x0, y0, x1, y1; /* the blocks that are wanted, counted in blocks from the image's
-				    corner: those under the crop and those that fancy upsampling
-				    looks at */
+	uint8_t first; /* the index of its first block in the MCU */
+	uint32_t width, height; /* samples of the whole image; the blocks may have more */
+	/* The blocks that are wanted, counted from the image's corner: those under the crop and
+	 * those that fancy upsampling reads. */
+	uint32_t x0, y0, x1, y1;
 };
 
 struct blocks {
@@ -44,7 +44,7 @@ struct blocks {
 	struct blocks_component component[BLOCKS_COMPONENTS];
 };
 
-/* The block of a component at column x, row y of its own grid, which must be one that is wanted. */
+/* The block of a component at column x, row y of its grid; it must be one that is wanted. */
 static inline const int16_t *blocks_at(
 	const struct blocks *blocks, unsigned component, uint32_t x, uint32_t y)
 {

@@ -1,4 +1,4 @@
-/* checkpack: see checkpack.h. Pure. */
+/* entry_pack: see entry_pack.h. Pure. */
 #include "decode/jpeg/entry_pack.h"
 
 #include <stdbool.h>
@@ -9,11 +9,11 @@ enum {
 	PACK_VERSION = 1,
 	PACK_INTERVAL_MOST = 20, /* as a power of two */
 	RICE_MOST = 15, /* the largest parameter */
-	RICE_PLAIN = 24, /* so many ones: the value follows as it is */
+	RICE_PLAIN = 24, /* after so many ones the value follows as it is */
 	RICE_PLAIN_BITS = 32,
 };
 
-/* What differs from one checkpoint to the next. */
+/* What differs from one entry point to the next. */
 enum { FIELD_BITS, FIELD_STUFFED, FIELD_DC, FIELDS = FIELD_DC + BLOCKS_COMPONENTS };
 
 struct pack_head {
@@ -26,9 +26,9 @@ struct pack_head {
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct pack_head) == ENTRY_PACK_HEAD, "the head of a pack");
-/* Five codes at their longest, and what is loaded beyond. */
+/* Five codes of the greatest length, and the bytes that are loaded after them. */
 _Static_assert(FIELDS *(RICE_PLAIN + RICE_PLAIN_BITS) / 8 + sizeof(uint64_t) <= ENTRY_PACK_SLACK,
-	"a checkpoint's codes may begin at the pack's last bit");
+	"an entry point's codes may begin at the pack's last bit");
 
 struct bits {
 	uint8_t *bytes;
@@ -50,7 +50,7 @@ static int32_t unzigzag(uint32_t value)
 	return (int32_t)(value >> 1) ^ -(int32_t)(value & 1);
 }
 
-/* False: the distance does not fit a code. */
+/* Computes the fields. False: the distance does not fit a code. */
 static bool fields_of(const struct entry_point *at, uint32_t *ret)
 {
 	uint64_t bits = at[1].bit - at[0].bit;
@@ -67,7 +67,8 @@ static unsigned rice_bits(uint32_t value, unsigned k)
 	return ones < RICE_PLAIN ? ones + 1 + k : RICE_PLAIN + RICE_PLAIN_BITS;
 }
 
-/* The parameters that make the codes shortest; how many bits all take. UINT64_MAX: no codes. */
+/* Chooses the parameters that make the codes shortest; returns how many bits all codes take.
+ * UINT64_MAX: they cannot be coded. */
 static uint64_t rice_choose(const struct entry_point *points, uint32_t count, uint8_t rice[FIELDS])
 {
 	uint64_t bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
@@ -108,7 +109,7 @@ static void rice_put(struct bits *to, uint32_t value, unsigned k)
 	put(to, value, k);
 }
 
-/* Bits from place `at` on, at least 56 of them. */
+/* At least 56 bits, from bit `at` on. */
 static uint64_t look(const uint8_t *bytes, size_t at)
 {
 	uint64_t word;
@@ -131,7 +132,7 @@ static uint32_t rice_take(struct bits *from, unsigned k)
 	return ones << k | ((uint32_t)(word >> (ones + 1)) & ((UINT32_C(1) << k) - 1));
 }
 
-/* Leaves every second one out. False: too many zeros between those that stay. */
+/* Drops every second entry point. False: too many zeros between those that stay. */
 static bool halve(struct entry_point *points, uint32_t *count)
 {
 	uint32_t kept = (*count + 1) / 2;
@@ -156,7 +157,8 @@ uint32_t entry_pack_interval(const struct parse *parse)
 	return interval;
 }
 
-/* As many as fit into `room` bytes behind the head; 0: none. */
+/* Reduces the entry points until they fit into `room` bytes after the head; returns how many are
+ * left; 0: none fit. */
 static uint32_t fit(struct entry_point *points, uint32_t count, struct pack_head *head, size_t room)
 {
 	while (count > 1) {
@@ -199,7 +201,7 @@ size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t si
 	return head.bytes;
 }
 
-/* Takes the next checkpoint. False: it cannot be true of a file that ends at bit `end`. */
+/* Reads the next entry point. False: it cannot be right for a file that ends at bit `end`. */
 static bool take_point(
 	struct bits *from, const uint8_t rice[FIELDS], uint64_t end, struct entry_point *at)
 {
@@ -231,7 +233,7 @@ static bool take_points(const struct parse *parse, const struct pack_head *head,
 	return (from.at + 7) / 8 == head->bytes;
 }
 
-/* Whether the head can be that of a pack for these bytes. */
+/* Whether the head may belong to a pack of this file. */
 static bool head_fits(const struct parse *parse, const uint8_t *data, size_t size,
 	const struct pack_head *head, const uint8_t *pack, size_t bytes)
 {

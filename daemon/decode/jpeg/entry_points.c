@@ -1,4 +1,4 @@
-/* checkpoint: see checkpoint.h. */
+/* entry_points: see entry_points.h. */
 #include "decode/jpeg/entry_points.h"
 
 uint32_t entry_point_count(const struct parse *parse, uint32_t interval)
@@ -31,7 +31,7 @@ size_t entry_point_room(const struct entry_point *entry_points, uint32_t count, 
 	return end - (size_t)(entry_points[from].bit / 8);
 }
 
-/* Whether the byte there is data: inside the scan, and an FF only with its zero. */
+/* Whether the byte there is data: inside the scan, and if it is an FF, followed by a zero. */
 static bool is_data(
 	const struct parse *parse, const uint8_t *data, size_t size, const struct entry_point *at)
 {
@@ -41,7 +41,7 @@ static bool is_data(
 	return data[byte] != 0xff || (byte + 1 < size && data[byte + 1] == 0);
 }
 
-/* Where each of the stretches lies in the bytes that came out. */
+/* Finds each of the stretches in the unstuffed bytes. */
 static int place_segments(const struct entry_point *at, uint32_t stretches, bool to_end,
 	uint64_t bytes, struct unstuff_segment *segments)
 {

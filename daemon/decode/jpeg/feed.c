@@ -8,7 +8,7 @@ static uint32_t image_mcus(const struct feed_image *image)
 	return image->parse->mcus_across * image->parse->mcus_down;
 }
 
-/* The first run behind the chain that begins at `run`. */
+/* The first run after the chain that begins at `run`. */
 static size_t chain_end(const struct feed_image *image, size_t run)
 {
 	do
@@ -48,7 +48,7 @@ static void set_place(struct lane *lane, const struct feed_place *place)
 	memcpy(lane->dc, place->dc, sizeof(lane->dc));
 }
 
-/* False when the entry point was not found in the file. */
+/* Enters at an entry point. False: it is not in the file. */
 static bool enter(const struct feed_image *image, struct lane *lane, uint32_t entry)
 {
 	if (entry == MCU_PLAN_RESUME) {
@@ -65,7 +65,7 @@ static bool enter(const struct feed_image *image, struct lane *lane, uint32_t en
 	if (image->entry_points) {
 		const struct entry_point *at = &image->entry_points[entry];
 		place.bit = at->bit % 8;
-		/* The stretch ends inside its last byte, with the next checkpoint. */
+		/* The stretch ends inside its last byte, at the next entry point. */
 		if (entry + 1 < image->entry_point_count && at[1].bit % 8 && place.bits)
 			place.bits -= 8 - at[1].bit % 8;
 		for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
@@ -75,7 +75,7 @@ static bool enter(const struct feed_image *image, struct lane *lane, uint32_t en
 	return true;
 }
 
-/* Whether a run that ended at a checkpoint has the predictions noted there. */
+/* Whether a run that ended at an entry point has the predictions recorded there. */
 static bool meets_entry_point(const struct feed_image *image, const struct lane *lane)
 {
 	const struct mcu_plan_run *run = &image->runs[lane->run];
@@ -99,7 +99,7 @@ static void note_entry_point(struct feed_image *image, const struct lane *lane)
 		at->dc[i] = (int16_t)lane->dc[i];
 }
 
-/* Takes in what a run came to. */
+/* Takes in the outcome of a run. */
 static void account(struct feed_image *image, const struct lane *lane)
 {
 	int outcome = lane->outcome;
@@ -200,8 +200,7 @@ int feed_decode_one(struct feed_image *image, const struct lanes *lanes)
 	return image->outcome;
 }
 
-/* The next entries that follow each other, from run *run on: *run is put behind them. False: there
- * are none. */
+/* Finds the next adjacent entries from run *run on, and moves *run past them. False: none. */
 static bool next_entries(
 	const struct feed_image *image, size_t *run, uint32_t *ret_first, uint32_t *ret_last)
 {

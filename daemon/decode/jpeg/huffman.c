@@ -27,7 +27,7 @@ static struct symbol symbol_of(bool ac, uint8_t symbol)
 		.bad = size > AC_SIZE_MOST || (size == 0 && symbol != NO_COEFFICIENT)};
 }
 
-/* The value that `size` bits stand for: those with a leading 0 are negative (T.81, table F.1). */
+/* The value that `size` bits encode: with a leading 0 it is negative (T.81, table F.1). */
 static int extend(unsigned bits, unsigned size)
 {
 	return size && bits < 1u << (size - 1) ? (int)bits - (1 << size) + 1 : (int)bits;
@@ -50,7 +50,7 @@ struct huffman_symbol huffman_decode(const struct huffman_code *code, uint64_t w
 		length + symbol.size, symbol.advance, extend(bits, symbol.size)};
 }
 
-/* Numbers the codes. No code is all ones, which libjpeg insists on as well. */
+/* Numbers the codes. No code may be all ones; libjpeg checks that too. */
 static int build_code(const struct parse_code *from, bool ac, struct huffman_code *ret)
 {
 	uint32_t code = 0;
@@ -79,7 +79,7 @@ static uint32_t *fill(uint32_t *at, uint32_t entry, unsigned count)
 	return at + count;
 }
 
-/* All entries that begin with one code: one after the other its values, each with whatever bits
+/* Fills all entries that begin with one code: its values in order, each with all bits that may
  * follow it. */
 static uint32_t *fill_values(uint32_t *at, struct symbol symbol, unsigned length, bool ac)
 {

@@ -1,10 +1,10 @@
-/* huffman: a scan's codes as tables, in the two forms that the lanes look symbols up in.
+/* huffman: a scan's codes as tables, in the two forms that the lanes use to look symbols up.
  *
- * Values (scalar lanes): the next 12 bits give run, size and the value itself, whenever code and
- * value fit; that is the best length for one look-up at a time. Codes (SIMD lanes): the next 11
- * bits give run, size and lengths; the value is cut out by shifts, which cost nothing there, and
- * the table stays in the cache. What a table does not hold is an escape, decoded by the canonical
- * rule (T.81, F.2.2.3), which is also the reference.
+ * Values (scalar lanes): the next 12 bits give run, size and the value itself if code and value
+ * fit; that is the best length for one look-up at a time. Codes (SIMD lanes): the next 11 bits give
+ * run, size and lengths; shifts extract the value, which costs nothing there, and the table stays
+ * in the cache. A symbol that the table does not have is an escape, decoded by the canonical rule
+ * (T.81, F.2.2.3), which is also the reference.
  *
  * Components that share their tables share a class; there are up to three. Symbols that no 8-bit
  * image needs (an AC size above 10, sizes of 0 with a run that is neither EOB nor 15) count as bad
@@ -18,10 +18,11 @@
 enum {
 	HUFFMAN_VALUE_BITS = 12,
 	HUFFMAN_CODE_BITS = 11,
-	/* What AC symbols add to the number k of coefficients that a block has. Below 64 a block
-	 * goes on, at 64 it is full; beyond that the sums tell what happened: */
-	HUFFMAN_EOB = 128, /* 128 .. 191 the block ended early, 65 .. 127 a run went too far */
-	HUFFMAN_ESCAPE = 192, /* 192 and more: the table does not hold it */
+	/* AC symbols add to the number k of coefficients that a block has. Below 64 the block
+	 * continues, at 64 it is full. Larger sums: 65 .. 127 a run went too far, 128 .. 191 the
+	 * block ended early, 192 and more the table does not have the symbol. */
+	HUFFMAN_EOB = 128,
+	HUFFMAN_ESCAPE = 192,
 	HUFFMAN_LONGEST = 16 + 11, /* bits of a code and its value */
 };
 
@@ -33,23 +34,22 @@ enum huffman_kind {
 
 /* The canonical form. */
 struct huffman_code {
-	uint32_t limit[17]; /* by length: 16 bits from here on are no code of this length */
-	int32_t offset[17]; /* by length: from a code to its symbol's place */
+	uint32_t limit[17]; /* by length: from these 16 bits on, codes are longer */
+	int32_t offset[17]; /* by length: from a code to its symbol's index */
 	const uint8_t *symbols; /* in the file */
 	bool ac;
 };
 
-/* What a block of an MCU is decoded with, in one place. */
+/* What a block of an MCU is decoded with. */
 struct huffman_place {
 	const uint32_t *dc, *ac; /* tables */
 	uint32_t class_of, component_of;
-	/* Of the block that follows, behind an MCU's last one its first again. A load, not a
-	 * comparison: lanes that take turns make a pattern of it that no branch predictor learns.
-	 */
+	/* That of the next block; after an MCU's last block its first. A load instead of a
+	 * comparison: lanes that take turns make a pattern that no branch predictor learns. */
 	const struct huffman_place *next;
 };
 
-/* Points into itself: stays where it was built. */
+/* Points into itself, so it must not be moved. */
 struct huffman {
 	struct huffman_code code[BLOCKS_COMPONENTS][2]; /* by class; DC, AC */
 	unsigned classes, components, in_mcu;
@@ -57,10 +57,11 @@ struct huffman {
 	const uint32_t *tables; /* by class: DC, then AC */
 };
 
-/* Entry of a value table, from the lowest bit: length of code and value (8 bits; 0 in an escape of
- * unknown length), advance of k (8 bits), value (16 bits, signed). An AC escape whose code is known
- * has the code's length, HUFFMAN_ESCAPE + advance, and the value's size. Of a code table: length of
- * code and value, advance, length of the code, 32 - size of the value (8 bits each). */
+/* An entry of a value table, from the lowest bit: length of code and value (8 bits; 0 in an escape
+ * of unknown length), advance of k (8 bits), value (16 bits, signed). An AC escape whose code is
+ * known has the code's length, HUFFMAN_ESCAPE + advance, and the value's size. An entry of a code
+ * table: length of code and value, advance, length of the code, 32 - size of the value (8 bits
+ * each). */
 
 /* One symbol with its value. */
 struct huffman_symbol {
@@ -72,8 +73,8 @@ struct huffman_symbol {
 /* Bytes that huffman_build needs for the scan's tables of this kind. */
 size_t huffman_tables_bytes(const struct parse *parse, enum huffman_kind kind);
 
-/* Builds what `parse` names. `tables` is aligned to a cache line and, like the file, outlives *ret.
- * 0 or STEPBACK_TABLES. */
+/* Builds the tables of the scan. `tables` is aligned to a cache line and, like the file, outlives
+ * *ret. 0 or STEPBACK_TABLES. */
 int huffman_build(
 	const struct parse *parse, enum huffman_kind kind, uint32_t *tables, struct huffman *ret);
 

@@ -1,4 +1,4 @@
-/* own: see own.h. */
+/* jpegdec: see jpegdec.h. */
 #include "decode/jpeg/jpegdec.h"
 
 #include "base/util.h"
@@ -13,31 +13,33 @@
 
 enum {
 	JPEGDEC_IMAGES = 16, /* in flight, at most */
-	JPEGDEC_USUAL = 4, /* in flight, as a rule */
+	JPEGDEC_USUAL = 4, /* in flight, usually */
 	JPEGDEC_BAND_RUNS = 4096,
 };
 
 /* How an image is entered; decode_job's `entry`. */
 enum jpegdec_entry {
-	JPEGDEC_UNSEEN = 0, /* as will be seen from what is kept of it */
-	JPEGDEC_KEPT, /* at the checkpoints that were kept; then _RECORD, or _PLAIN where no others
-		   * would be kept */
-	JPEGDEC_RECORD, /* at its start, through its end, to make checkpoints; then _PLAIN */
+	JPEGDEC_UNSEEN = 0, /* not decided yet */
+	/* At kept entry points. If that fails: _RECORD, or _PLAIN where new ones would not be kept.
+	 */
+	JPEGDEC_KEPT,
+	/* At its start and to its end, to make entry points. If that fails: _PLAIN. */
+	JPEGDEC_RECORD,
 	JPEGDEC_PLAIN, /* at its start, or at its restart markers */
 };
 
-/* An image to be decoded: what a crop needs of it, and where it can be entered. */
+/* An image to be decoded: what a crop needs of it, and where decoding can enter. */
 struct jpegdec_task {
 	struct decode_job *job;
 	struct parse parse;
 	struct blocks blocks;
 	struct mcu_plan_request request;
-	uint32_t points; /* checkpoints, kept or to be made */
+	uint32_t points; /* entry points, kept or to be made */
 	uint32_t entry0, entries; /* the entry points that the crop needs */
 	uint64_t bytes; /* unstuffed, at most */
 };
 
-/* Where the parts of an image's piece lie. What all bands share comes first. */
+/* Offsets of the parts of an image's piece of memory. The parts that all bands share come first. */
 struct jpegdec_layout {
 	size_t tables, points, segments, bytes, runs, where, coefficients, end;
 	size_t run_capacity;
@@ -55,46 +57,46 @@ struct jpegdec_image {
 struct jpegdec {
 	const struct lanes *chosen;
 	struct planes *planes;
-	uint8_t *memory; /* lent for one jpegdec_run */
+	uint8_t *memory; /* during a jpegdec_run */
 	size_t bytes;
 	const struct jpegdec_source *source;
-	const struct lanes *lanes; /* that all images in flight are decoded with */
-	struct jpegdec_task waiting; /* asked for, and not begun, if it has a job */
-	struct decode_job *again; /* to be tried in another way; by their links */
-	struct decode_job *delivering; /* whose rows come */
+	const struct lanes *lanes; /* the driver of all images in flight */
+	struct jpegdec_task waiting; /* the next image, not begun; job NULL: none */
+	struct decode_job *again; /* to be tried in another way; a list by `link` */
+	struct decode_job *delivering; /* the job whose rows are being delivered */
 	struct jpegdec_image image[JPEGDEC_IMAGES];
-	struct entry_point points[ENTRY_PACK_POINTS]; /* of the one that waits */
+	struct entry_point points[ENTRY_PACK_POINTS]; /* of the waiting image */
 	uint8_t pack[ENTRY_PACK_MOST + ENTRY_PACK_SLACK];
 };
 
-/* Goes on in another stage; returns the one before. */
-static enum decode_stage jpegdec_enter(struct jpegdec *own, enum decode_stage stage)
+/* Enters another stage; returns the one before. */
+static enum decode_stage jpegdec_enter(struct jpegdec *dec, enum decode_stage stage)
 {
-	return stages_enter(own->source->stages, stage);
+	return stages_enter(dec->source->stages, stage);
 }
 
 int jpegdec_new(struct jpegdec **ret, struct fault *fault)
 {
-	struct jpegdec *own = calloc(1, sizeof(*own));
-	if (!own)
+	struct jpegdec *dec = calloc(1, sizeof(*dec));
+	if (!dec)
 		return fault_set(fault, -ENOMEM, "decoder: no memory; use fewer threads");
-	int result = lanes_choose(&own->chosen, fault);
+	int result = lanes_choose(&dec->chosen, fault);
 	if (!result)
-		result = planes_new(&own->planes, fault);
+		result = planes_new(&dec->planes, fault);
 	if (result) {
-		jpegdec_free(own);
+		jpegdec_free(dec);
 		return result;
 	}
-	*ret = own;
+	*ret = dec;
 	return 0;
 }
 
-void jpegdec_free(struct jpegdec *own)
+void jpegdec_free(struct jpegdec *dec)
 {
-	if (!own)
+	if (!dec)
 		return;
-	planes_free(own->planes);
-	free(own);
+	planes_free(dec->planes);
+	free(dec);
 }
 
 uint64_t jpegdec_bytes(void)
@@ -102,19 +104,19 @@ uint64_t jpegdec_bytes(void)
 	return sizeof(struct jpegdec) + planes_bytes();
 }
 
-/* How the image that waits is entered, by what is kept of it. */
+/* Decides how the waiting image is entered, by what is kept for it. */
 static enum jpegdec_entry jpegdec_recall(
-	struct jpegdec *own, struct jpegdec_task *task, uint32_t *ret_interval)
+	struct jpegdec *dec, struct jpegdec_task *task, uint32_t *ret_interval)
 {
-	const struct decode_stream *rows = own->source->rows;
+	const struct decode_stream *rows = dec->source->rows;
 	struct decode_job *job = task->job;
 	const struct parse *parse = &task->parse;
 	if (!job->entry_point_room || parse->restart_mcus ||
 		entry_point_count(parse, ENTRY_PACK_INTERVAL) == 1)
 		return JPEGDEC_PLAIN;
 	size_t room = UTIL_MIN(job->entry_point_room, (size_t)ENTRY_PACK_MOST);
-	size_t bytes = rows->recall(rows->context, job, own->pack, room);
-	switch (entry_pack_unpack(parse, job->data, job->size, own->pack, bytes, own->points,
+	size_t bytes = rows->recall(rows->context, job, dec->pack, room);
+	switch (entry_pack_unpack(parse, job->data, job->size, dec->pack, bytes, dec->points,
 		&task->points, ret_interval)) {
 	case ENTRY_PACK_FOUND:
 		return JPEGDEC_KEPT;
@@ -129,8 +131,8 @@ static enum jpegdec_entry jpegdec_recall(
 	return rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
 }
 
-/* The entry points between the crop's first and last MCU, and the unstuffed bytes behind those that
- * its rows need. */
+/* Finds the entry points between the crop's first and last MCU, and how many unstuffed bytes its
+ * rows need after them. */
 static void jpegdec_task_kept(struct jpegdec_task *task, const struct entry_point *points)
 {
 	const struct blocks *b = &task->blocks;
@@ -150,8 +152,8 @@ static void jpegdec_task_kept(struct jpegdec_task *task, const struct entry_poin
 	task->entries = next - task->entry0;
 }
 
-/* The pixels of the image itself that stand under the job's region, and around them what a shrunk
- * image may look at where it is upsampled and the image would not be (4:1:0). */
+/* The pixels of the full image under the job's region, and around them those that a shrunk image
+ * may need where it is upsampled and the full image would not be (4:1:0). */
 static struct decode_region jpegdec_region(const struct decode_job *job, const struct parse *parse)
 {
 	struct decode_region r = job->region;
@@ -165,16 +167,16 @@ static struct decode_region jpegdec_region(const struct decode_job *job, const s
 	return r;
 }
 
-/* What the crop needs of the image that waits, and where that can be entered. */
-static void jpegdec_task_plan(struct jpegdec *own, struct jpegdec_task *task)
+/* Plans what the crop needs of the waiting image, and where decoding can enter. */
+static void jpegdec_task_plan(struct jpegdec *dec, struct jpegdec_task *task)
 {
 	struct decode_job *job = task->job;
 	const struct parse *parse = &task->parse;
 	uint32_t mcus = parse->mcus_across * parse->mcus_down, interval = 0;
 	if (job->entry == JPEGDEC_UNSEEN) {
-		enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_ENTRY_POINTS);
-		job->entry = (uint8_t)jpegdec_recall(own, task, &interval);
-		(void)jpegdec_enter(own, before);
+		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTRY_POINTS);
+		job->entry = (uint8_t)jpegdec_recall(dec, task, &interval);
+		(void)jpegdec_enter(dec, before);
 	}
 	mcu_plan_blocks(parse, jpegdec_region(job, parse), &task->blocks);
 	task->request = (struct mcu_plan_request){.interval = parse->restart_mcus, .entries = 1};
@@ -183,7 +185,7 @@ static void jpegdec_task_plan(struct jpegdec *own, struct jpegdec_task *task)
 	if (job->entry == JPEGDEC_KEPT) {
 		task->request.interval = interval;
 		task->request.entries = task->points;
-		jpegdec_task_kept(task, own->points);
+		jpegdec_task_kept(task, dec->points);
 		return;
 	}
 	task->bytes = job->size - parse->scan;
@@ -195,14 +197,14 @@ static void jpegdec_task_plan(struct jpegdec *own, struct jpegdec_task *task)
 	}
 }
 
-/* The driver that suits an image which has so many others beside it. */
+/* The driver that suits the image when `images` images in all are in flight. */
 static const struct lanes *jpegdec_lanes(
-	const struct jpegdec *own, const struct jpegdec_task *task, size_t images)
+	const struct jpegdec *dec, const struct jpegdec_task *task, size_t images)
 {
 	size_t chains = 1;
 	if (task->request.interval)
 		chains += (size_t)task->blocks.rows * task->blocks.columns / task->request.interval;
-	return lanes_for(own->chosen, chains * images);
+	return lanes_for(dec->chosen, chains * images);
 }
 
 static size_t jpegdec_carve(size_t *at, uint64_t bytes)
@@ -212,7 +214,7 @@ static size_t jpegdec_carve(size_t *at, uint64_t bytes)
 	return here;
 }
 
-/* Lays out what all bands share. */
+/* Lays out the parts that all bands share. */
 static struct jpegdec_layout jpegdec_layout_fixed(
 	const struct jpegdec_task *task, const struct lanes *lanes)
 {
@@ -227,7 +229,7 @@ static struct jpegdec_layout jpegdec_layout_fixed(
 	return layout;
 }
 
-/* Adds what a band takes. */
+/* Adds the parts of a band. */
 static void jpegdec_layout_band(
 	struct jpegdec_layout *layout, uint64_t mcus, size_t runs, uint64_t blocks)
 {
@@ -270,12 +272,13 @@ static int jpegdec_scan(struct jpegdec_image *image, const struct lanes *lanes, 
 	return ends ? 0 : STEPBACK_END;
 }
 
-/* Tables, and what is known before anything is planned. 0 or an enum stepback. */
-static int jpegdec_prepare(struct jpegdec *own, struct jpegdec_image *image,
+/* Builds the tables, and unstuffs what is known before any run is planned. 0 or an enum stepback.
+ */
+static int jpegdec_prepare(struct jpegdec *dec, struct jpegdec_image *image,
 	const struct lanes *lanes, const struct jpegdec_layout *layout)
 {
 	const struct jpegdec_task *task = &image->task;
-	uint8_t *base = own->memory + image->from;
+	uint8_t *base = dec->memory + image->from;
 	struct entry_point *points = (void *)(base + layout->points);
 	image->feed = (struct feed_image){
 		.parse = &task->parse,
@@ -293,7 +296,7 @@ static int jpegdec_prepare(struct jpegdec *own, struct jpegdec_image *image,
 	if (reason)
 		return reason;
 	if (task->job->entry == JPEGDEC_KEPT) {
-		memcpy(points, own->points, task->points * sizeof(*points));
+		memcpy(points, dec->points, task->points * sizeof(*points));
 		image->feed.entry_points = points;
 		image->feed.entry_point_count = task->points;
 		return 0;
@@ -302,37 +305,37 @@ static int jpegdec_prepare(struct jpegdec *own, struct jpegdec_image *image,
 		image->feed.record = points;
 		image->feed.record_interval = task->request.piece;
 	}
-	enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_UNSTUFF);
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_UNSTUFF);
 	reason = jpegdec_scan(image, lanes, base + layout->bytes);
-	(void)jpegdec_enter(own, before);
+	(void)jpegdec_enter(dec, before);
 	return reason;
 }
 
-/* Unstuffs what the planned runs need, where that is not all there already. 0 or an enum stepback.
- */
-static int jpegdec_unstuff(struct jpegdec *own, struct jpegdec_image *image,
+/* Unstuffs what the planned runs need, unless jpegdec_prepare did. 0 or an enum stepback. */
+static int jpegdec_unstuff(struct jpegdec *dec, struct jpegdec_image *image,
 	const struct lanes *lanes, size_t bytes_at)
 {
 	const struct jpegdec_task *task = &image->task;
-	uint8_t *bytes = own->memory + image->from + bytes_at;
+	uint8_t *bytes = dec->memory + image->from + bytes_at;
 	size_t written;
 	if (task->job->entry != JPEGDEC_KEPT)
 		return 0;
-	enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_UNSTUFF);
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_UNSTUFF);
 	int reason = feed_unstuff(&image->feed, lanes->unstuff, task->job->data, task->job->size,
 		bytes, (struct unstuff_segment *)image->feed.segments, task->entries, &written);
 	if (!reason)
 		memset(bytes + written, 0, LANE_SLACK);
-	(void)jpegdec_enter(own, before);
+	(void)jpegdec_enter(dec, before);
 	return reason;
 }
 
-/* Plans the rows that the task's blocks have, and unstuffs for them. 0 or an enum stepback. */
-static int jpegdec_plan_band(struct jpegdec *own, struct jpegdec_image *image,
+/* Plans the runs for the rows of the task's blocks, and unstuffs for them. 0 or an enum stepback.
+ */
+static int jpegdec_plan_band(struct jpegdec *dec, struct jpegdec_image *image,
 	const struct lanes *lanes, const struct jpegdec_layout *layout)
 {
 	struct jpegdec_task *task = &image->task;
-	uint8_t *base = own->memory + image->from;
+	uint8_t *base = dec->memory + image->from;
 	uint32_t *where = (void *)(base + layout->where);
 	size_t blocks;
 	int reason = mcu_plan_runs(&task->parse, &task->blocks, &task->request,
@@ -342,128 +345,129 @@ static int jpegdec_plan_band(struct jpegdec *own, struct jpegdec_image *image,
 		reason = STEPBACK_SIZE;
 	task->blocks.where = where;
 	task->blocks.coefficients = image->feed.coefficients;
-	return reason ? reason : jpegdec_unstuff(own, image, lanes, layout->bytes);
+	return reason ? reason : jpegdec_unstuff(dec, image, lanes, layout->bytes);
 }
 
 static void jpegdec_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
-	struct jpegdec *own = context;
-	own->delivering->delivered++;
-	own->source->rows->row(own->source->rows->context, rgb);
+	struct jpegdec *dec = context;
+	dec->delivering->delivered++;
+	dec->source->rows->row(dec->source->rows->context, rgb);
 }
 
-/* Tells the receiver that rows come, and the planes what they come from. 0 or an enum stepback. */
+/* Tells the stream that this image's rows come next, and sets up the planes. 0 or an enum stepback.
+ */
 static int jpegdec_rows_begin(
-	struct jpegdec *own, struct jpegdec_image *image, struct planes_mcus *ret)
+	struct jpegdec *dec, struct jpegdec_image *image, struct planes_mcus *ret)
 {
-	static const enum planes_colour colours[] = {
+	static const enum planes_color colors[] = {
 		[PARSE_GRAY] = PLANES_GRAY, [PARSE_YCC] = PLANES_YCC, [PARSE_RGB] = PLANES_RGB};
 	const struct parse *parse = &image->task.parse;
 	struct planes_frame frame = {.width = parse->width,
 		.height = parse->height,
-		.colour = colours[parse->colour],
+		.color = colors[parse->color],
 		.shrink = image->task.job->shrink};
 	for (unsigned i = 0; i < parse->components; i++) {
 		const struct parse_component *c = &parse->component[i];
 		frame.component[i] = (struct planes_component){c->h, c->v, parse->quant[c->quant]};
 	}
-	own->delivering = image->task.job;
-	enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_CONVERT);
-	own->source->rows->start(own->source->rows->context, image->task.job);
-	int reason = planes_begin(own->planes, &frame, image->task.job->region, ret);
-	(void)jpegdec_enter(own, before);
+	dec->delivering = image->task.job;
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_CONVERT);
+	dec->source->rows->start(dec->source->rows->context, image->task.job);
+	int reason = planes_begin(dec->planes, &frame, image->task.job->region, ret);
+	(void)jpegdec_enter(dec, before);
 	return reason;
 }
 
-/* The rows of the blocks that are there. 0 or STEPBACK_RANGE. */
+/* Delivers the rows of the blocks that are complete. 0 or STEPBACK_RANGE. */
 static int jpegdec_rows(
-	struct jpegdec *own, const struct blocks *blocks, const struct planes_mcus *mcus)
+	struct jpegdec *dec, const struct blocks *blocks, const struct planes_mcus *mcus)
 {
 	uint32_t from = UTIL_MAX(blocks->mcu_y0, mcus->y0);
 	uint32_t to = UTIL_MIN(blocks->mcu_y0 + blocks->rows, mcus->y1);
 	int reason = 0;
-	enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_TRANSFORM);
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_TRANSFORM);
 	for (uint32_t y = from; y < to && !reason; y++) {
-		reason = planes_blocks(own->planes, y, blocks);
+		reason = planes_blocks(dec->planes, y, blocks);
 		if (reason)
 			break;
-		(void)jpegdec_enter(own, DECODE_STAGE_CONVERT);
-		planes_rows(own->planes, jpegdec_row, own);
-		(void)jpegdec_enter(own, DECODE_STAGE_TRANSFORM);
+		(void)jpegdec_enter(dec, DECODE_STAGE_CONVERT);
+		planes_rows(dec->planes, jpegdec_row, dec);
+		(void)jpegdec_enter(dec, DECODE_STAGE_TRANSFORM);
 	}
-	(void)jpegdec_enter(own, before);
+	(void)jpegdec_enter(dec, before);
 	return reason;
 }
 
-/* Gives what was recorded to whoever keeps it; after a fault, that there can be none. */
-static void jpegdec_keep(struct jpegdec *own, struct jpegdec_image *image, int reason)
+/* Packs the recorded entry points and has the stream keep them; after a fault, a pack of none. */
+static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int reason)
 {
-	const struct decode_stream *rows = own->source->rows;
+	const struct decode_stream *rows = dec->source->rows;
 	const struct jpegdec_task *task = &image->task;
 	struct decode_job *job = task->job;
 	struct entry_point *points = image->feed.record;
 	uint32_t count = task->points;
 	if (reason || !entry_point_settle(&task->parse, job->data, job->size, points, count))
 		count = 0;
-	size_t bytes = entry_pack_pack(&task->parse, job->data, job->size, points, count, own->pack,
+	size_t bytes = entry_pack_pack(&task->parse, job->data, job->size, points, count, dec->pack,
 		job->entry_point_room);
-	if (bytes && rows->keep(rows->context, job, own->pack, bytes) && count)
+	if (bytes && rows->keep(rows->context, job, dec->pack, bytes) && count)
 		job->entry_points |= DECODE_ENTRY_POINTS_MADE;
 }
 
-/* All blocks of an image are there, or `reason` says why not: what follows from that for its
- * checkpoints. */
-static void jpegdec_entered(struct jpegdec *own, struct jpegdec_image *image, int reason)
+/* Notes what follows for the entry points of an image when all its blocks are complete, or when
+ * they are not for `reason`. */
+static void jpegdec_entered(struct jpegdec *dec, struct jpegdec_image *image, int reason)
 {
 	struct decode_job *job = image->task.job;
 	if (job->entry == JPEGDEC_RECORD && reason != STEPBACK_SIZE) {
-		enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_ENTRY_POINTS);
-		jpegdec_keep(own, image, reason);
-		(void)jpegdec_enter(own, before);
+		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTRY_POINTS);
+		jpegdec_keep(dec, image, reason);
+		(void)jpegdec_enter(dec, before);
 	}
 	if (job->entry == JPEGDEC_KEPT && reason != STEPBACK_SIZE)
 		job->entry_points |=
 			reason ? DECODE_ENTRY_POINTS_DROPPED : DECODE_ENTRY_POINTS_USED;
 }
 
-static void jpegdec_finish(struct jpegdec *own, struct decode_job *job, int reason)
+static void jpegdec_finish(struct jpegdec *dec, struct decode_job *job, int reason)
 {
 	job->stepback = (unsigned)reason;
-	own->source->done(own->source->context, job);
+	dec->source->done(dec->source->context, job);
 }
 
-/* An image's blocks cannot be had in this way: it is tried in the next one, or steps back. */
-static void jpegdec_fail(struct jpegdec *own, struct decode_job *job, int reason)
+/* Decoding an image's blocks failed: tries it in the next way, or steps back. */
+static void jpegdec_fail(struct jpegdec *dec, struct decode_job *job, int reason)
 {
-	const struct decode_stream *rows = own->source->rows;
+	const struct decode_stream *rows = dec->source->rows;
 	bool kept = job->entry == JPEGDEC_KEPT && reason != STEPBACK_SIZE;
 	if (kept || job->entry == JPEGDEC_RECORD) {
 		job->entry =
 			kept && rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
 		job->delivered = 0;
-		job->link = own->again;
-		own->again = job;
+		job->link = dec->again;
+		dec->again = job;
 		return;
 	}
-	jpegdec_finish(own, job, reason);
+	jpegdec_finish(dec, job, reason);
 }
 
-static bool jpegdec_overlaps(const struct jpegdec *own, size_t from, size_t to)
+static bool jpegdec_overlaps(const struct jpegdec *dec, size_t from, size_t to)
 {
 	for (int i = 0; i < JPEGDEC_IMAGES; i++)
-		if (own->image[i].task.job && from < own->image[i].to && own->image[i].from < to)
+		if (dec->image[i].task.job && from < dec->image[i].to && dec->image[i].from < to)
 			return true;
 	return false;
 }
 
-/* Finds a piece of the memory: at its start, or behind an image in flight. */
-static bool jpegdec_piece(const struct jpegdec *own, size_t bytes, size_t *ret_from)
+/* Finds a free piece of the memory: at its start, or after an image in flight. */
+static bool jpegdec_piece(const struct jpegdec *dec, size_t bytes, size_t *ret_from)
 {
 	for (int i = -1; i < JPEGDEC_IMAGES; i++) {
-		if (i >= 0 && !own->image[i].task.job)
+		if (i >= 0 && !dec->image[i].task.job)
 			continue;
-		size_t from = i < 0 ? 0 : own->image[i].to;
-		if (bytes <= own->bytes - from && !jpegdec_overlaps(own, from, from + bytes)) {
+		size_t from = i < 0 ? 0 : dec->image[i].to;
+		if (bytes <= dec->bytes - from && !jpegdec_overlaps(dec, from, from + bytes)) {
 			*ret_from = from;
 			return true;
 		}
@@ -471,70 +475,70 @@ static bool jpegdec_piece(const struct jpegdec *own, size_t bytes, size_t *ret_f
 	return false;
 }
 
-static struct jpegdec_image *jpegdec_place(struct jpegdec *own)
+static struct jpegdec_image *jpegdec_place(struct jpegdec *dec)
 {
 	for (int i = 0; i < JPEGDEC_IMAGES; i++)
-		if (!own->image[i].task.job)
-			return &own->image[i];
+		if (!dec->image[i].task.job)
+			return &dec->image[i];
 	return NULL;
 }
 
-/* Takes in the image that waits. False: it has to wait on, for memory or for another driver.
+/* Takes in the waiting image. False: it has to wait longer, for memory or for another driver.
  * *ret_image: NULL if it cannot be entered in this way. */
-static bool jpegdec_admit(struct jpegdec *own, struct jpegdec_image **ret_image)
+static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 {
-	struct jpegdec_image *image = jpegdec_place(own);
+	struct jpegdec_image *image = jpegdec_place(dec);
 	size_t from;
-	if (!image || jpegdec_lanes(own, &own->waiting, JPEGDEC_USUAL) != own->lanes)
+	if (!image || jpegdec_lanes(dec, &dec->waiting, JPEGDEC_USUAL) != dec->lanes)
 		return false;
-	struct jpegdec_layout layout = jpegdec_layout_whole(&own->waiting, own->lanes);
-	if (!jpegdec_piece(own, layout.end, &from))
+	struct jpegdec_layout layout = jpegdec_layout_whole(&dec->waiting, dec->lanes);
+	if (!jpegdec_piece(dec, layout.end, &from))
 		return false;
 	*image =
-		(struct jpegdec_image){.task = own->waiting, .from = from, .to = from + layout.end};
+		(struct jpegdec_image){.task = dec->waiting, .from = from, .to = from + layout.end};
 	image->task.request.last = true;
-	own->waiting.job = NULL;
-	enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_PARSE);
-	int reason = jpegdec_prepare(own, image, own->lanes, &layout);
+	dec->waiting.job = NULL;
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
+	int reason = jpegdec_prepare(dec, image, dec->lanes, &layout);
 	if (!reason)
-		reason = jpegdec_plan_band(own, image, own->lanes, &layout);
+		reason = jpegdec_plan_band(dec, image, dec->lanes, &layout);
 	if (reason) {
 		struct decode_job *job = image->task.job;
-		jpegdec_entered(own, image, reason);
+		jpegdec_entered(dec, image, reason);
 		image->task.job = NULL;
-		jpegdec_fail(own, job, reason);
+		jpegdec_fail(dec, job, reason);
 	}
-	(void)jpegdec_enter(own, before);
+	(void)jpegdec_enter(dec, before);
 	*ret_image = reason ? NULL : image;
 	return true;
 }
 
-/* The next image, one that is tried again before others. */
-static bool jpegdec_wants(struct jpegdec *own)
+/* Gets the next waiting image; those that are tried again come first. */
+static bool jpegdec_wants(struct jpegdec *dec)
 {
-	struct jpegdec_task *task = &own->waiting;
+	struct jpegdec_task *task = &dec->waiting;
 	if (task->job)
 		return true;
-	*task = (struct jpegdec_task){.job = own->again};
+	*task = (struct jpegdec_task){.job = dec->again};
 	if (task->job) {
-		own->again = task->job->link;
+		dec->again = task->job->link;
 		(void)parse_read(task->job->data, task->job->size, &task->parse);
 	} else {
-		task->job = own->source->next(own->source->context, &task->parse);
+		task->job = dec->source->next(dec->source->context, &task->parse);
 	}
 	if (task->job) {
-		enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_PARSE);
-		jpegdec_task_plan(own, task);
-		(void)jpegdec_enter(own, before);
+		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
+		jpegdec_task_plan(dec, task);
+		(void)jpegdec_enter(dec, before);
 	}
 	return task->job;
 }
 
-static struct feed_image *jpegdec_next(struct jpegdec *own)
+static struct feed_image *jpegdec_next(struct jpegdec *dec)
 {
-	while (jpegdec_wants(own)) {
+	while (jpegdec_wants(dec)) {
 		struct jpegdec_image *image;
-		if (!jpegdec_admit(own, &image))
+		if (!jpegdec_admit(dec, &image))
 			return NULL;
 		if (image)
 			return &image->feed;
@@ -550,22 +554,22 @@ static struct feed_image *jpegdec_more(void *context)
 	return feed;
 }
 
-static void jpegdec_deliver(struct jpegdec *own, struct jpegdec_image *image)
+static void jpegdec_deliver(struct jpegdec *dec, struct jpegdec_image *image)
 {
 	const struct feed_image *feed = &image->feed;
 	struct decode_job *job = image->task.job;
 	struct planes_mcus mcus;
-	jpegdec_entered(own, image, feed->outcome);
+	jpegdec_entered(dec, image, feed->outcome);
 	if (feed->outcome) {
 		image->task.job = NULL;
-		jpegdec_fail(own, job, feed->outcome);
+		jpegdec_fail(dec, job, feed->outcome);
 		return;
 	}
-	int reason = jpegdec_rows_begin(own, image, &mcus);
+	int reason = jpegdec_rows_begin(dec, image, &mcus);
 	if (!reason)
-		reason = jpegdec_rows(own, &image->task.blocks, &mcus);
+		reason = jpegdec_rows(dec, &image->task.blocks, &mcus);
 	image->task.job = NULL;
-	jpegdec_finish(own, job, reason);
+	jpegdec_finish(dec, job, reason);
 }
 
 static void jpegdec_done(void *context, struct feed_image *feed)
@@ -577,17 +581,18 @@ static void jpegdec_done(void *context, struct feed_image *feed)
 	(void)jpegdec_enter(context, before);
 }
 
-/* Rows of a band, and what it takes, when it may have all the memory; 0: not even one fits. */
+/* How many rows a band may have when it has all the memory, and its layout; 0: not even one fits.
+ */
 static uint32_t jpegdec_band_rows(
-	const struct jpegdec *own, const struct jpegdec_task *task, struct jpegdec_layout *layout)
+	const struct jpegdec *dec, const struct jpegdec_task *task, struct jpegdec_layout *layout)
 {
 	enum { BLOCK_BYTES = BLOCKS_SIZE * sizeof(int16_t) };
 	/* Each MCU kept has a place of 4 bytes in `where`, and at least one block. */
 	size_t taken =
 		layout->runs + JPEGDEC_BAND_RUNS * sizeof(struct mcu_plan_run) + 2 * BLOCKS_ALIGN;
-	if (own->bytes <= taken)
+	if (dec->bytes <= taken)
 		return 0;
-	uint64_t blocks = (own->bytes - taken) / (BLOCK_BYTES + sizeof(uint32_t));
+	uint64_t blocks = (dec->bytes - taken) / (BLOCK_BYTES + sizeof(uint32_t));
 	uint32_t rows = mcu_plan_rows(
 		&task->parse, &task->blocks, &task->request, blocks, JPEGDEC_BAND_RUNS);
 	jpegdec_layout_band(
@@ -595,8 +600,8 @@ static uint32_t jpegdec_band_rows(
 	return rows;
 }
 
-/* Where the next band begins to decode: with checkpoints at one of them, since the bytes behind the
- * last band's end are not there any more. */
+/* Sets where the next band begins to decode. With kept entry points that is one of them, since the
+ * bytes after the last band's end have not been unstuffed. */
 static void jpegdec_band_next(struct jpegdec_image *image)
 {
 	const struct mcu_plan_run *last = &image->feed.runs[image->feed.run_count - 1];
@@ -605,79 +610,80 @@ static void jpegdec_band_next(struct jpegdec_image *image)
 		image->task.request.resume = last->mcu + last->mcus;
 }
 
-/* Band after band, of so many rows. 0 or an enum stepback; *ret_entered: that of the blocks. */
-static int jpegdec_bands(struct jpegdec *own, struct jpegdec_image *image,
+/* Decodes band after band of `rows` rows. 0 or an enum stepback; *ret_entered: that of the blocks.
+ */
+static int jpegdec_bands(struct jpegdec *dec, struct jpegdec_image *image,
 	const struct lanes *lanes, const struct jpegdec_layout *layout, uint32_t rows,
 	int *ret_entered)
 {
 	struct planes_mcus mcus;
 	struct blocks *blocks = &image->task.blocks;
 	uint32_t end = blocks->mcu_y0 + blocks->rows;
-	int reason = jpegdec_rows_begin(own, image, &mcus);
+	int reason = jpegdec_rows_begin(dec, image, &mcus);
 	while (!reason && blocks->mcu_y0 < end) {
 		blocks->rows = UTIL_MIN(rows, end - blocks->mcu_y0);
 		image->task.request.last = blocks->mcu_y0 + blocks->rows == end;
 		image->feed.cursor = 0;
-		*ret_entered = jpegdec_plan_band(own, image, lanes, layout);
+		*ret_entered = jpegdec_plan_band(dec, image, lanes, layout);
 		if (!*ret_entered) {
-			enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_ENTROPY);
+			enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);
 			*ret_entered = feed_decode_one(&image->feed, lanes);
-			(void)jpegdec_enter(own, before);
+			(void)jpegdec_enter(dec, before);
 		}
 		if (*ret_entered)
 			return *ret_entered;
-		reason = jpegdec_rows(own, blocks, &mcus);
+		reason = jpegdec_rows(dec, blocks, &mcus);
 		jpegdec_band_next(image);
 	}
 	return reason;
 }
 
-/* The image that waits, by itself; nothing is in flight. */
-static void jpegdec_alone(struct jpegdec *own)
+/* Decodes the waiting image by itself; no other image is in flight. */
+static void jpegdec_alone(struct jpegdec *dec)
 {
-	struct jpegdec_image *image = &own->image[0];
-	*image = (struct jpegdec_image){.task = own->waiting, .to = own->bytes};
-	own->waiting.job = NULL;
+	struct jpegdec_image *image = &dec->image[0];
+	*image = (struct jpegdec_image){.task = dec->waiting, .to = dec->bytes};
+	dec->waiting.job = NULL;
 	struct decode_job *job = image->task.job;
-	const struct lanes *lanes = jpegdec_lanes(own, &image->task, 1);
+	const struct lanes *lanes = jpegdec_lanes(dec, &image->task, 1);
 	struct jpegdec_layout layout = jpegdec_layout_fixed(&image->task, lanes);
-	uint32_t rows = jpegdec_band_rows(own, &image->task, &layout);
-	int entered = rows ? jpegdec_prepare(own, image, lanes, &layout) : STEPBACK_SIZE,
+	uint32_t rows = jpegdec_band_rows(dec, &image->task, &layout);
+	int entered = rows ? jpegdec_prepare(dec, image, lanes, &layout) : STEPBACK_SIZE,
 	    reason = 0;
 	if (!entered)
-		reason = jpegdec_bands(own, image, lanes, &layout, rows, &entered);
-	/* Where the pixels stepped back there may be more bands, which nobody has looked at. */
+		reason = jpegdec_bands(dec, image, lanes, &layout, rows, &entered);
+	/* If the pixels stepped back, there may be more bands, which were not decoded. */
 	if (entered || !reason)
-		jpegdec_entered(own, image, entered);
+		jpegdec_entered(dec, image, entered);
 	image->task.job = NULL;
 	if (entered)
-		jpegdec_fail(own, job, entered);
+		jpegdec_fail(dec, job, entered);
 	else
-		jpegdec_finish(own, job, reason);
+		jpegdec_finish(dec, job, reason);
 }
 
-/* Chooses the driver for the image that waits; false when it has to be decoded by itself. */
-static bool jpegdec_fits(struct jpegdec *own)
+/* Chooses the driver for the waiting image; false when it has to be decoded by itself. */
+static bool jpegdec_fits(struct jpegdec *dec)
 {
-	own->lanes = jpegdec_lanes(own, &own->waiting, JPEGDEC_USUAL);
-	return jpegdec_layout_whole(&own->waiting, own->lanes).end <= own->bytes;
+	dec->lanes = jpegdec_lanes(dec, &dec->waiting, JPEGDEC_USUAL);
+	return jpegdec_layout_whole(&dec->waiting, dec->lanes).end <= dec->bytes;
 }
 
 void jpegdec_run(
-	struct jpegdec *own, uint8_t *memory, size_t bytes, const struct jpegdec_source *source)
+	struct jpegdec *dec, uint8_t *memory, size_t bytes, const struct jpegdec_source *source)
 {
-	own->memory = memory;
-	own->bytes = bytes;
-	own->source = source;
-	while (jpegdec_wants(own)) {
-		if (jpegdec_fits(own)) {
+	dec->memory = memory;
+	dec->bytes = bytes;
+	dec->source = source;
+	while (jpegdec_wants(dec)) {
+		if (jpegdec_fits(dec)) {
 			struct feed feed = {
-				.more = jpegdec_more, .done = jpegdec_done, .context = own};
-			enum decode_stage before = jpegdec_enter(own, DECODE_STAGE_ENTROPY);
-			feed_decode(&feed, own->lanes);
-			(void)jpegdec_enter(own, before);
+				.more = jpegdec_more, .done = jpegdec_done, .context = dec};
+			enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);
+			feed_decode(&feed, dec->lanes);
+			(void)jpegdec_enter(dec, before);
 		} else {
-			jpegdec_alone(own);
+			jpegdec_alone(dec);
 		}
 	}
 }

@@ -1,19 +1,34 @@
-/* own: the own JPEG decoder of one thread: parse, plan, unstuff, lanes and planes put together.
+/* jpegdec: penstock's JPEG decoder for one thread. It puts the parts of this folder together.
  *
- * Lanes are kept busy by several images in flight: whenever a lane has nothing left of its image,
- * the next one is asked for, and whenever an image's blocks are complete it becomes rows. Images in
- * flight share a stretch of memory that the caller lends; each has one piece of it, which holds its
- * unstuffed bytes, tables, runs and blocks. An image that does not fit beside the others waits
- * until they are done; one that does not fit at all is decoded by itself, in bands.
+ * A map of this folder:
+ *   jpegdec.[ch]       the entrance: images in flight, their memory, the order of all steps
+ *   parse.[ch]         the headers
+ *   mcu_plan.[ch]      which MCUs a crop needs, and where decoding can enter
+ *   unstuff.[ch]       removes the stuffing from entropy-coded bytes
+ *   huffman.[ch]       the codes as tables
+ *   lane.h             one stream of entropy-coded blocks; the drivers of several side by side
+ *   lanes.c            which driver this processor runs
+ *   feed.[ch]          gives the lanes their runs
+ *   entry_points.[ch]  places where decoding can start in a file
+ *   entry_pack.[ch]    entry points as bytes that can be kept
+ *   blocks.h           the coefficients between the lanes and the planes
+ *   planes.[ch]        makes rows of pixels from coefficients
+ *   kernels/           the inner loops, once per instruction set
  *
- * Where checkpoints of a file are kept, it is entered at them, and only what the crop needs of it
- * is unstuffed and decoded. Where none are kept yet but could be, and it has no restart markers, it
- * is decoded through its end once, to make some; MCUs beyond the crop then leave no blocks. What
- * does not work out in one of these ways is tried again in the next: kept checkpoints that do not
- * fit are made anew, and a fault that no crop needs to see leaves the file without any.
+ * Several images in flight keep the lanes busy: when a lane has nothing left of its image, the next
+ * image is asked for, and when an image's blocks are complete they become rows. Images in flight
+ * share memory that the caller provides; each has one piece of it for its unstuffed bytes, tables,
+ * runs and blocks. An image that does not fit next to the others waits until they are done. One
+ * that does not fit at all is decoded by itself, in bands.
  *
- * Every other irregularity is a step back: the image is handed back with the reason, and rows that
- * it had delivered by then are right. Belongs to one thread. */
+ * If entry points of a file are kept, decoding enters at them, and unstuffs and decodes only what
+ * the crop needs. If none are kept but could be, and the file has no restart markers, it is decoded
+ * to its end once to make them; MCUs outside the crop then leave no blocks. If one of these ways
+ * fails, the next is tried: kept entry points that do not fit are made again, and a file with a
+ * fault outside the crop gets none.
+ *
+ * Every other irregularity is a step back: the image is handed back with the reason, and the rows
+ * that it delivered before are right. Belongs to one thread. */
 #pragma once
 
 #include "decode/decode.h"
@@ -24,7 +39,7 @@ struct jpegdec;
 struct stages;
 
 struct jpegdec_source {
-	/* The next image with its headers and its region, or NULL: none for now. Called while
+	/* The next image with its headers and its region, or NULL: none at present. Called while
 	 * others are in flight. */
 	struct decode_job *(*next)(void *context, struct parse *ret);
 	/* All of an image's rows have been delivered, or job->stepback says why not. */
@@ -34,14 +49,14 @@ struct jpegdec_source {
 	const struct decode_stream *rows; /* whose `start` and `row` are called */
 };
 
-/* 0, -ENOMEM, or what lanes_choose and planes_new may return. */
+/* 0, -ENOMEM, or an error of lanes_choose or planes_new. */
 int jpegdec_new(struct jpegdec **ret, struct fault *fault);
-void jpegdec_free(struct jpegdec *own);
+void jpegdec_free(struct jpegdec *dec);
 
 /* Bytes that jpegdec_new takes. */
 uint64_t jpegdec_bytes(void);
 
-/* Decodes until `next` has none and all images in flight are done. `memory` is aligned to
- * BLOCKS_ALIGN and is the own decoder's until then. */
+/* Decodes until `next` returns NULL and all images in flight are done. `memory` is aligned to
+ * BLOCKS_ALIGN and belongs to the decoder until then. */
 void jpegdec_run(
-	struct jpegdec *own, uint8_t *memory, size_t bytes, const struct jpegdec_source *source);
+	struct jpegdec *dec, uint8_t *memory, size_t bytes, const struct jpegdec_source *source);

@@ -1,15 +1,16 @@
 /* lane: one stream of entropy-coded blocks: its tables, its place, its output; and the drivers that
- * decode several side by side.
+ * decode several lanes side by side.
  *
- * A symbol tells where the next begins, so one stream alone leaves most of the processor idle while
- * it waits for its own look-ups. Drivers therefore hold several lanes: 1 (the reference), 4 in one
- * thread's scalar code, 32 in two vectors of 16. Lanes know nothing of each other. They are fed
- * through a callback with runs of MCUs, from several entry points of one image or from several
- * images in flight, and a lane that fails reports it and takes the next run.
+ * A symbol says where the next one begins, so a single stream leaves most of the processor idle
+ * while it waits for its look-ups. Drivers therefore have several lanes: 1 (the reference), 4 in
+ * one thread's scalar code, or 32 in two vectors of 16. Lanes do not depend on each other. A
+ * callback gives them runs of MCUs, from several entry points of one image or from several images
+ * in flight. A lane that fails reports it and takes the next run.
  *
- * No bounds are checked per symbol: a block cannot take more than LANE_SLACK bytes, and after each
- * the place is compared with the end. Whether the run stayed inside its data is exact. Stores never
- * leave the run's blocks and the spare block behind them. Thread: the caller's. */
+ * No bounds are checked per symbol: a block cannot take more than LANE_SLACK bytes, and the place
+ * is compared with the end after each block. So it is known exactly whether a run stayed inside its
+ * data. Stores never leave the run's blocks and the spare block after them. Thread: the caller's.
+ */
 #pragma once
 
 #include "base/fault.h"
@@ -17,59 +18,59 @@
 #include "decode/jpeg/unstuff.h"
 
 enum {
-	LANE_SLACK = 256, /* bytes behind a segment's end that must be readable; any values, but
-			     initialised. 63 symbols of 27 bits, a DC, and what is read ahead. */
+	/* Bytes after a segment's end that must be readable and initialized, to any values: 63
+	 * symbols of 27 bits, a DC, and the bytes that are read ahead. */
+	LANE_SLACK = 256,
 	LANES_MOST = 32,
 };
 
-/* What has to be left of the segment behind the run. */
+/* How many bits of the segment must be left after the run. */
 enum lane_ends {
-	LANE_GOES_ON, /* anything */
-	LANE_ENDS, /* fewer than 8 bits: a marker follows */
-	LANE_ENDS_HERE, /* nothing: the next checkpoint follows */
+	LANE_GOES_ON, /* any number */
+	LANE_ENDS, /* fewer than 8: a marker follows */
+	LANE_ENDS_HERE, /* none: the next entry point follows */
 };
 
 struct lane {
-	/* The run, set by the callback. A run that goes on where the lane's last one ended leaves
-	 * bytes, bits, bit and dc alone. */
+	/* The run, set by the callback. A run that continues where the lane's last run ended leaves
+	 * bytes, bits, bit and dc as they are. */
 	const struct huffman *huffman;
 	const uint8_t *bytes; /* the segment, unstuffed */
 	uint64_t bits; /* its length */
-	uint64_t bit; /* the place in it where the run begins, at most `bits`; behind the run: where
-			 it ended */
-	int32_t dc[BLOCKS_COMPONENTS]; /* predictions, before and behind the run */
-	int16_t *
-		blocks; /* mcus x in_mcu blocks and a spare one, aligned; NULL: nobody wants them */
+	uint64_t bit; /* where the run begins, at most `bits`; after the run: where it ended */
+	int32_t dc[BLOCKS_COMPONENTS]; /* predictions, before and after the run */
+	int16_t *blocks; /* mcus x in_mcu blocks and a spare one, aligned; NULL: not wanted */
 	uint32_t mcus; /* at least 1; mcus x in_mcu fits 32 bits */
 	enum lane_ends ends;
-	int outcome; /* behind the run: 0 or an enum stepback: _CODE, _RUN, _RANGE, _SHORT, _END,
-			_ENTRY_POINT. Which one comes first may differ between drivers. */
-	/* The callback's own. */
+	/* After the run: 0 or an enum stepback: _CODE, _RUN, _RANGE, _SHORT, _END, _ENTRY_POINT.
+	 * Which one is found first may differ between drivers. */
+	int outcome;
+	/* Used by the callback. */
 	void *owner;
 	size_t run, run_end;
 };
 
-/* Called for each lane with owner NULL at first, then whenever its run has ended. Looks at the
- * outcome, sets the next run and returns true; false: nothing left for this lane. Must not call the
- * driver. */
+/* Called for each lane, at first with owner NULL, then whenever its run has ended. Handles the
+ * outcome, sets the next run and returns true; false: no run is left for this lane. Must not call
+ * the driver. */
 typedef bool lane_next_fn(void *context, struct lane *lane);
 
-/* What lanes work on lies in one stretch of memory of 256 MB or less, for each of bytes, tables and
- * blocks; a lane outside the first one's reach is decoded all the same, but slowly. */
+/* The bytes of all lanes should be within 256 MB of memory, and so should their tables and their
+ * blocks. A lane that is farther away from the first one is decoded too, but slowly. */
 struct lanes {
 	const char *name; /* "c", "avx2", "avx512" */
-	enum huffman_kind kind; /* of the tables that the lanes' huffman must have */
+	enum huffman_kind kind; /* the form of the tables that it needs */
 	unsigned width; /* lanes side by side */
 	/* Returns when the callback has refused every lane. */
 	void (*decode)(lane_next_fn *next, void *context);
 	unstuff_fn *unstuff;
-	/* What to take instead, tables and all, for an image by itself that has fewer chains of
-	 * runs than this; NULL: this is best for any number. */
+	/* The driver to use instead, with its form of tables, for images with fewer than few_below
+	 * chains of runs in all; NULL: none. */
 	const struct lanes *few;
 	unsigned few_below;
 };
 
-/* One lane, bit by bit, no tables: the truth for all others, in tests. */
+/* One lane, bit by bit, without tables: the reference for all others, in tests. */
 extern const struct lanes lanes_ref;
 extern const struct lanes lanes_c, lanes_avx2, lanes_avx512;
 
@@ -78,16 +79,17 @@ extern const struct lanes lanes_c, lanes_avx2, lanes_avx512;
  * an unknown name, -ENOTSUP for one that this processor cannot run. Any thread. */
 int lanes_choose(const struct lanes **ret, struct fault *fault);
 
-/* The chosen one, or what suits better where only so many chains can be decoded side by side. */
+/* The chosen driver, or the one that suits better where only `chains` chains can be decoded side by
+ * side. */
 const struct lanes *lanes_for(const struct lanes *chosen, size_t chains);
 
-/* The i-th table that this processor can run; NULL behind the last. */
+/* The i-th driver that this processor can run; NULL after the last. */
 const struct lanes *lanes_at(unsigned i);
 
 /* Decodes one run by the reference's rule. */
 void lane_decode_ref(struct lane *lane);
 
-/* Shared by the drivers: ends a run at `bit`, with what its blocks gave so far. */
+/* Shared by the drivers: ends a run at `bit`; `outcome` is that of its blocks. */
 static inline void lane_end(struct lane *lane, uint64_t bit, int outcome)
 {
 	lane->bit = bit;

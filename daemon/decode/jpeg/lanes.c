@@ -1,11 +1,10 @@
 /* lanes: which driver this processor runs; see lane.h.
  *
- * The drivers race (base/choose.h). The course is made of random bits: with a complete code each
- * symbol then has the share that belongs to its length, as in files: about twelve symbols in a
- * block, some of them too long for the tables. Each lap has new bits, because a processor that has
- * seen them before would predict the end of every block. No byte ends in a one, so that the one
- * missing code, eight ones, never appears; the code has no runs of zeros, so that no block
- * overflows. */
+ * The drivers race (base/choose.h). The course is random bits. With a complete code each symbol
+ * then occurs as often as its length suggests, as in files: about twelve symbols in a block, some
+ * of them too long for the tables. Each lap has new bits, because a processor that has seen them
+ * before would predict the end of every block. No byte ends in a one, so that the only missing
+ * code, eight ones, never appears; the code has no runs of zeros, so that no block overflows. */
 #include "decode/jpeg/lane.h"
 
 #include "base/choose.h"

@@ -1,18 +1,18 @@
-/* plan: see plan.h. Pure; any thread. */
+/* mcu_plan: see mcu_plan.h. Pure; any thread. */
 #include "decode/jpeg/mcu_plan.h"
 
 #include "base/util.h"
 
 #include <assert.h>
 
-/* Samples [lo, hi] of a component for pixels [from, to) of the image, as blocks [*ret0, *ret1).
- * Triangle ("fancy") upsampling by two looks at one neighbour on either side; clamping at the
- * image's edge is its own rule there. Replication looks at none. */
-static void mcu_plan_axis(uint32_t from, uint32_t to, uint32_t ratio, bool neighbours,
+/* Converts pixels [from, to) of the image to samples [lo, hi] of a component, and these to blocks
+ * [*ret0, *ret1). Triangle ("fancy") upsampling by two reads one neighbor on either side, clamped
+ * at the image's edge. Replication reads none. */
+static void mcu_plan_axis(uint32_t from, uint32_t to, uint32_t ratio, bool neighbors,
 	uint32_t samples, uint32_t *ret0, uint32_t *ret1)
 {
 	uint32_t low = from / ratio, high = (to - 1) / ratio;
-	if (neighbours) {
+	if (neighbors) {
 		low -= low > 0;
 		high += high + 1 < samples;
 	}
@@ -102,7 +102,7 @@ struct planner {
 	const struct mcu_plan_request *request;
 	struct mcu_plan_run *runs;
 	size_t capacity, count;
-	uint64_t blocks; /* given out so far */
+	uint64_t blocks; /* assigned so far */
 	bool full;
 };
 
@@ -111,7 +111,7 @@ static uint32_t entry_before(const struct mcu_plan_request *r, uint32_t mcu)
 	return r->interval ? UTIL_MIN(mcu / r->interval, r->entries - 1) * r->interval : 0;
 }
 
-/* The next place behind `mcu` where a run has to end. */
+/* The next place after `mcu` where a run has to end. */
 static uint64_t break_behind(const struct mcu_plan_request *r, uint32_t mcu)
 {
 	uint64_t at = UINT64_MAX;
@@ -177,7 +177,7 @@ static void mcu_plan_range(struct planner *planner, uint32_t from, uint32_t to, 
 	}
 }
 
-/* Writes where the MCUs from .. to went. They lie in the last runs made. */
+/* Sets `where` of the MCUs from .. to, which are in the last runs made. */
 static void mcu_plan_where(
 	const struct planner *planner, uint32_t from, uint32_t to, uint32_t *where)
 {

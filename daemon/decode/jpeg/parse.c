@@ -1,4 +1,4 @@
-/* parse: see parse.h. One function per kind of segment; each gets the payload, which lies wholly
+/* parse: see parse.h. One function per kind of segment; each receives the payload, all of which is
  * inside the file. Facts: ITU-T T.81, B.2; libjpeg-turbo 2.1.5, jdmarker.c and jdapimin.c. */
 #include "decode/jpeg/parse.h"
 
@@ -39,13 +39,13 @@ static unsigned be16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-static int parse_quantisers(struct parser *parser, struct payload p)
+static int parse_quantizers(struct parser *parser, struct payload p)
 {
 	enum { BYTES = 1 + BLOCKS_SIZE };
 	while (p.size) {
 		if (p.size < BYTES || p.bytes[0] > 3)
 			return STEPBACK_TABLES;
-		/* A step of 0 is no quantiser; libjpeg would multiply by it all the same. */
+		/* A step of 0 is not valid, although libjpeg would multiply by it. */
 		if (memchr(p.bytes + 1, 0, BLOCKS_SIZE))
 			return STEPBACK_TABLES;
 		parser->found.quant[p.bytes[0]] = p.bytes + 1;
@@ -101,7 +101,7 @@ static void parse_adobe(struct parser *parser, struct payload p)
 	parser->adobe_transform = p.bytes[ADOBE_BYTES - 1];
 }
 
-/* Chroma alike, and luma a whole, usual multiple of it. */
+/* Whether both chroma components have the same sampling, and luma a usual multiple of it. */
 static bool is_usual(const struct parse *p)
 {
 	const struct parse_component *c = p->component;
@@ -163,8 +163,8 @@ static int parse_frame(struct parser *parser, struct payload p)
 	return parse_sampling(found);
 }
 
-/* As jdapimin.c's default_decompress_parms. */
-static enum parse_colour colour_of(const struct parser *parser)
+/* As default_decompress_parms in jdapimin.c. */
+static enum parse_color color_of(const struct parser *parser)
 {
 	if (parser->found.components == 1)
 		return PARSE_GRAY;
@@ -199,7 +199,7 @@ static int parse_scan(struct parser *parser, struct payload p)
 	const uint8_t *rest = p.bytes + 1 + 2 * n;
 	if (rest[0] != 0 || rest[1] != BLOCKS_SIZE - 1 || rest[2] != 0)
 		return STEPBACK_SCAN;
-	found->colour = colour_of(parser);
+	found->color = color_of(parser);
 	return 0;
 }
 
@@ -212,7 +212,7 @@ static int parse_segment(struct parser *parser, unsigned marker, struct payload 
 	case MARKER_DHT:
 		return parse_codes(parser, p);
 	case MARKER_DQT:
-		return parse_quantisers(parser, p);
+		return parse_quantizers(parser, p);
 	case MARKER_DRI:
 		return parse_restart(parser, p);
 	case MARKER_SOS:
@@ -228,7 +228,7 @@ static int parse_segment(struct parser *parser, unsigned marker, struct payload 
 	}
 }
 
-/* Whether a segment of this kind may stand in a header that is taken; else the reason. */
+/* Whether a header that is taken may have a segment of this kind: 0, or the reason why not. */
 static int judge_marker(unsigned marker)
 {
 	if (marker == MARKER_SOF0 || marker == MARKER_SOF1 || marker == MARKER_DHT ||

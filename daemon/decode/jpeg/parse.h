@@ -1,16 +1,17 @@
-/* parse: a JPEG's headers, for the own decoder: frame, tables, scan, or the reason to step back.
+/* parse: reads a JPEG's headers: frame, tables and scan, or the reason to step back.
  *
- * Takes what datasets consist of: baseline or extended Huffman coding, 8 bit, one scan of all
- * components, gray or three components, the usual samplings. Everything that libjpeg would have to
- * overlook (fill bytes, bytes between segments, lengths that do not fit, tables given but broken)
- * is a reason to step back, so that what is taken here decodes there without a warning. What Pillow
- * refuses on its own account is jpegwalk's. Pure: no state, no allocation; any thread. */
+ * It takes the kinds that datasets consist of: baseline or extended Huffman coding, 8 bit, one scan
+ * of all components, gray or three components, the usual samplings. Everything that libjpeg would
+ * have to overlook (fill bytes, bytes between segments, lengths that do not fit, tables that are
+ * present but broken) is a reason to step back, so libjpeg decodes all files that are taken here
+ * without a warning. jpegwalk checks for files that only Pillow refuses. Pure: no state, no
+ * allocation; any thread. */
 #pragma once
 
 #include "decode/jpeg/blocks.h"
 #include "decode/stepback.h"
 
-enum parse_colour {
+enum parse_color {
 	PARSE_GRAY,
 	PARSE_YCC,
 	PARSE_RGB, /* three components that need no conversion */
@@ -23,7 +24,7 @@ struct parse_component {
 
 struct parse_code {
 	const uint8_t *counts; /* 16, in the file; NULL: not given */
-	const uint8_t *symbols; /* behind them */
+	const uint8_t *symbols; /* after the counts */
 	unsigned symbol_count; /* 0 .. 256 */
 };
 
@@ -34,7 +35,7 @@ struct parse {
 	unsigned components; /* 1 or 3 */
 	unsigned h_max, v_max;
 	unsigned in_mcu; /* blocks of an MCU, up to BLOCKS_IN_MCU */
-	enum parse_colour colour;
+	enum parse_color color;
 	struct parse_component component[BLOCKS_COMPONENTS];
 	const uint8_t *quant[4]; /* 64 bytes in zigzag order, in the file; NULL: not given */
 	struct parse_code dc[4], ac[4];

@@ -1,8 +1,8 @@
-/* planes: see planes.h. A decoder's thread.
+/* planes: see planes.h. The decoder's thread.
  *
- * Between planes_begin and the last row: MCU rows [mcus.y0, closed) are transformed, rows
- * [region.y0, row) have been taken. A sample row lives in the ring at its number modulo the two MCU
- * rows that the ring holds; its column 0 is the first sample of MCU column mcus.x0. */
+ * Between planes_begin and the last row: MCU rows [mcus.y0, closed) are transformed, and rows
+ * [region.y0, row) have been taken. The place of a sample row in the ring is its number modulo the
+ * rows of two MCU rows; its column 0 is the first sample of MCU column mcus.x0. */
 #include "decode/jpeg/planes.h"
 
 #include "base/util.h"
@@ -14,8 +14,8 @@
 
 enum {
 	LOG_BLOCK = 3, /* of a block's side */
-	LINE_PIXELS = 65536 + 2 * PLANES_GRAIN, /* of the widest row, with room for whole grains */
-	LINE_PAD = PLANES_GRAIN, /* in front of and behind each row of samples */
+	LINE_PIXELS = 65536 + 2 * PLANES_GRAIN, /* the widest row, with room for whole grains */
+	LINE_PAD = PLANES_GRAIN, /* before and after each row of samples */
 	BATCH = 32, /* blocks for one call of a kernel */
 };
 
@@ -47,7 +47,7 @@ struct planes_layer {
 };
 
 struct planes {
-	void *memory; /* of everything, this struct included */
+	void *memory; /* the allocation, which includes this struct */
 	const struct planes_kernels *kernels;
 	struct planes_frame frame;
 	struct decode_region region;
@@ -68,7 +68,7 @@ static void *planes_carve(uint8_t *base, uint64_t *at, uint64_t bytes)
 	return p;
 }
 
-/* Lays out all memory behind `base`; returns its size. */
+/* Lays out all memory from `base` on; returns its size. */
 static uint64_t planes_layout(struct planes *p, uint8_t *base)
 {
 	uint64_t at = 0;
@@ -78,7 +78,7 @@ static uint64_t planes_layout(struct planes *p, uint8_t *base)
 		p->line[c] = planes_carve(base, &at, LINE_PIXELS);
 	for (int c = 0; c < PLANES_COMPONENTS; c++)
 		p->rgb[c] = planes_carve(base, &at, LINE_PIXELS);
-	/* Whoever takes a row may read on behind it. */
+	/* The code that takes a row may read past its end. */
 	_Static_assert(
 		sizeof(int16_t[BATCH][64]) >= DECODE_ROW_SLACK, "the last part is the slack");
 	p->sorted = planes_carve(base, &at, sizeof(int16_t[BATCH][64]));
@@ -97,8 +97,8 @@ int planes_new(struct planes **ret, struct fault *fault)
 	int rc = planes_kernels_choose(&kernels, fault);
 	if (rc < 0)
 		return rc;
-	/* Zeroed, so that pages which no image needs are never touched; and because kernels read
-	 * whole grains, of which some samples were never written. */
+	/* calloc, so that pages which no image needs are never touched; and because kernels read
+	 * whole grains, in which some samples were never written. */
 	uint8_t *memory = calloc(1, planes_bytes());
 	if (!memory)
 		return fault_set(fault, -ENOMEM,
@@ -120,8 +120,8 @@ void planes_free(struct planes *p)
 		free(p->memory);
 }
 
-/* jdsample.c, jinit_upsampler: which filter a component gets. The filters across need three
- * samples; h1v2 needs none. Where a block is a single pixel there is none (do_fancy). */
+/* jdsample.c, jinit_upsampler: the filter of a component. The horizontal filters need three
+ * samples, h1v2 does not. Where a block is a single pixel no filter is used (do_fancy). */
 static enum planes_way planes_way(
 	const struct planes_axis *x, const struct planes_axis *y, uint8_t shrink)
 {
@@ -136,8 +136,8 @@ static enum planes_way planes_way(
 	return WAY_REPEAT;
 }
 
-/* Samples under pixels [from, to). The triangle filter adds, for an even pixel, the sample before;
- * for an odd one, the sample behind. */
+/* Sets the samples under pixels [from, to). The triangle filter also reads the sample before for an
+ * even pixel, and the sample after for an odd one. */
 static void planes_axis_range(struct planes_axis *axis, uint32_t from, uint32_t to, bool filtered)
 {
 	axis->begin = from / axis->expand;
@@ -150,11 +150,11 @@ static void planes_axis_range(struct planes_axis *axis, uint32_t from, uint32_t 
 
 static unsigned planes_components(const struct planes_frame *frame)
 {
-	return frame->colour == PLANES_GRAY ? 1 : PLANES_COMPONENTS;
+	return frame->color == PLANES_GRAY ? 1 : PLANES_COMPONENTS;
 }
 
-/* One component along one axis, of `pixels` in the shrunk image; false where its factor does not
- * divide the largest. */
+/* Sets one component along one axis, which has `pixels` in the shrunk image; false where its factor
+ * does not divide the largest. */
 static bool planes_axis_set(
 	struct planes_axis *axis, uint32_t factor, uint32_t largest, uint32_t side, uint32_t pixels)
 {
@@ -168,8 +168,8 @@ static bool planes_axis_set(
 }
 
 /* jdmaster.c, jpeg_calc_output_dimensions: the side of a component's blocks is doubled as long as
- * the largest factor, in pixels, stays an even multiple of its own in both directions. The number
- * of doublings. */
+ * the largest factor, in pixels, stays an even multiple of the component's in both directions.
+ * Returns the number of doublings. */
 static unsigned planes_doublings(
 	uint32_t largest_x, uint32_t largest_y, uint32_t x, uint32_t y, uint8_t shrink)
 {
@@ -183,13 +183,13 @@ static unsigned planes_doublings(
 static void planes_factors(const struct planes_frame *frame, uint32_t *ret_x, uint32_t *ret_y)
 {
 	*ret_x = *ret_y = 1;
-	for (unsigned c = 0; frame->colour != PLANES_GRAY && c < PLANES_COMPONENTS; c++) {
+	for (unsigned c = 0; frame->color != PLANES_GRAY && c < PLANES_COMPONENTS; c++) {
 		*ret_x = UTIL_MAX(*ret_x, frame->component[c].h);
 		*ret_y = UTIL_MAX(*ret_y, frame->component[c].v);
 	}
 }
 
-/* Axes and ways of all components. */
+/* Sets the axes and ways of all components. */
 static int planes_set_layers(struct planes_layer *layers, const struct planes_frame *frame,
 	const struct decode_region *region)
 {
@@ -199,7 +199,7 @@ static int planes_set_layers(struct planes_layer *layers, const struct planes_fr
 	planes_factors(frame, &largest_x, &largest_y);
 	for (unsigned c = 0; c < planes_components(frame); c++) {
 		struct planes_layer *layer = &layers[c];
-		bool gray = frame->colour == PLANES_GRAY;
+		bool gray = frame->color == PLANES_GRAY;
 		uint32_t h = gray ? 1 : frame->component[c].h, v = gray ? 1 : frame->component[c].v;
 		layer->log_side = LOG_BLOCK - frame->shrink +
 				  planes_doublings(largest_x, largest_y, h, v, frame->shrink);
@@ -244,7 +244,7 @@ static void planes_set_quant(struct planes_quant *quant, const uint8_t *zigzag)
 	}
 }
 
-/* Gives each component its part of the ring. */
+/* Divides the ring among the components. */
 static int planes_set_ring(struct planes *p, unsigned components)
 {
 	uint64_t at = 0;
@@ -295,11 +295,10 @@ static uint8_t *planes_at(const struct planes_layer *layer, uint32_t row)
 	return layer->ring + (size_t)(row % layer->rows) * layer->pitch;
 }
 
-/* Finds the blocks of a row of one component, one after the other; blocks_at without its divisions.
- */
+/* Finds the blocks of a row of one component, one after the other: blocks_at without divisions. */
 struct planes_walk {
 	const int16_t *row; /* the row's first block in the MCU whose first block is number 0 */
-	const uint32_t *where; /* of the MCU at hand */
+	const uint32_t *where; /* of the present MCU */
 	uint32_t inner, h; /* block within it; blocks across */
 };
 
@@ -328,7 +327,7 @@ static const int16_t *planes_walk_next(struct planes_walk *walk)
 	return block;
 }
 
-/* Blocks in ready order, which then lie in `sorted`. */
+/* Sorts blocks into the ready order, in `sorted`. */
 static void planes_prepare(struct planes *p, uint8_t *kinds, const int16_t **blocks, uint32_t count)
 {
 	p->kernels->sort(p->sorted, kinds, blocks, count);
@@ -336,7 +335,7 @@ static void planes_prepare(struct planes *p, uint8_t *kinds, const int16_t **blo
 		blocks[i] = p->sorted[i];
 }
 
-/* One row of blocks of one component, but only those that the region looks at. */
+/* Transforms one row of blocks of one component, but only those that the region needs. */
 static bool planes_block_row(
 	struct planes *p, unsigned c, uint32_t block_row, const struct blocks *blocks)
 {
@@ -364,7 +363,7 @@ static bool planes_block_row(
 	return odd;
 }
 
-/* The filters across find a neighbour beyond the image's edge that equals the edge. */
+/* Sets the neighbors outside the image's edge, which the horizontal filters read, to the edge. */
 static void planes_edges(struct planes *p, const struct planes_layer *layer)
 {
 	uint32_t origin = p->mcus.x0 * layer->x.mcu;
@@ -382,7 +381,8 @@ static void planes_edges(struct planes *p, const struct planes_layer *layer)
 int planes_blocks(struct planes *p, uint32_t mcu_y, const struct blocks *blocks)
 {
 	assert(mcu_y == p->closed && mcu_y < p->mcus.y1);
-	/* The rows of the MCU row before the last one must be gone: their place is taken now. */
+	/* The rows of the MCU row before the last one must have been taken: their place is reused.
+	 */
 	assert(planes_ready(p) == 0);
 	bool odd = false;
 	for (unsigned c = 0; c < planes_components(&p->frame); c++) {
@@ -407,7 +407,7 @@ uint32_t planes_ready(const struct planes *p)
 	uint32_t end = p->region.y1;
 	if (p->closed < p->mcus.y1) {
 		end = p->closed * p->mcu_rows;
-		/* The last row looks at a sample of the next MCU row. */
+		/* The last row needs a sample of the next MCU row. */
 		for (unsigned c = 0; c < planes_components(&p->frame); c++)
 			if (p->layer[c].way == WAY_BETWEEN || p->layer[c].way == WAY_BOTH) {
 				end--;
@@ -418,7 +418,7 @@ uint32_t planes_ready(const struct planes *p)
 	return end > p->row ? end - p->row : 0;
 }
 
-/* The row of samples that counts a quarter: above an even pixel row, below an odd one. */
+/* The row of samples with weight 1/4: above an even pixel row, below an odd one. */
 static const uint8_t *planes_far(const struct planes_layer *layer, uint32_t y)
 {
 	uint32_t row = y / 2;
@@ -469,7 +469,7 @@ void planes_row(struct planes *p, const uint8_t *ret[PLANES_COMPONENTS])
 		from[c] = c < planes_components(&p->frame) ? planes_sample_row(p, c, p->row)
 							   : from[0];
 	p->row++;
-	bool convert = p->frame.colour == PLANES_YCC;
+	bool convert = p->frame.color == PLANES_YCC;
 	if (convert)
 		p->kernels->planar(p->rgb, from, p->region.x1 - p->region.x0);
 	for (int c = 0; c < PLANES_COMPONENTS; c++)

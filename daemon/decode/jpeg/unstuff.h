@@ -1,11 +1,11 @@
-/* unstuff: entropy-coded bytes without their stuffing (the zero behind each FF), up to a marker.
+/* unstuff: removes the stuffing (the zero after each FF) from entropy-coded bytes, up to a marker.
  *
- * Reading bits then needs no look at single bytes. Restart markers are found on the way: what lies
- * between two of them is a segment, entered at its first bit with predictions of 0. A stretch may
- * also begin and end at checkpoints, in the middle of everything.
+ * Reading bits then needs no look at single bytes. Restart markers are found on the way: the bytes
+ * between two of them are a segment, which is entered at its first bit with predictions of 0. A
+ * stretch of bytes may also begin and end at entry points, anywhere in the scan.
  *
- * One table entry per instruction set, chosen by lanes_choose; all give the same bytes. Pure; any
- * thread. */
+ * There is one function per instruction set, chosen by lanes_choose; all give the same bytes. Pure;
+ * any thread. */
 #pragma once
 
 #include "decode/stepback.h"
@@ -15,13 +15,14 @@
 #include <stdint.h>
 
 enum {
-	UNSTUFF_SLACK = 64, /* bytes behind both buffers: readable behind the source's end (their
-			       values do not matter), writable behind what was written */
+	/* Bytes after both buffers: readable after the source's end (their values do not matter),
+	 * writable after the output. */
+	UNSTUFF_SLACK = 64,
 };
 
-/* Copies up to `size` bytes, ending before the first marker: an FF with something other than 00
- * behind it, or as the last byte. Writes at most `size` bytes, and scribbles up to UNSTUFF_SLACK
- * behind what it wrote. Returns how many source bytes were read; *ret_written: how many came out.
+/* Copies up to `size` bytes, ending before the first marker: an FF that is the last byte or is
+ * followed by something other than 00. Writes at most `size` bytes, and may overwrite UNSTUFF_SLACK
+ * bytes after them. Returns how many source bytes were read; *ret_written: how many were written.
  */
 typedef size_t unstuff_fn(uint8_t *to, const uint8_t *from, size_t size, size_t *ret_written);
 
@@ -39,35 +40,34 @@ struct unstuff_found {
 	size_t end; /* offset in the source of the marker that ended it, or `size` */
 };
 
-/* Unstuffs a scan from its first byte: `segments` segments with restart markers in their order
- * between them, or fewer where something else comes. 0; STEPBACK_RESTART for a restart marker out
- * of turn (those before it were found); STEPBACK_SIZE beyond 4 GiB. */
+/* Unstuffs a scan from its first byte: `segments` segments with restart markers in order between
+ * them, or fewer where another marker follows. 0; STEPBACK_RESTART for a restart marker out of
+ * order (the segments before it were found); STEPBACK_SIZE beyond 4 GiB. */
 int unstuff_scan(unstuff_fn *unstuff, uint8_t *to, const uint8_t *from, size_t size,
 	struct unstuff_segment *segments, size_t capacity, struct unstuff_found *ret);
 
-/* Whether the end marker stands at an offset of the source. A file that is judged whole must have
- * it where the scan ended: libjpeg goes on reading behind anything else. */
+/* Whether the end marker is at this offset of the source. A file that is decoded to its end must
+ * have it where the scan ended: libjpeg goes on reading after any other marker. */
 static inline bool unstuff_is_end(const uint8_t *from, size_t size, size_t at)
 {
 	enum { EOI = 0xd9 };
 	return at < size && size - at >= 2 && from[at] == 0xff && from[at + 1] == EOI;
 }
 
-/* Whether a marker, whole, stands at an offset of the source where unstuffing stopped. Where the
- * file ends instead, libjpeg suspends before the last block, because it looks further ahead than it
- * needs; whatever marker there is would do for it. */
+/* Whether a complete marker is at this offset of the source, where unstuffing stopped. If the file
+ * ends there instead, libjpeg suspends before the last block, because it looks further ahead than
+ * it needs; any marker prevents that. */
 static inline bool unstuff_is_marker(const uint8_t *from, size_t size, size_t at)
 {
 	return at < size && size - at >= 2 && from[at + 1] != 0xff;
 }
 
-/* Where bytes of the output lie in the source; zeroed but for from and size at first. */
+/* Finds bytes of the output in the source. Zeroed at first, except for from and size. */
 struct unstuff_origin {
 	const uint8_t *from;
 	size_t size;
-	size_t at, dropped; /* source bytes looked at, zeros left out among them */
+	size_t at, dropped; /* source bytes seen so far, and the zeros left out among them */
 };
 
-/* The offset in the source of the byte at `offset` of the output. Offsets are asked for in
- * ascending order. */
+/* The offset in the source of the byte at `offset` of the output. Call with ascending offsets. */
 uint64_t unstuff_origin(struct unstuff_origin *origin, uint64_t offset);

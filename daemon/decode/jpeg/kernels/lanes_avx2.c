@@ -1,4 +1,4 @@
-/* lanes_avx2: four scalar lanes with BMI2's shifts, for x86-64 with AVX2 and BMI2 (this file alone
+/* lanes_avx2: four scalar lanes with BMI2's shifts, for x86-64 with AVX2 and BMI2 (only this file
  * is compiled with them); empty elsewhere. See lanes_scalar_body.h. */
 #if defined(__AVX2__) && defined(__BMI2__)
 #define LANES_TABLE lanes_avx2

@@ -1,19 +1,19 @@
-/* lanes_avx512: 32 lanes as two vectors of 16; for x86-64 with AVX-512 F, BW, VL, DQ, VBMI2 (this
- * file alone is compiled with them); empty elsewhere. See lane.h.
+/* lanes_avx512: 32 lanes as two vectors of 16; for x86-64 with AVX-512 F, BW, VL, DQ, VBMI2 (only
+ * this file is compiled with them); empty elsewhere. See lane.h.
  *
- * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike: its
- * next 32 bits are gathered, shifted to the top, and their first 11 look the symbol up in the
- * lane's current table. Run, length and value follow by arithmetic; the coefficient is scattered as
- * 32 bits with a zero above it, which the next one overwrites. A window serves a second step where
- * 25 bits suffice for both. Two such vectors are advanced in turn, so that one's gathers overlap
- * with the other's arithmetic.
+ * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike. Its
+ * next 32 bits are gathered and shifted to the top, and the first 11 of them look the symbol up in
+ * the lane's current table. Run, length and value follow by arithmetic. The coefficient is
+ * scattered as 32 bits with a zero above it, which the next one overwrites. A window serves a
+ * second step if 25 bits suffice for both. Two such vectors are advanced alternately, so that the
+ * gathers of one overlap with the arithmetic of the other.
  *
- * DC differences are stored like coefficients and summed up when a piece of a run is complete. What
- * is rare (a code longer than 11 bits, a failure, a run's end) is done lane by lane in memory.
+ * DC differences are stored like coefficients and summed up when a piece of a run is complete. Rare
+ * events (a code longer than 11 bits, a failure, a run's end) are handled lane by lane in memory.
  *
  * Places are 32-bit offsets from the first lane's data: bits for the bytes, coefficients for the
- * blocks, entries for the tables. A lane beyond their reach is decoded by the reference; callers
- * keep what lanes work on in one stretch of memory. */
+ * blocks, entries for the tables. The reference decodes a lane that is out of their reach; callers
+ * keep the data of all lanes in one stretch of memory. */
 #if defined(__AVX512VBMI2__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
 #include "decode/jpeg/lane.h"
 
@@ -28,7 +28,7 @@ enum {
 	HALVES = 2,
 	WIDTH = 16,
 	LANES = HALVES * WIDTH,
-	WINDOW_BITS = 25, /* valid in a gathered window, whatever the place in its first byte */
+	WINDOW_BITS = 25, /* valid in a gathered window, at any place in its first byte */
 	PIECE_MCUS = 32, /* a run is decoded in pieces, whose blocks stay in the cache */
 	ROW = 1 << HUFFMAN_CODE_BITS, /* entries of a table */
 	ROW_SHIFT = HUFFMAN_CODE_BITS,
@@ -38,7 +38,7 @@ enum {
 	REACH = INT32_MAX / 2,
 };
 
-/* A lane's state in memory while it is looked at by itself. */
+/* The lanes' state in memory, while lanes are handled one by one. */
 struct spill {
 	_Alignas(64) int32_t bit[WIDTH], limit[WIDTH], k[WIDTH], at[WIDTH], end[WIDTH], step[WIDTH];
 	int32_t place[WIDTH], wrap[WIDTH], pattern[WIDTH], home[WIDTH];
@@ -48,22 +48,22 @@ struct spill {
 struct half {
 	__m512i bit, limit; /* the place, and the segment's end */
 	__m512i k; /* coefficients that the block has; 0: its DC is next */
-	__m512i at, end, step; /* the block, behind the last one, from one to the next */
+	__m512i at, end, step; /* the block, the end of the last one, from one to the next */
 	__m512i place, wrap; /* twice the block's place in its MCU, and its bound */
 	__m512i pattern; /* classes of an MCU's blocks, two bits each */
 	__m512i home, table; /* the lane's tables, and the one in use */
 	__m512i window, used; /* the next bits, and how many of them are gone */
 	__mmask16 live; /* lanes that have a run */
-	__mmask16 drop; /* lanes whose blocks nobody wants */
+	__mmask16 drop; /* lanes whose blocks are not wanted */
 };
 
-/* What a lane's run and its current piece are. */
+/* A lane's run and its current piece. */
 struct seat {
 	struct lane lane;
 	int16_t *out; /* the piece's first block, or the dump */
 	int64_t origin; /* bits from base to the lane's segment */
 	uint32_t step, blocks; /* of the piece */
-	uint32_t mcus_left; /* behind the piece */
+	uint32_t mcus_left; /* after the piece */
 	int outcome;
 	bool running;
 };
@@ -77,7 +77,7 @@ struct driver {
 	unsigned busy;
 	struct spill spill[HALVES];
 	struct seat seat[LANES];
-	/* Where DC differences of unwanted blocks are kept, and the zero above the last. */
+	/* For DC differences of unwanted blocks, and the zero above the last one. */
 	int16_t dump[LANES][PIECE_MCUS * BLOCKS_IN_MCU + 2];
 };
 
@@ -151,8 +151,8 @@ static uint32_t predict(struct seat *seat)
 	return strange;
 }
 
-/* A seat's piece has ended, or failed, or it has none yet: goes on with it, or with the next run.
- * False when there is none. */
+/* Called when a seat's piece has ended or failed, or it has none yet: starts the run's next piece,
+ * or the next run. False when no run is left. */
 static bool turn_seat(struct driver *driver, unsigned number)
 {
 	struct seat *seat = &driver->seat[number];
@@ -202,7 +202,7 @@ INLINE void half_load(struct half *h, const struct spill *s)
 	h->home = _mm512_load_si512(s->home);
 }
 
-/* Only what changes from step to step. */
+/* Stores only what changes from step to step. */
 INLINE void half_store(const struct half *h, struct spill *s)
 {
 	_mm512_store_si512(s->bit, h->bit);
@@ -263,8 +263,8 @@ struct excepted {
 	__mmask16 done, failed;
 };
 
-/* Lanes whose k tells of something other than a coefficient, a full block or its early end, and
- * those that went beyond their data. `done`: whose block is complete. */
+/* Handles lanes whose k is not that of a coefficient, a full block or its early end, and lanes that
+ * went past their data. `done`: lanes whose block is complete. */
 static __attribute__((noinline)) struct excepted except(
 	struct driver *driver, unsigned half, __mmask16 odd, __mmask16 over, __mmask16 done)
 {
@@ -320,7 +320,7 @@ INLINE __m512i look_up(const struct half *h, const struct driver *driver)
 	return _mm512_mask_i32gather_epi32(set1(NOTHING), h->live, index, driver->tables, 4);
 }
 
-/* The same from a window that has been used: nothing, where its bits may not suffice. */
+/* The same from a window that was used once: NOTHING where its bits may not suffice. */
 INLINE __m512i look_up_again(const struct half *h, const struct driver *driver)
 {
 	__m512i entry = look_up(h, driver);
@@ -355,7 +355,8 @@ INLINE void *before(int16_t *base)
 	return (void *)((uintptr_t)base - sizeof(*base));
 }
 
-/* Stores what is not zero. A value beyond its block is not stored: it is a fault found later. */
+/* Stores values that are not zero. A value outside its block is not stored: that is a fault, which
+ * is found later. */
 INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, __mmask16 dc)
 {
 	__mmask16 store = _mm512_test_epi32_mask(value, value);
@@ -448,7 +449,7 @@ const struct lanes lanes_avx512 = {
 	.width = LANES,
 	.decode = decode,
 	.unstuff = unstuff_avx512,
-	/* An idle lane costs as much as a busy one: half of them have to be busy to be worth it. */
+	/* An idle lane costs as much as a busy one: this pays if at least half of them are busy. */
 	.few = &lanes_avx2,
 	.few_below = LANES / 2,
 };

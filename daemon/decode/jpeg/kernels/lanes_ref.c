@@ -8,7 +8,7 @@ struct reader {
 	uint64_t bit;
 };
 
-/* The next 64 bits, of which zeros lie behind the segment's end. */
+/* The next 64 bits; bits after the segment's end are zeros. */
 static uint64_t peek(const struct reader *reader)
 {
 	uint64_t window = 0;

@@ -1,13 +1,13 @@
 /* lanes_scalar_body: four lanes interleaved in one thread's scalar code; see lane.h.
  *
- * Included by a .c that sets LANES_TABLE, LANES_NAME and LANES_UNSTUFF, and compiled once per
- * instruction set (BMI2's shifts are worth a quarter). A stream is a lane in the processor's
- * registers: four of them advance by a symbol in turn, so that their chains of look-up, shift and
+ * Included by a .c file that sets LANES_TABLE, LANES_NAME and LANES_UNSTUFF, and compiled once per
+ * instruction set (BMI2's shifts save a quarter of the time). A stream is a lane in the processor's
+ * registers. Four streams advance by a symbol in turn, so that their chains of look-up, shift and
  * look-up overlap. The symbol loop has one branch, taken when a block ends or the table does not
- * hold the code.
+ * have the code.
  *
- * The window holds the next bits at its top, 56 of them at least after a refill, or 63 at most.
- * Between two refills lie SYMBOLS symbols of HUFFMAN_VALUE_BITS; whatever takes more refills for
+ * The window has the next bits at its top, at least 56 after a refill and at most 63. That is
+ * enough for SYMBOLS symbols of HUFFMAN_VALUE_BITS; code that takes more bits refills the window
  * itself. */
 #include "decode/jpeg/lane.h"
 
@@ -30,11 +30,11 @@ struct stream {
 	const uint8_t *at; /* what the window is refilled from */
 	const uint32_t *table; /* AC */
 	int16_t *block;
-	uint32_t step; /* from block to block: 0 where nobody wants them */
+	uint32_t step; /* from block to block; 0 where they are not wanted */
 	const struct huffman_place *place; /* of the block in its MCU */
-	uint32_t left; /* blocks of the run, this one included */
+	uint32_t left; /* blocks of the run, including this one */
 	uint32_t strange; /* not 0 once a prediction left its range */
-	const uint8_t *limit; /* beyond it the window is past the segment's end for certain */
+	const uint8_t *limit; /* from here on the window is certainly past the segment's end */
 	struct lane *lane; /* NULL: idle */
 };
 
@@ -42,11 +42,11 @@ struct driver {
 	lane_next_fn *next;
 	void *context;
 	unsigned busy; /* streams that are not idle */
-	/* Blocks that nobody wants. */
+	/* For blocks that are not wanted. */
 	_Alignas(BLOCKS_ALIGN) int16_t nowhere[STREAMS][BLOCKS_SIZE];
 };
 
-/* An idle stream looks this up for ever: no bits, no advance. */
+/* An idle stream looks up this entry again and again: no bits, no advance. */
 static const uint32_t idle_entry = 0;
 static const uint8_t idle_bytes[sizeof(uint64_t)];
 
@@ -71,8 +71,8 @@ INLINE uint64_t stream_bit(const struct stream *s)
 	return (uint64_t)(s->at - s->lane->bytes) * 8 - (s->filled & 63);
 }
 
-/* As vectors: a compiler may make a string instruction of memset, which takes longer to start than
- * this to end. */
+/* By vectors: a compiler may use a string instruction for memset, which takes longer to start than
+ * this takes in all. */
 INLINE void clear(int16_t *block)
 {
 	typedef int64_t vector __attribute__((vector_size(32), may_alias));
@@ -80,7 +80,7 @@ INLINE void clear(int16_t *block)
 	to[0] = to[1] = to[2] = to[3] = (vector){0};
 }
 
-/* Decodes by the canonical rule; takes the bits. Length 0: none taken. */
+/* Decodes by the canonical rule and takes the bits. Length 0: took none. */
 static __attribute__((noinline)) struct huffman_symbol decode_escape(
 	uint64_t window, const struct lane *lane, const struct huffman_place *place, bool ac)
 {
@@ -116,7 +116,7 @@ INLINE int begin_block(struct stream *s)
 static void idle(struct stream *s, int16_t *nowhere)
 {
 	*s = (struct stream){
-		.filled = 63, /* never refilled by more than a bit */
+		.filled = 63, /* never refilled by more than one bit */
 		.k = 1,
 		.at = idle_bytes,
 		.table = &idle_entry,
@@ -142,7 +142,7 @@ INLINE int begin_run(struct stream *s, int16_t *nowhere)
 	return begin_block(s);
 }
 
-/* Ends the run with what it came to and takes the next, until one begins or there are none. */
+/* Ends the run with its outcome and takes the next one, until one begins or none is left. */
 static __attribute__((noinline)) struct stream take_run(
 	struct stream s, unsigned number, struct driver *driver, int outcome)
 {
@@ -185,7 +185,7 @@ INLINE void next_block(struct stream *s, unsigned number, struct driver *driver)
 		turn(s, number, driver, outcome);
 }
 
-/* A symbol that the table does not hold whole. `k` is what the block had before it. */
+/* Decodes a symbol that is not completely in the table. `k`: coefficients before it. */
 INLINE void escape(struct stream *s, uint32_t entry, unsigned number, struct driver *driver)
 {
 	uint32_t k = s->k - HUFFMAN_ESCAPE;
@@ -193,7 +193,8 @@ INLINE void escape(struct stream *s, uint32_t entry, unsigned number, struct dri
 	refill(s);
 	if (__builtin_expect(entry & 63, 1)) {
 		unsigned size = entry >> VALUE_SHIFT;
-		/* All ones where the value begins with a 0; no branch, for nothing foretells it. */
+		/* All ones if the value begins with a 0; no branch, since it cannot be predicted.
+		 */
 		int negative = (int)((int64_t)~s->window >> 63);
 		value = (int)(s->window >> (64 - size)) + (negative & (1 - (1 << size)));
 		consume(s, size);

@@ -1,5 +1,5 @@
-/* planes_avx2: for x86-64 with AVX2 (this file alone is compiled with -mavx2); empty elsewhere. See
- * planes_kernels.h, and planes_body.h for what the names here mean. */
+/* planes_avx2: for x86-64 with AVX2 (only this file is compiled with -mavx2); empty elsewhere. See
+ * planes_kernels.h; planes_body.h explains the names. */
 #ifdef __AVX2__
 #include "decode/jpeg/kernels/planes_kernels.h"
 
@@ -95,8 +95,8 @@ V void v_pair(vec *low, vec *high)
 	*low = first;
 }
 
-/* For each unit of the ready order and each 8 coefficients of the zigzag order: which bytes come
- * from there, in both lanes. */
+/* For each unit of the ready order and each group of 8 coefficients of the zigzag order: which
+ * bytes come from that group, in both lanes. */
 #define PICK(s, k) (k) / 8 == (s) ? (k) % 8 * 2 : -1, (k) / 8 == (s) ? (k) % 8 * 2 + 1 : -1
 #define PICKS(s, a, b, c, d, e, f, g, h)                                                     \
 	{PICK(s, a), PICK(s, b), PICK(s, c), PICK(s, d), PICK(s, e), PICK(s, f), PICK(s, g), \
@@ -108,7 +108,7 @@ V void v_pair(vec *low, vec *high)
 				PICKS(7, __VA_ARGS__)},
 static const _Alignas(32) int8_t pick[8][8][32] = {PLANES_READY_UNITS(UNIT)};
 
-/* Which eights of the zigzag order a unit takes from, a bit each. */
+/* The groups of 8 of the zigzag order that a unit takes from, a bit each. */
 #define HAS(s, a, b, c, d, e, f, g, h)                                                 \
 	(((a) / 8 == (s) || (b) / 8 == (s) || (c) / 8 == (s) || (d) / 8 == (s) ||      \
 		 (e) / 8 == (s) || (f) / 8 == (s) || (g) / 8 == (s) || (h) / 8 == (s)) \
@@ -125,7 +125,7 @@ V vec sort_pick(vec sum, const vec *eights, int unit, int eight, int have)
 	return v_or(sum, _mm256_shuffle_epi8(eights[eight], v_load(pick[unit][eight])));
 }
 
-/* One unit of both blocks. Everything but the eights is known at compile time. */
+/* One unit of both blocks. Everything except the groups of 8 is known at compile time. */
 V void sort_unit(int16_t (*to)[64], const vec *eights, int unit, int have)
 {
 	vec sum = v_set16(0);
@@ -148,7 +148,7 @@ V int sort_empty(vec a)
 	return ((zero & 0xffff) == 0xffff) | ((zero >> 16) == 0xffff) << 1;
 }
 
-/* Two blocks. Looking whether the later eights are empty costs more than their shuffles. */
+/* Two blocks. Testing whether the later groups of 8 are empty costs more than their shuffles. */
 static void sort_two(
 	int16_t (*to)[64], uint8_t kinds[2], const int16_t *first, const int16_t *second)
 {

@@ -1,5 +1,5 @@
-/* planes_avx512: for x86-64 with AVX-512 F, BW, VL and VNNI (this file alone is compiled with
- * them); empty elsewhere. See planes_kernels.h, and planes_body.h for what the names here mean. */
+/* planes_avx512: for x86-64 with AVX-512 F, BW, VL and VNNI (only this file is compiled with them);
+ * empty elsewhere. See planes_kernels.h; planes_body.h explains the names. */
 #ifdef __AVX512VNNI__
 #include "decode/jpeg/kernels/planes_kernels.h"
 
@@ -98,7 +98,7 @@ V void v_pair(vec *low, vec *high)
 #define UNIT(u, ...) __VA_ARGS__,
 static const _Alignas(64) int16_t ready_from[64] = {PLANES_READY_UNITS(UNIT)};
 
-/* The first 32 coefficients of the zigzag order lie in one vector, the others in the second. */
+/* One vector has the first 32 coefficients of the zigzag order, the second one the others. */
 static void body_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count)
 {
 	const vec low = v_load(ready_from), high = v_load(ready_from + 32);

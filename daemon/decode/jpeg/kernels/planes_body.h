@@ -1,6 +1,6 @@
-/* planes_body: the text of the vector variants of the kernels; see planes_kernels.h. The including
- * file defines the vector type and its operations; all of them, like the instructions behind them,
- * work within lanes of 16 bytes:
+/* planes_body: the common code of the vector variants of the kernels; see planes_kernels.h. The
+ * including file defines the vector type and its operations. All of them, like the instructions
+ * that they stand for, work within lanes of 16 bytes:
  *
  *   vec, LANES                  the type; lanes in it
  *   v_load, v_store             LANES x 16 bytes, unaligned
@@ -15,10 +15,10 @@
  *   v_pair(&a, &b)              lanes of unpacked low and high halves, back in the order of memory
  *   body_sort                   the table's entry of that name
  *
- * and TABLE and NAME. Where it defines BODY_OWN, it brings body_dot, body_dot_add, body_three_low,
- * body_three_high and body_split too, and needs no multiply-add of pairs of 16 bits. The transform
- * works on LANES blocks at once, a block to a lane: what follows is a vector of 8 values of 16
- * bits, or 4 of 32, per block. */
+ * and TABLE and NAME. If it defines BODY_OWN, it also defines body_dot, body_dot_add,
+ * body_three_low, body_three_high and body_split, and needs no multiply-add of pairs of 16 bits.
+ * The transform works on LANES blocks at once, one block per lane: a vector has 8 values of 16
+ * bits, or 4 of 32 bits, of each block. */
 #include "decode/jpeg/kernels/planes_kernels.h"
 
 #include "base/util.h"
@@ -28,7 +28,7 @@
 #define BODY_INLINE static inline __attribute__((always_inline))
 
 enum {
-	/* jidctint.c: the angles' factors, 13 bits of fraction. */
+	/* jidctint.c: the factors of the angles, with 13 bits of fraction. */
 	F_0_298 = 2446,
 	F_0_390 = 3196,
 	F_0_541 = 4433,
@@ -44,7 +44,7 @@ enum {
 	F_ONE = 1 << 13,
 	PASS1_SHIFT = 11,
 	PASS2_SHIFT = 18,
-	/* Pixels leave the second pass 512 too large: then those in [-512, 511] are those below
+	/* Pixels leave the second pass 512 too large. So those in [-512, 511] become values below
 	 * 1,024, and one OR per row finds the others. */
 	ODD_BIAS = 512,
 	ODD_MASK = 0xfc00,
@@ -71,8 +71,9 @@ BODY_INLINE vec body_dot_add(vec sum, vec pairs, int low, int high)
 }
 #endif
 
-/* One dimension on pairs of inputs (7,1), (3,5), (2,6), (0,4) in turns. All sums of factors below
- * fit into 16 bits, so that no sum of inputs is ever formed. `sparse`: inputs 4 to 7 are 0. */
+/* One dimension, on alternating pairs of inputs (7,1), (3,5), (2,6), (0,4). All sums of factors
+ * below fit into 16 bits, so that no sum of inputs is ever formed. `sparse`: inputs 4 to 7 are 0.
+ */
 BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, bool sparse)
 {
 	vec round = v_set32((1 << (shift - 1)) + (int)((uint32_t)bias << shift));
@@ -85,7 +86,7 @@ BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, boo
 
 	vec odd[4];
 	if (sparse) {
-		/* Here in[0] holds (3,1) pairs. */
+		/* Here in[0] has (3,1) pairs. */
 		odd[0] = body_dot(in[0], F_1_175, F_1_175 - F_0_390 + F_1_501 - F_0_899);
 		odd[1] = body_dot(in[0], F_1_175 - F_1_961 + F_3_072 - F_2_562, F_1_175);
 		odd[2] = body_dot(in[0], F_1_175 - F_2_562, F_1_175 - F_0_390);
@@ -108,7 +109,7 @@ BODY_INLINE void body_line(vec out[8], const vec in[4], int shift, int bias, boo
 	}
 }
 
-/* Of pairs (7,1) and (3,5) whose first and last are 0: pairs (3,1). */
+/* Makes pairs (3,1) of pairs (7,1) and (3,5) whose first and last elements are 0. */
 BODY_INLINE void body_sparse(vec in[4])
 {
 	in[0] = v_or(in[0], v_and(in[1], v_set32(0xffff)));
@@ -143,7 +144,7 @@ BODY_INLINE void body_pixels(uint8_t *to, size_t pitch, const vec *column)
 	v_rows(to + 6 * pitch, pitch, v_unpackhi32(h03, h47));
 }
 
-/* LANES blocks. Returns what is not zero where one of them is odd. */
+/* Transforms LANES blocks. Returns a vector that is not zero if one of them is odd. */
 BODY_INLINE vec body_blocks(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	const struct planes_quant *quant, bool sparse, bool fits)
 {
@@ -188,7 +189,7 @@ BODY_VARIANT(body_full_fits, false, true)
 BODY_VARIANT(body_sparse_any, true, false)
 BODY_VARIANT(body_sparse_fits, true, true)
 
-/* Blocks without AC: each pixel is (4 DC + 16) >> 5 of the dequantised DC. */
+/* Blocks without AC: each pixel is (4 DC + 16) >> 5 of the dequantized DC. */
 static bool body_flat(
 	uint8_t *to, size_t pitch, const int16_t *const *blocks, const struct planes_quant *quant)
 {
@@ -226,7 +227,7 @@ static bool body_group(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 				 : body_full(to, pitch, blocks, quant));
 }
 
-/* Fewer than LANES blocks: the last one fills up, beside the pixels that count. */
+/* Fewer than LANES blocks: repeats the last one, whose pixels go elsewhere. */
 static bool body_rest(uint8_t *to, size_t pitch, const int16_t *const *blocks, const uint8_t *kinds,
 	size_t count, const struct planes_quant *quant)
 {
@@ -283,7 +284,7 @@ BODY_INLINE vec body_round(int shift, int bias)
 	return v_set32((1 << (shift - 1)) + (int)((uint32_t)bias << shift));
 }
 
-/* One dimension to 4 outputs, on pairs as for body_line. */
+/* One dimension with 4 outputs, on pairs as for body_line. */
 BODY_INLINE void body_line_four(vec out[4], const vec in[4], int shift, int bias)
 {
 	vec e0 = body_dot_add(body_round(shift, bias), in[3], F_TWO, 0);
@@ -299,7 +300,8 @@ BODY_INLINE void body_line_four(vec out[4], const vec in[4], int shift, int bias
 	out[3] = v_sra32(v_sub32(even0, odd0), shift);
 }
 
-/* To 2 outputs. The factor of the first input, 2^15, does not fit: it is taken twice by half. */
+/* With 2 outputs. The factor of the first input, 2^15, does not fit: half of it is applied twice.
+ */
 BODY_INLINE void body_line_two(vec out[2], const vec in[4], int shift, int bias)
 {
 	vec half = body_dot(in[3], F_TWO, 0);
@@ -309,7 +311,8 @@ BODY_INLINE void body_line_two(vec out[2], const vec in[4], int shift, int bias)
 	out[1] = v_sra32(v_sub32(even, odd), shift);
 }
 
-/* Dequantises LANES blocks into pairs for body_line. Returns what is not zero where one is odd. */
+/* Dequantizes LANES blocks into pairs for body_line. Returns a vector that is not zero if one of
+ * them is odd. */
 BODY_INLINE vec body_load(
 	vec in[2][4], const int16_t *const *blocks, const struct planes_quant *quant)
 {
@@ -333,7 +336,7 @@ BODY_INLINE void body_spread(uint8_t *to, size_t pitch, vec pixels, size_t side)
 			memcpy(to + y * pitch + side * i, lanes + 16 * i + side * y, side);
 }
 
-/* What is not zero where one of these pixels of 16 bits, biased, is odd. */
+/* A vector that is not zero if one of these biased pixels of 16 bits is odd. */
 BODY_INLINE vec body_range(vec pixels)
 {
 	return v_and(pixels, v_set16((int16_t)ODD_MASK));
@@ -372,8 +375,7 @@ static bool body_two_group(
 	rows[2] = rows[3] = zero;
 	body_turn(in[0], rows);
 	body_line_two(low, in[0], PASS2_SHIFT_2, ODD_BIAS);
-	/* Two rows of each column, and two that nothing came from: those are right of themselves.
-	 */
+	/* Two rows of each column, and two without inputs, which need no change. */
 	vec columns = v_packs32(low[0], low[1]);
 	odd = v_or(odd, body_range(columns));
 	columns = v_subs16(columns, v_set16(PIXEL_BIAS));
@@ -430,7 +432,7 @@ BODY_INLINE vec body_three_high(vec a, vec b)
 }
 #endif
 
-/* Left and right outputs of 16 bits, to bytes in turns. */
+/* Converts left and right outputs of 16 bits to alternating bytes. */
 BODY_INLINE vec body_turns(vec left, vec right)
 {
 	return v_or(left, v_sll16(right, 8));
@@ -469,7 +471,7 @@ static void body_between(
 	}
 }
 
-/* (3 here + left + 8) >> 4 and (3 here + right + 7) >> 4 in turns. */
+/* Alternates (3 here + left + 8) >> 4 and (3 here + right + 7) >> 4. */
 BODY_INLINE vec body_across(vec left, vec here, vec right)
 {
 	here = v_add16(v_add16(here, here), here);
@@ -492,12 +494,12 @@ static void body_both(uint8_t *to, const uint8_t *near, const uint8_t *far, size
 	}
 }
 
-/* Half a vector of Y in 16 bits, and of Cb and Cr less 128 in turns of 8. Red and blue: 2 x chroma
- * times the factor, rounded at 15 bits; 1.402 and 1.772 in 14 bits, rounded up, give the same as
- * jdcolor.c's 16 bits for every chroma. Green: half of jdcolor.c's factors, 11277 Cb + 23401 Cr, is
- * 256 (44 Cb + 91 Cr) + (13 Cb + 105 Cr), whose parts are multiply-adds of bytes; the floor of the
- * whole sum is the floor of the upper part less the lower one's carry. */
-BODY_INLINE void body_colour(vec out[3], vec y, vec chroma)
+/* Converts half a vector of Y in 16 bits, and of Cb and Cr, each minus 128, alternating by 8. Red
+ * and blue: 2 x chroma times the factor, rounded at 15 bits; 1.402 and 1.772 in 14 bits, rounded
+ * up, give the same as jdcolor.c's 16 bits for every chroma. Green: half of jdcolor.c's factors,
+ * 11277 Cb + 23401 Cr, is 256 (44 Cb + 91 Cr) + (13 Cb + 105 Cr), whose parts are multiply-adds of
+ * bytes; the floor of the whole sum is the floor of the upper part minus the lower part's carry. */
+BODY_INLINE void body_color(vec out[3], vec y, vec chroma)
 {
 	vec cr = v_sll16(v_sra16(chroma, 8), 1), cb = v_sra16(v_sll16(chroma, 8), 7);
 	out[0] = v_add16(y, v_mulhrs16(cr, v_set16(22971)));
@@ -509,14 +511,14 @@ BODY_INLINE void body_colour(vec out[3], vec y, vec chroma)
 	out[1] = v_add16(y, green);
 }
 
-/* A vector of pixels. */
+/* Converts a vector of pixels. */
 BODY_INLINE void body_convert(vec out[3], const uint8_t *const from[3], size_t at)
 {
 	vec zero = v_set16(0), sign = v_set8((char)0x80), low[3], high[3];
 	vec y = v_load(from[0] + at);
 	vec cb = v_xor(v_load(from[1] + at), sign), cr = v_xor(v_load(from[2] + at), sign);
-	body_colour(low, v_unpacklo8(y, zero), v_unpacklo8(cb, cr));
-	body_colour(high, v_unpackhi8(y, zero), v_unpackhi8(cb, cr));
+	body_color(low, v_unpacklo8(y, zero), v_unpacklo8(cb, cr));
+	body_color(high, v_unpackhi8(y, zero), v_unpackhi8(cb, cr));
 	for (int c = 0; c < 3; c++)
 		out[c] = v_packus16(low[c], high[c]);
 }
@@ -532,7 +534,7 @@ static void body_planar(uint8_t *const to[3], const uint8_t *const from[3], size
 }
 
 #ifndef BODY_OWN
-/* For each colour and each 16 bytes of 16 triples: which bytes of these go to which place. */
+/* For each color and each 16 bytes of 16 triples: which of these bytes go to which place. */
 #define SPLIT(n, k, c) ((3 * (n) + (c)) / 16 == (k) ? (3 * (n) + (c)) % 16 : -1)
 #define SPLITS(k, c)                                                                            \
 	{                                                                                       \

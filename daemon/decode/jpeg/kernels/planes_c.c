@@ -1,5 +1,5 @@
-/* planes_c: the kernels in plain C, which the others have to equal; see planes_kernels.h. Where a
- * formula comes from libjpeg-turbo, its file is named: the results are, to the bit. */
+/* planes_c: the kernels in plain C, which the others must equal; see planes_kernels.h. Comments
+ * name the files of libjpeg-turbo that formulas come from; the results are equal to the bit. */
 #include "decode/jpeg/kernels/planes_kernels.h"
 
 #include <string.h>
@@ -34,8 +34,8 @@ static void c_sort(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from
 	}
 }
 
-/* One dimension of jidctint.c, 13 bits of fraction. Inputs have 16 bits, so that results fit into
- * 32, though not all sums on the way do: these may wrap, and therefore are unsigned. */
+/* One dimension of jidctint.c, with 13 bits of fraction. Inputs have 16 bits, so results fit into
+ * 32 bits. Some intermediate sums do not; they may wrap, and therefore are unsigned. */
 static void c_line(int32_t out[8], const int32_t in[8], unsigned shift)
 {
 	uint32_t x[8];
@@ -63,8 +63,8 @@ static int32_t c_clamp(int32_t value, int32_t low, int32_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* To natural order, dequantised; whether a product had to wrap. */
-static bool c_dequantise(
+/* Dequantizes a block to natural order; returns whether a product had to wrap. */
+static bool c_dequantize(
 	int32_t to[8][8], const int16_t block[64], const struct planes_quant *quant)
 {
 	bool odd = false;
@@ -80,7 +80,7 @@ bool planes_kernels_block(
 	uint8_t to[8][8], const int16_t block[64], const struct planes_quant *quant)
 {
 	int32_t work[8][8], line[8], result[8];
-	bool odd = c_dequantise(work, block, quant);
+	bool odd = c_dequantize(work, block, quant);
 	for (int x = 0; x < 8; x++) {
 		for (int y = 0; y < 8; y++)
 			line[y] = work[y][x];
@@ -98,7 +98,7 @@ bool planes_kernels_block(
 	return odd;
 }
 
-/* `kinds` promises zeros, which change nothing here. */
+/* `kinds` says which coefficients are zero, which changes nothing here. */
 static bool c_transform(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	const uint8_t *kinds, size_t count, const struct planes_quant *quant)
 {
@@ -114,12 +114,13 @@ static bool c_transform(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 }
 
 enum {
-	/* Pixels leave the second pass so much too large: one mask finds those outside [-512, 511].
-	 */
+	/* Pixels leave the second pass too large by this, so that one mask finds those outside
+	 * [-512, 511]. */
 	SMALLER_BIAS = 512,
-	PASS1_SHIFT_4 =
-		12, /* jidctred.c: 13 bits of fraction, 2 of them kept, and those that the */
-	PASS2_SHIFT_4 = 19, /* factors have too many */
+	/* jidctred.c: 13 bits of fraction, of which 2 are kept, and the excess bits of the factors.
+	 */
+	PASS1_SHIFT_4 = 12,
+	PASS2_SHIFT_4 = 19,
 	PASS1_SHIFT_2 = 13,
 	PASS2_SHIFT_2 = 20,
 };
@@ -163,7 +164,7 @@ static bool c_smaller_block(uint8_t *to, size_t pitch, const int16_t block[64],
 	const struct planes_quant *quant, int side)
 {
 	int32_t work[8][8], rows[4][8], line[8], result[4];
-	bool odd = c_dequantise(work, block, quant);
+	bool odd = c_dequantize(work, block, quant);
 	for (int x = 0; x < 8; x++) {
 		for (int y = 0; y < 8; y++)
 			line[y] = work[y][x];
@@ -220,7 +221,7 @@ bool planes_kernels_one(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 	return odd;
 }
 
-/* jdsample.c, h2v1_fancy_upsample. Its edges follow from a neighbour that equals the edge. */
+/* jdsample.c, h2v1_fancy_upsample. At the edges, a neighbor that equals the edge gives the same. */
 static void c_wider(uint8_t *to, const uint8_t *from, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -251,8 +252,8 @@ static void c_both(uint8_t *to, const uint8_t *near, const uint8_t *far, size_t 
 	}
 }
 
-/* jdcolor.c: factors of 16 bits of fraction; of the two parts of green one rounding. */
-static void c_colour(uint8_t rgb[3], int y, int cb, int cr)
+/* jdcolor.c: factors with 16 bits of fraction; the two parts of green are rounded once. */
+static void c_color(uint8_t rgb[3], int y, int cb, int cr)
 {
 	cb -= 128;
 	cr -= 128;
@@ -268,7 +269,7 @@ static void c_planar(uint8_t *const to[3], const uint8_t *const from[3], size_t 
 {
 	for (size_t i = 0; i < count; i++) {
 		uint8_t rgb[3];
-		c_colour(rgb, from[0][i], from[1][i], from[2][i]);
+		c_color(rgb, from[0][i], from[1][i], from[2][i]);
 		for (int c = 0; c < 3; c++)
 			to[c][i] = rgb[c];
 	}

@@ -1,25 +1,40 @@
-/* planes_kernels: the inner loops of planes, behind a table that is chosen once at start.
+/* planes_kernels: the inner loops of planes, as a table that is chosen once at start.
  *
- * Plain C is the truth; the vector twins give the same bytes for every input, of any value, and the
- * same verdicts.
+ * A map of this folder:
+ *   planes_kernels.[ch]   the table of planes' kernels, and which one this processor runs
+ *   planes_c.c            in plain C: the reference
+ *   planes_body.h         the common code of the vector variants
+ *   planes_avx2.c         for x86-64: vectors of 32 bytes
+ *   planes_avx512.c       for x86-64: vectors of 64 bytes
+ *   planes_neon.c         for 64-bit ARM: vectors of 16 bytes
+ *   lanes_ref.c           entropy decoding, the reference: one lane, bit by bit (lane.h)
+ *   lanes_scalar_body.h   the common code of the drivers with four scalar lanes
+ *   lanes_scalar.c        that in plain C
+ *   lanes_avx2.c          that with BMI2's shifts
+ *   lanes_avx512.c        32 lanes in two vectors
+ *   unstuff_avx2.c        removes stuffing, 32 bytes at a time (unstuff.h)
+ *   unstuff_avx512.c      removes stuffing, 64 bytes at a time
  *
- * The transform computes as jidctint.c does, and differs where libjpeg-turbo differs from itself:
- * its C works with 32 bits and more, its SIMD wraps dequantised coefficients to 16 bits, saturates
- * the first pass's results to 16 bits and adds pairs of either in 16 bits; and its C finds the
+ * Plain C is the reference; the vector variants give the same bytes and the same verdicts for every
+ * input of any value.
+ *
+ * The transform computes as jidctint.c does, and differs where libjpeg-turbo's C and SIMD differ.
+ * Its C works with 32 bits and more. Its SIMD wraps dequantized coefficients to 16 bits, saturates
+ * the first pass's results to 16 bits, and adds pairs of either in 16 bits. And its C finds the
  * pixel in a table of 1,024 entries where its SIMD saturates. Here coefficients wrap, the first
- * pass saturates, sums have 32 bits, which inputs of 16 bits cannot exceed. A block is `odd` if a
- * product does not fit into 16 bits, or if a pixel before the clamp is not in [-512, 511]. All
+ * pass saturates, and sums have 32 bits, which inputs of 16 bits cannot exceed. A block is `odd` if
+ * a product does not fit into 16 bits, or if a pixel before the clamp is not in [-512, 511]. All
  * other blocks come out the same in every way: with all 8 pixels of a row inside that range, the
  * squares of the first pass's 8 results sum up to at most (32 x 512.5)^2 x 1.001, since both passes
- * preserve the sum of squares but for a factor; so neither one of them was saturated nor does the
- * sum of any two reach 2^15. The same holds for the coefficients before the first pass.
+ * preserve the sum of squares except for a factor. So none of them was saturated, nor does the sum
+ * of any two reach 2^15. The same holds for the coefficients before the first pass.
  *
- * The transforms to fewer pixels compute as jidctred.c does, in the same widths; sums that 32 bits
- * cannot hold wrap. `odd` has the same meaning there, but promises less: values that these
- * transforms leave out, or that cancel each other, are not looked at.
+ * The transforms to fewer pixels compute as jidctred.c does, in the same widths; sums that do not
+ * fit into 32 bits wrap. `odd` has the same meaning there, but guarantees less: values that these
+ * transforms leave out, or that cancel each other, are not checked.
  *
- * Row kernels work in grains of PLANES_GRAIN output pixels: they may write up to a full grain, and
- * read as far. Pure functions; any thread. */
+ * Row kernels work in grains of PLANES_GRAIN output pixels: they may write and read up to the end
+ * of a grain. Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -29,10 +44,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a block holds; of several at once the largest holds. */
+/* What a block contains; for several blocks the largest value applies. */
 enum planes_kind {
 	PLANES_DC, /* no AC coefficient */
-	PLANES_SPARSE, /* none behind the first ten: all in the first four rows and columns */
+	PLANES_SPARSE, /* none after the first ten: all in the first four rows and columns */
 	PLANES_FULL,
 };
 
@@ -40,9 +55,9 @@ enum { PLANES_SMALLER = 3 }; /* transforms to fewer than 8 x 8 pixels */
 
 enum { PLANES_SPARSE_LENGTH = 10 }; /* four diagonals; the fifth begins in row 4 */
 
-/* The ready order: eight units of 16 bytes, for the pairs of rows (7,1), (3,5), (2,6), (0,4) and
+/* The ready order: eight units of 16 bytes, for the pairs of rows (7,1), (3,5), (2,6), (0,4), and
  * for each pair columns 7 1 3 5, then 2 6 0 4; the two rows of a pair alternate, as multiply-add of
- * pairs wants them. This is where coefficient (0,0) comes to lie. */
+ * pairs needs them. PLANES_READY_DC is the index of coefficient (0,0). */
 enum { PLANES_READY_DC = 60 };
 
 /* Zigzag index to place. */
@@ -65,8 +80,9 @@ extern const uint8_t planes_ready_order[64];
 struct planes_quant {
 	_Alignas(64) int16_t step[64];
 	_Alignas(64) uint16_t limit[64]; /* largest |coefficient| whose product fits */
-	bool fits; /* the products of all coefficients up to BLOCKS_DC and BLOCKS_AC do, and none
-		      exceeds these: nothing to look for */
+	/* The products of all coefficients up to BLOCKS_DC and BLOCKS_AC fit, so that no product
+	 * needs to be checked. */
+	bool fits;
 };
 
 struct planes_kernels {
@@ -76,19 +92,19 @@ struct planes_kernels {
 	 * blocks are aligned to 64 bytes. */
 	void (*sort)(int16_t (*to)[64], uint8_t *kinds, const int16_t *const *from, size_t count);
 
-	/* `count` blocks in ready order, at least 1, side by side into 8 rows; not a byte
-	 * beside them is written. Whether one of them is odd. */
+	/* `count` blocks in ready order, at least 1, side by side into 8 rows; writes no byte
+	 * outside them. Returns whether one of them is odd. */
 	bool (*transform)(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 		const uint8_t *kinds, size_t count, const struct planes_quant *quant);
 
-	/* The same into 1, 2 or 4 rows of as many pixels per block (smaller[0], [1], [2]): the
-	 * means of what a block shows, by jidctred.c. */
+	/* The same into 1, 2 or 4 rows of 1, 2 or 4 pixels per block (smaller[0], [1], [2]), by
+	 * jidctred.c. */
 	bool (*smaller[PLANES_SMALLER])(uint8_t *to, size_t pitch, const int16_t *const *blocks,
 		size_t count, const struct planes_quant *quant);
 
-	/* Triangle filters (jdsample.c): 2 `count` samples out of `count` and their two
-	 * neighbours at from[-1] and from[count]; a row between two, by 3/4 near and 1/4 far,
-	 * with its bias 1 (far is above) or 2; and both ways. */
+	/* Triangle filters (jdsample.c): 2 `count` samples out of `count` and their two neighbors
+	 * at from[-1] and from[count]; a row between two, by 3/4 near and 1/4 far, with bias 1 (far
+	 * is above) or 2; and both. */
 	void (*wider)(uint8_t *to, const uint8_t *from, size_t count);
 	void (*between)(
 		uint8_t *to, const uint8_t *near, const uint8_t *far, unsigned bias, size_t count);
@@ -108,14 +124,13 @@ extern const struct planes_kernels planes_kernels_c, planes_kernels_avx2, planes
  * names. 0, or -EINVAL for an unknown name, -ENOTSUP for one that this processor cannot run. */
 int planes_kernels_choose(const struct planes_kernels **ret, struct fault *fault);
 
-/* The i-th table that this processor can run, slowest first; NULL behind the last. */
+/* The i-th table that this processor can run, slowest first; NULL after the last. */
 const struct planes_kernels *planes_kernels_at(unsigned i);
 
-/* The transform to one pixel, which is the same in all tables: there is nothing to do side by side.
- */
+/* The transform to one pixel, which is the same in all tables: vectors would not help. */
 bool planes_kernels_one(uint8_t *to, size_t pitch, const int16_t *const *blocks, size_t count,
 	const struct planes_quant *quant);
 
-/* Whether one block in ready order is odd, and where to: the C twin for a single block. */
+/* Transforms one block in ready order in plain C, and returns whether it is odd. */
 bool planes_kernels_block(
 	uint8_t to[8][8], const int16_t block[64], const struct planes_quant *quant);

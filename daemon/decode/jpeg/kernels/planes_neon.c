@@ -1,5 +1,5 @@
-/* planes_neon: for 64-bit ARM, all of which has NEON; empty elsewhere. See planes_kernels.h, and
- * planes_body.h for what the names here mean. */
+/* planes_neon: for 64-bit ARM, all of which has NEON; empty elsewhere. See planes_kernels.h;
+ * planes_body.h explains the names. */
 #ifdef __aarch64__
 #include "decode/jpeg/kernels/planes_kernels.h"
 
@@ -23,7 +23,7 @@ typedef int16x8_t vec;
 #define OF32 vreinterpretq_s16_s32
 #define OF32U vreinterpretq_s16_u32
 
-/* What may wrap is unsigned: compilers take these for C's operators. */
+/* Values that may wrap are unsigned: compilers treat these as C's operators. */
 
 #define v_set8(a) vreinterpretq_s16_s8(vdupq_n_s8((int8_t)(a)))
 #define v_set16 vdupq_n_s16
@@ -40,7 +40,7 @@ typedef int16x8_t vec;
 #define v_sra16(a, n) vshrq_n_s16(a, n)
 #define v_srl16(a, n) OF16U(vshrq_n_u16(AS16U(a), n))
 #define v_sll16(a, n) vshlq_n_s16(a, n)
-#define v_sra32(a, n) OF32(AS32(a) >> (n)) /* NEON's own takes constants alone */
+#define v_sra32(a, n) OF32(AS32(a) >> (n)) /* NEON's instruction takes only constants */
 #define v_packs32(a, b) vqmovn_high_s32(vqmovn_s32(AS32(a)), AS32(b))
 #define v_packus16(a, b) OF8(vqmovun_high_s16(vqmovun_s16(a), b))
 #define v_unpacklo8(a, b) OF8(vzip1q_u8(AS8(a), AS8(b)))
@@ -100,8 +100,8 @@ V void v_pair(vec *low, vec *high)
 	(void)low, (void)high;
 }
 
-/* NEON multiplies without adding neighbours, so pairs are taken apart first: once for all the
- * products that they enter. */
+/* NEON multiplies without adding neighbors, so pairs are separated first, once for all the products
+ * that they are part of. */
 #define BODY_OWN
 V vec body_dot_add(vec sum, vec pairs, int low, int high)
 {
@@ -138,7 +138,7 @@ static void body_split(uint8_t *const to[3], const uint8_t *from, size_t count)
 		(uint8_t *const[3]){to[0] + i, to[1] + i, to[2] + i}, from, count - i);
 }
 
-/* For each unit of the ready order: which bytes of the zigzag order come there. */
+/* For each unit of the ready order: its bytes in the zigzag order. */
 #define TWO(k) 2 * (k), 2 * (k) + 1
 #define UNIT(u, a, b, c, d, e, f, g, h) \
 	{TWO(a), TWO(b), TWO(c), TWO(d), TWO(e), TWO(f), TWO(g), TWO(h)},

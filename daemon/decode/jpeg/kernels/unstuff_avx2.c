@@ -1,6 +1,6 @@
-/* unstuff_avx2: 32 bytes at a time (this file alone is compiled with -mavx2); empty elsewhere. See
- * unstuff.h. An FF comes every 250 bytes or so: a vector that holds one is stored whole, and the
- * next begins behind that FF's zero. */
+/* unstuff_avx2: 32 bytes at a time (only this file is compiled with -mavx2); empty elsewhere. See
+ * unstuff.h. An FF occurs about every 250 bytes: a vector that has one is stored whole, and the
+ * next one begins after that FF's zero. */
 #ifdef __AVX2__
 #include "decode/jpeg/unstuff.h"
 

@@ -1,4 +1,4 @@
-/* unstuff_avx512: 64 bytes at a time, the zeros squeezed out by a compress (this file alone is
+/* unstuff_avx512: 64 bytes at a time; a compress instruction removes the zeros (only this file is
  * compiled for AVX-512 with VBMI2); empty elsewhere. See unstuff.h. */
 #ifdef __AVX512VBMI2__
 #include "decode/jpeg/unstuff.h"
@@ -26,7 +26,7 @@ size_t unstuff_avx512(uint8_t *to, const uint8_t *from, size_t size, size_t *ret
 			at += sizeof(bytes);
 			continue;
 		}
-		/* The zero of an FF that is the stretch's last byte lies outside it. */
+		/* The zero of an FF that is the stretch's last byte is outside the stretch. */
 		uint64_t followed = left <= 64 ? low_bits(left - 1) : ~0ull;
 		uint64_t stuffed = found & _mm512_testn_epi8_mask(next, next) & followed;
 		uint64_t marker = found & ~stuffed;
@@ -39,7 +39,7 @@ size_t unstuff_avx512(uint8_t *to, const uint8_t *from, size_t size, size_t *ret
 			at += __builtin_ctzll(marker);
 			break;
 		}
-		/* An FF in the vector's last place takes its zero along. */
+		/* An FF in the vector's last byte also consumes its zero. */
 		at += left < sizeof(bytes) ? left : sizeof(bytes) + (stuffed >> 63);
 	}
 	*ret_written = (size_t)(out - to);

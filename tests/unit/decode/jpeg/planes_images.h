@@ -84,10 +84,10 @@ static inline uint32_t random_below(uint32_t *state, uint32_t below)
 	return random_next(state) % below;
 }
 
-/* False for a quantiser of 16 bits. */
+/* False for a quantizer of 16 bits. */
 static inline bool image_component(struct image *image, int i, const jpeg_component_info *info)
 {
-	bool gray = image->frame.colour == PLANES_GRAY;
+	bool gray = image->frame.color == PLANES_GRAY;
 	uint8_t h = gray ? 1 : (uint8_t)info->h_samp_factor;
 	uint8_t v = gray ? 1 : (uint8_t)info->v_samp_factor;
 	struct blocks *blocks = &image->blocks;
@@ -107,11 +107,11 @@ static inline bool image_component(struct image *image, int i, const jpeg_compon
 static inline bool image_frame(struct image *image, const struct jpeg_decompress_struct *cinfo)
 {
 	bool gray = cinfo->num_components == 1;
-	enum planes_colour colour = cinfo->jpeg_color_space == JCS_YCbCr ? PLANES_YCC : PLANES_RGB;
+	enum planes_color color = cinfo->jpeg_color_space == JCS_YCbCr ? PLANES_YCC : PLANES_RGB;
 	image->frame = (struct planes_frame){
 		.width = cinfo->image_width,
 		.height = cinfo->image_height,
-		.colour = gray ? PLANES_GRAY : colour,
+		.color = gray ? PLANES_GRAY : color,
 	};
 	uint32_t side_x = 8u * (gray ? 1 : (unsigned)cinfo->max_h_samp_factor);
 	uint32_t side_y = 8u * (gray ? 1 : (unsigned)cinfo->max_v_samp_factor);

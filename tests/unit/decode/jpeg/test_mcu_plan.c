@@ -48,7 +48,7 @@ static struct decode_region random_crop(const struct parse *p)
 }
 
 /* The sample beside the nearest one that a triangle filter by two looks at. */
-static uint32_t neighbour(uint32_t at, uint32_t samples)
+static uint32_t neighbor(uint32_t at, uint32_t samples)
 {
 	uint32_t near = at / 2;
 	if (at & 1)
@@ -61,12 +61,12 @@ static void check_axis(uint32_t from, uint32_t to, uint32_t ratio, bool fancy, u
 {
 	uint32_t least = UINT32_MAX, most = 0;
 	for (uint32_t i = from; i < to; i++) {
-		uint32_t a = i / ratio, b = fancy && ratio == 2 ? neighbour(i, samples) : a;
+		uint32_t a = i / ratio, b = fancy && ratio == 2 ? neighbor(i, samples) : a;
 		least = UTIL_MIN(least, UTIL_MIN(a, b) / 8);
 		most = UTIL_MAX(most, UTIL_MAX(a, b) / 8);
 	}
 	assert_true(block0 <= least && block1 > most);
-	/* At most the neighbour that the parity of the edge leaves out is too much. */
+	/* At most the neighbor that the parity of the edge leaves out is too much. */
 	assert_true(least - block0 <= 1 && block1 - 1 - most <= 1);
 	assert_true(block1 <= (samples + 7) / 8);
 }

@@ -33,7 +33,7 @@ static void test_fields(void **state)
 	assert_int_equal(p.h_max, 2);
 	assert_int_equal(p.v_max, 2);
 	assert_int_equal(p.restart_mcus, 0);
-	assert_int_equal(p.colour, PARSE_YCC);
+	assert_int_equal(p.color, PARSE_YCC);
 	assert_int_equal(p.component[0].quant, 0);
 	assert_int_equal(p.component[2].quant, 1);
 	assert_int_equal(p.component[1].ac, 1);
@@ -50,7 +50,7 @@ static void test_kinds(void **state)
 	assert_int_equal(read_kind(k, &p), 0);
 	assert_int_equal(p.in_mcu, 1);
 	assert_int_equal(p.mcus_across, 5);
-	assert_int_equal(p.colour, PARSE_GRAY);
+	assert_int_equal(p.color, PARSE_GRAY);
 	k.restart_rows = 1;
 	assert_int_equal(read_kind(k, &p), 0);
 	assert_int_equal(p.restart_mcus, 5);
@@ -115,7 +115,7 @@ static void test_reasons(void **state)
 		{0xc0, 11, 0, STEPBACK_HEADER}, /* factors of 0 */
 		{0xc0, 11, 0x52, STEPBACK_HEADER},
 		{0xc0, 14, 0x21, STEPBACK_COMPONENTS}, /* chroma unlike */
-		{0xc0, 12, 2, STEPBACK_TABLES}, /* quantiser not given */
+		{0xc0, 12, 2, STEPBACK_TABLES}, /* quantizer not given */
 		{0xc0, 12, 4, STEPBACK_HEADER}, {0xdb, 4, 0x10, STEPBACK_TABLES}, /* 16 bits */
 		{0xdb, 4, 4, STEPBACK_TABLES}, {0xdb, 9, 0, STEPBACK_TABLES}, /* a step of 0 */
 		{0xc4, 4, 4, STEPBACK_TABLES}, {0xc4, 4, 0x20, STEPBACK_TABLES},
@@ -135,31 +135,31 @@ static void test_reasons(void **state)
 			cases[i].reason);
 }
 
-static void test_colours(void **state)
+static void test_colors(void **state)
 {
 	(void)state;
 	struct parse p;
 	assert_int_equal(changed(0xe0, 4, 'K', &p), 0); /* no JFIF, names 1 2 3 */
-	assert_int_equal(p.colour, PARSE_YCC);
+	assert_int_equal(p.color, PARSE_YCC);
 	struct bytes jpeg = simple();
 	size_t app = find(jpeg, 0xe0), frame = find(jpeg, 0xc0), scan = find(jpeg, 0xda);
 	for (int i = 0; i < 3; i++)
 		jpeg.data[frame + 10 + 3 * (size_t)i] = jpeg.data[scan + 5 + 2 * (size_t)i] =
 			(uint8_t) "RGB"[i];
 	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
-	assert_int_equal(p.colour, PARSE_YCC); /* JFIF */
+	assert_int_equal(p.color, PARSE_YCC); /* JFIF */
 	jpeg.data[app + 4] = 'K';
 	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
-	assert_int_equal(p.colour, PARSE_RGB);
+	assert_int_equal(p.color, PARSE_RGB);
 	memcpy(jpeg.data + app,
 		"\xff\xee\0\x10"
 		"Adobe\0\0\0\0\0\0\1",
 		16);
 	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
-	assert_int_equal(p.colour, PARSE_YCC);
+	assert_int_equal(p.color, PARSE_YCC);
 	jpeg.data[app + 15] = 0;
 	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
-	assert_int_equal(p.colour, PARSE_RGB);
+	assert_int_equal(p.color, PARSE_RGB);
 	free(jpeg.data);
 }
 
@@ -200,8 +200,8 @@ static bool libjpeg_takes(struct bytes jpeg, const struct parse *p)
 			l->cinfo.comps_in_scan == l->cinfo.num_components &&
 			!l->cinfo.progressive_mode && !l->cinfo.arith_code &&
 			l->cinfo.restart_interval == p->restart_mcus &&
-			(l->cinfo.jpeg_color_space == JCS_GRAYSCALE) == (p->colour == PARSE_GRAY) &&
-			(l->cinfo.jpeg_color_space == JCS_RGB) == (p->colour == PARSE_RGB);
+			(l->cinfo.jpeg_color_space == JCS_GRAYSCALE) == (p->color == PARSE_GRAY) &&
+			(l->cinfo.jpeg_color_space == JCS_RGB) == (p->color == PARSE_RGB);
 	}
 	jpeg_destroy_decompress(&l->cinfo);
 	free(l);
@@ -247,7 +247,7 @@ int main(void)
 		cmocka_unit_test(test_fields),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_colours),
+		cmocka_unit_test(test_colors),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_changed_bytes),
 		cmocka_unit_test(test_names),

@@ -326,7 +326,7 @@ static void refusals(void **state)
 	(void)state;
 	uint8_t quant[64] = {1};
 	struct planes *planes = planes_of("c");
-	struct planes_frame frame = {.width = 100, .height = 80, .colour = PLANES_YCC};
+	struct planes_frame frame = {.width = 100, .height = 80, .color = PLANES_YCC};
 	for (int c = 0; c < 3; c++)
 		frame.component[c] = (struct planes_component){1, 1, quant};
 	frame.component[0].h = 3;
@@ -340,7 +340,7 @@ static void refusals(void **state)
 	frame.component[0].h = 1;
 	frame.width = 65535;
 	refused(planes, &frame, STEPBACK_SIZE);
-	frame.colour = PLANES_GRAY;
+	frame.color = PLANES_GRAY;
 	struct planes_mcus mcus;
 	struct decode_region most = {0, 0, 65535, 80};
 	assert_int_equal(planes_begin(planes, &frame, most, &mcus), 0);

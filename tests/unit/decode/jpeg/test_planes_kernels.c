@@ -134,8 +134,8 @@ static void splits_of_every_length(void **state)
 		}
 }
 
-/* All 2^24 colours. */
-static void every_colour(void **state)
+/* All 2^24 colors. */
+static void every_color(void **state)
 {
 	(void)state;
 	static uint8_t y[256], want[3][256], got[3][256];
@@ -443,7 +443,7 @@ static double bench_best(double best, uint64_t start_ns)
 
 enum bench_step { STEP_SORT, STEP_BOTH, STEPS };
 
-/* All blocks of the image in the order of memory, a batch at a time: no ring, no neighbours. */
+/* All blocks of the image in the order of memory, a batch at a time: no ring, no neighbors. */
 static void bench_step(const struct planes_kernels *table, const struct image *image,
 	const struct planes_quant *quant, enum bench_step step)
 {
@@ -623,7 +623,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_every_length),
 		cmocka_unit_test(splits_of_every_length),
-		cmocka_unit_test(every_colour),
+		cmocka_unit_test(every_color),
 		cmocka_unit_test(blocks_of_every_value),
 		cmocka_unit_test(verdicts),
 		cmocka_unit_test(unknown_tables),
