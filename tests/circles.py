@@ -20,6 +20,7 @@ from pathlib import Path
 TOPS = ("daemon", "client", "proto")
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+TAG = re.compile(r'\b(?:struct|enum|union)\s+\w+')
 # A function that other files may call: its name begins in a line that begins in column 0 and is not a declaration.
 DEFINED = re.compile(r'^(?!static\b|typedef\b|#|return\b|else\b)[a-z_][\w \t*]*?[ \t*]([a-z_]\w*)\([^;{}]*?\)\s*(?:__attribute__\(\([^;{}]*?\)\)\s*)?\{',
                      re.MULTILINE)
@@ -39,7 +40,7 @@ def modules_of(folder):
 def uses_of(folder, modules):
     """name -> {other: reason} of the modules of one folder."""
     texts = {path: path.read_text(encoding="utf-8") for paths in modules.values() for path in paths}
-    codes = {path: STRING.sub('""', COMMENT.sub(" ", text)) for path, text in texts.items()}
+    codes = {path: TAG.sub("tag", STRING.sub('""', COMMENT.sub(" ", text))) for path, text in texts.items()}
     owner = {}
     for name, paths in modules.items():
         for path in paths:

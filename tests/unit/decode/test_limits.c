@@ -45,7 +45,8 @@ static void test_sides(void **state)
 			struct result result = decode_bytes(decoder, png, NULL, true);
 			assert_int_equal(result.outcome, extra ? DECODE_E_PIXELS : DECODE_OK);
 			if (extra)
-				assert_non_null(strstr(result.message, "a side may have at most 65535"));
+				assert_non_null(
+					strstr(result.message, "a side may have at most 65535"));
 			else
 				result_free(&result);
 			free(png.data);

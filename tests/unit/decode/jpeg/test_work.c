@@ -137,8 +137,8 @@ static void test_bytes_of_scans(void **state)
 	struct bytes file = make_hostile(HOSTILE_DENSE, 800, 800, 3); /* 2 MB each but the first */
 	struct result result = decode_one(NULL, file);
 	assert_int_equal(result.outcome, DECODE_E_SCANS);
-	assert_string_equal(
-		result.message, "JPEG: the scans have more than 2008576 bytes for 800 x 800 pixels");
+	assert_string_equal(result.message,
+		"JPEG: the scans have more than 2008576 bytes for 800 x 800 pixels");
 	result_free(&result);
 	free(file.data);
 	file = make_hostile(HOSTILE_DENSE, 800, 800, 1);
