@@ -6,6 +6,7 @@
  * A map of this folder:
  *   wire.h            this file
  *   slots.h           the layout of a batch in shared memory
+ *   keys.h            every key of a stream's definition, once
  *   conn.[ch]         sends and receives messages
  *   folder.[ch]       the folder of the daemon's socket
  *   philox.[ch]       random numbers: one counter for each draw

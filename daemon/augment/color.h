@@ -1,4 +1,4 @@
-/* color: ops on each pixel by itself, or after one look at all of them: OP_BRIGHTNESS to
+/* color: ops on each pixel by itself, some after one look at all pixels: OP_BRIGHTNESS to
  * OP_AUTOCONTRAST. */
 #pragma once
 

@@ -1,8 +1,8 @@
-/* erase: OP_ERASE on a finished row, in the units that the row holds.
+/* erase: OP_ERASE on a finished row, in the units of the row.
  *
- * All other ops work on uint8 images before the row is converted; this one comes behind the
- * conversion, as RandomErasing stands behind ToTensor and Normalize in torchvision's recipes. Pure
- * but for the row; any thread. */
+ * All other ops work on uint8 images before the row is converted. This one comes after the
+ * conversion, as RandomErasing follows ToTensor and Normalize in torchvision's recipes. It changes
+ * only the row; any thread. */
 #pragma once
 
 #include "augment/op.h"

@@ -1,12 +1,12 @@
-/* op: what can be done to an image of one size, with every parameter known.
+/* op: an operation on an image that keeps its size, with every parameter known.
  *
- * What a step (step.h) draws for a sample comes to a few of these; they are what replay and `show`
- * tell of, and what is held against Pillow. With equal parameters the bytes equal torchvision's on
- * PIL images (torchvision.transforms.functional) on Pillow 13; only OP_BLUR, a float convolution
- * there, may differ by 1.
+ * The draws of a step (step.h) for a sample result in a few ops. replay and `show` report ops, and
+ * the tests compare them with Pillow. With equal parameters the bytes equal torchvision's on PIL
+ * images (torchvision.transforms.functional) with Pillow 13; only OP_BLUR, which is a float
+ * convolution there, may differ by 1.
  *
- * An image is RGB, uint8, height x width x 3, rows without gaps. Pure functions of image and
- * parameters; scratch is the caller's (augment.h). */
+ * An image is RGB, uint8, height x width x 3, rows without gaps. Ops are pure functions of image
+ * and parameters; the caller provides scratch (augment.h). */
 #pragma once
 
 #include "pixel/weights.h"

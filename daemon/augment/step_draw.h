@@ -1,5 +1,5 @@
 /* step_draw: what step.c and the families of steps share: the sample whose ops are drawn, and how
- * words become chances and amounts. */
+ * random words become chances and amounts. */
 #pragma once
 
 #include "augment/step.h"

@@ -1,9 +1,9 @@
 /* warp: Image.transform and Image.transpose of Pillow 13 on RGB images, byte for byte:
- * OP_FLIP_HORIZONTAL, OP_FLIP_VERTICAL, OP_AFFINE, OP_PERSPECTIVE, OP_ROTATE_QUARTERS (the last of
- * one quarter or three on square images only, as Pillow's short cut is).
+ * OP_FLIP_HORIZONTAL, OP_FLIP_VERTICAL, OP_AFFINE, OP_PERSPECTIVE, OP_ROTATE_QUARTERS (by one or
+ * three quarters only on square images, as Pillow's shortcut).
  *
- * Whatever a matrix holds (NaN, infinity, a singular one), no byte outside of `from` is read, and
- * all of `to` is written. */
+ * With any matrix (also a singular one, or with NaN or infinity) the code reads no byte outside
+ * `from` and writes all of `to`. */
 #pragma once
 
 #include "augment/apply.h"

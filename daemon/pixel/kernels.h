@@ -5,13 +5,13 @@
  * too. The result is shifted and clipped at both ends. The tables differ in how they do that:
  *
  *   kernels_c.c        the reference, in plain C
- *   kernels_body.h     plain C that compilers vectorize, compiled once per instruction set: for loops
- *                      that are not worth more
+ *   kernels_body.h     plain C that compilers vectorize, compiled once per instruction set: for
+ *                      loops that are not worth more
  *   kernels_madd_body.h
  *                      passes with few taps by multiply-add of pairs of 16 bits, where each weight
  *                      is two halves of 11 bits; for kernels_avx2.c and kernels_avx512.c
- *   kernels_vnni.c     the same by sums of four bytes (VNNI), where each weight is three digits of 8
- *                      bits in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
+ *   kernels_vnni.c     the same by sums of four bytes (VNNI), where each weight is three digits of
+ *                      8 bits in [-128, 127], and bytes are gathered from 64 or 128 (VBMI)
  *   kernels_neon.c     the same by multiply-add of 32 bits, for 64-bit ARM
  *
  * Vertical passes read and write whole grains. Horizontal passes write whole KERNELS_OUTPUTS and
