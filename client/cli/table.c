@@ -1,6 +1,7 @@
 /* table: see table.h. */
 #include "client/cli/table.h"
 
+#include "base/array.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "proto/utf8.h"
@@ -22,7 +23,7 @@ struct table_line {
 
 struct table {
 	struct table_line *line;
-	int rows, room;
+	size_t rows, room;
 	bool failed; /* memory ran out: no more rows or cells are taken */
 };
 
@@ -90,7 +91,7 @@ struct table *table_new(void)
 
 void table_free(struct table *table)
 {
-	for (int r = 0; table && r < table->rows; r++)
+	for (size_t r = 0; table && r < table->rows; r++)
 		for (int c = 0; c < table->line[r].cells; c++)
 			free(table->line[r].cell[c].text);
 	if (table)
@@ -98,24 +99,11 @@ void table_free(struct table *table)
 	free(table);
 }
 
-/* Makes room for one more row. */
-static bool table_grow(struct table *table)
-{
-	enum { TABLE_FIRST = 16, TABLE_MOST = 1 << 24 };
-	int room = table->room ? 2 * table->room : TABLE_FIRST;
-	struct table_line *grown =
-		room > TABLE_MOST ? NULL : realloc(table->line, (size_t)room * sizeof *table->line);
-	if (!grown)
-		return false;
-	table->line = grown;
-	table->room = room;
-	return true;
-}
-
 void table_row(struct table *table)
 {
-	if (!table->failed && table->rows == table->room)
-		table->failed = !table_grow(table);
+	struct table_line *line = array_grown(table->line, table->rows, &table->room, sizeof *line);
+	table->failed |= !line;
+	table->line = line ? line : table->line;
 	if (!table->failed)
 		table->line[table->rows++] = (struct table_line){.cells = 0};
 }
@@ -149,10 +137,10 @@ static void table_put(const struct table_one *cell, int width, bool last)
 void table_print(const struct table *table, int indent)
 {
 	int wide[TABLE_COLUMNS] = {0};
-	for (int r = 0; r < table->rows; r++)
+	for (size_t r = 0; r < table->rows; r++)
 		for (int c = 0; c < table->line[r].cells; c++)
 			wide[c] = UTIL_MAX(wide[c], (int)utf8_count(table->line[r].cell[c].text));
-	for (int r = 0; r < table->rows; r++) {
+	for (size_t r = 0; r < table->rows; r++) {
 		const struct table_line *line = &table->line[r];
 		(void)printf("%*s", indent, "");
 		for (int c = 0; c < line->cells; c++)

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REPORT_WIDTH = 80, REPORT_NAME = 14, REPORT_VALUE = 12, REPORT_TEXT = 1024 };
+enum { REPORT_WIDTH = 80, REPORT_NAME = 15, REPORT_VALUE = 12, REPORT_TEXT = 1024 };
 
 /* "  name           value unit    note" */
 __attribute__((format(printf, 3, 4))) static void report_line(
@@ -123,10 +123,10 @@ static void report_times(const struct measure *measure)
 	char waited[16];
 	report_line("first batch", table_seconds(measure->first_batch_s).text, "after the start");
 	report_line("batch", table_seconds(arrivals->p50_s).text,
-		"median; 99 %% %s, 99.9 %% %s, longest %s", table_seconds(arrivals->p99_s).text,
+		"median; 99 %% %s, 99.9 %% %s, max %s", table_seconds(arrivals->p99_s).text,
 		table_seconds(arrivals->p999_s).text, table_seconds(arrivals->max_s).text);
 	(void)snprintf(waited, sizeof waited, "%.1f %%", measure->waited * 100);
-	report_line("waiting", waited, "of the time; 99 %% of waits %s, longest %s",
+	report_line("waiting", waited, "of the time; 99 %% of waits %s, max %s",
 		table_seconds(measure->waits.p99_s).text, table_seconds(measure->waits.max_s).text);
 	if (announced->total)
 		report_line("announced", report_short(announced->p50_s).text,
@@ -134,6 +134,11 @@ static void report_times(const struct measure *measure)
 			report_short(announced->p99_s).text);
 	else
 		report_line("announced", "-", "no trainer waited: every batch was ready");
+}
+
+const char *report_stage_name(const char *key)
+{
+	return strcmp(key, "checkpoints") == 0 ? "entry points" : key;
 }
 
 /* Seconds, seconds for an image, and the share of all as a number and as a bar. A part of a stage
@@ -146,8 +151,8 @@ static void report_stage(
 	char name[24];
 	if (indent > 2 && share < 0.0005)
 		return;
-	(void)snprintf(name, sizeof name, "%*s%s", indent, "", stage);
-	report_line(name, table_seconds(seconds).text, "%7.1f us an image %5.1f %%  %.*s",
+	(void)snprintf(name, sizeof name, "%*s%s", indent, "", report_stage_name(stage));
+	report_line(name, table_seconds(seconds).text, "%7.1f us/image %5.1f %%  %.*s",
 		measure->images_made > 0 ? seconds / measure->images_made * 1e6 : 0, share * 100,
 		(int)(share * (sizeof bar - 1) + 0.5), bar);
 }
@@ -157,7 +162,7 @@ static void report_cpu(const struct measure *measure)
 	double threads = document_number(measure->stats, "threads", 0), total = 0;
 	if (measure->cpu_known)
 		report_line("CPU", table_seconds(measure->cpu_s).text,
-			"%.2f cores of %.0f decoding thread%s; %.2f ms an image",
+			"%.2f cores of %.0f decoding thread%s; %.3g ms/image",
 			measure->cpu_s / measure->seconds, threads, threads == 1 ? "" : "s",
 			measure->images_made > 0 ? measure->cpu_s / measure->images_made * 1e3 : 0);
 	else
@@ -211,8 +216,7 @@ static void report_cold(const struct measure *measure)
 				.text,
 			"dropped of %s, %s left%s", table_bytes(cold->bytes).text,
 			table_bytes(cold->cached_after).text,
-			measure->images_made > (double)measure->samples ? "; warm after an epoch"
-									: "");
+			measure->images_made > (double)measure->samples ? "; over 1 epoch" : "");
 }
 
 static void report_cache(const struct node *cache)
@@ -223,22 +227,28 @@ static void report_cache(const struct node *cache)
 			"%s hits, %s misses", table_count(hits).text, table_count(misses).text);
 }
 
-/* "corrupt 3, truncated 1", after `what`; nothing where all are 0. */
-static void report_counts(const char *name, const char *what, const struct node *counts)
+double report_counts_words(const struct node *counts, char *buffer, size_t room)
 {
-	char note[160] = "";
 	size_t at = 0;
 	double total = 0;
+	*buffer = 0;
 	for (size_t i = 0; i < document_count(counts); i++) {
 		const char *reason = "";
 		double count = document_value(document_at(counts, i, &reason));
 		total += count;
-		if (count > 0 && at < sizeof note)
-			at += (size_t)snprintf(note + at, sizeof note - at, "%s%s %s",
-				at ? ", " : what, reason, table_count((uint64_t)count).text);
+		if (count > 0 && at < room)
+			at += (size_t)snprintf(buffer + at, room - at, "%s%s %s", at ? ", " : "",
+				reason, table_count((uint64_t)count).text);
 	}
+	return total;
+}
+
+static void report_counts(const char *name, const char *what, const struct node *counts)
+{
+	char note[160];
+	double total = report_counts_words(counts, note, sizeof note);
 	if (total > 0)
-		report_line(name, table_count((uint64_t)total).text, "%s", note);
+		report_line(name, table_count((uint64_t)total).text, "%s%s", what, note);
 }
 
 /* "97.1, 96.9" of few, "least 88.0, most 97.1" of many. */

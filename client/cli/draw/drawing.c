@@ -2,6 +2,7 @@
  * strokes, so that they are smooth at any size. */
 #include "client/cli/draw/drawing.h"
 
+#include "base/array.h"
 #include "base/util.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/markup.h"
@@ -64,17 +65,12 @@ void drawing_deinit(struct drawing *drawing)
 static struct drawing_item *drawing_add(struct drawing *drawing, enum drawing_kind kind,
 	const struct drawing_at *at, size_t count, const char *words)
 {
-	if (drawing->count == drawing->room) {
-		size_t room = drawing->room ? drawing->room * 2 : 128;
-		struct drawing_item *grown = realloc(drawing->item, room * sizeof *grown);
-		if (grown) {
-			drawing->item = grown;
-			drawing->room = room;
-		}
-	}
+	struct drawing_item *item =
+		array_grown(drawing->item, drawing->count, &drawing->room, sizeof *item);
 	struct drawing_at *kept = calloc(count + 1, sizeof *kept);
 	char *text = strdup(words);
-	if (drawing->count == drawing->room || !kept || !text) {
+	drawing->item = item ? item : drawing->item;
+	if (!item || !kept || !text) {
 		free(kept);
 		free(text);
 		drawing->failed = true;
@@ -82,7 +78,7 @@ static struct drawing_item *drawing_add(struct drawing *drawing, enum drawing_ki
 	}
 	if (count)
 		memcpy(kept, at, count * sizeof *at);
-	struct drawing_item *item = &drawing->item[drawing->count++];
+	item += drawing->count++;
 	*item = (struct drawing_item){.kind = kind, .at = kept, .count = count, .words = text};
 	return item;
 }

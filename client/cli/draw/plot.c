@@ -141,6 +141,15 @@ static double plot_least_step(const struct plot_axis *axis)
 	return step > 0 ? step : 1;
 }
 
+/* Small letters at (x, y): a tick, a label, a name in the legend. */
+static void plot_words(const struct plot_frame *frame, struct drawing_at at,
+	enum drawing_anchor anchor, enum drawing_color color, const char *words)
+{
+	const struct drawing_text text = {
+		.at = at, .size = PLOT_SMALL, .anchor = anchor, .color = color};
+	drawing_write(frame->drawing, &text, words);
+}
+
 static void plot_axis_y(struct plot_frame *frame)
 {
 	double step = plot_least_step(&frame->y);
@@ -150,12 +159,8 @@ static void plot_axis_y(struct plot_frame *frame)
 		plot_number(frame->y.tick[i], step, words, sizeof words);
 		drawing_line(frame->drawing, (struct drawing_at){frame->x.from, y},
 			(struct drawing_at){frame->x.to, y}, 1, i ? DRAWING_GRID : DRAWING_MUTED);
-		drawing_write(frame->drawing,
-			&(struct drawing_text){.at = {frame->x.from - 10, y + 5},
-				.size = PLOT_SMALL,
-				.anchor = DRAWING_END,
-				.color = DRAWING_MUTED},
-			words);
+		plot_words(frame, (struct drawing_at){frame->x.from - 10, y + 5}, DRAWING_END,
+			DRAWING_MUTED, words);
 	}
 	drawing_write(frame->drawing,
 		&(struct drawing_text){
@@ -182,20 +187,12 @@ static void plot_axis_x(struct plot_frame *frame)
 		if (x - half < taken)
 			continue;
 		taken = x + half + PLOT_SMALL / 2.0;
-		drawing_write(frame->drawing,
-			&(struct drawing_text){.at = {x, frame->y.from + 22},
-				.size = PLOT_SMALL,
-				.anchor = DRAWING_MIDDLE,
-				.color = DRAWING_MUTED},
-			words);
+		plot_words(frame, (struct drawing_at){x, frame->y.from + 22}, DRAWING_MIDDLE,
+			DRAWING_MUTED, words);
 	}
-	drawing_write(frame->drawing,
-		&(struct drawing_text){
-			.at = {(frame->x.from + frame->x.to) / 2, frame->y.from + 50},
-			.size = PLOT_SMALL,
-			.anchor = DRAWING_MIDDLE,
-			.color = DRAWING_INK},
-		frame->plot->x_label);
+	plot_words(frame,
+		(struct drawing_at){(frame->x.from + frame->x.to) / 2, frame->y.from + 50},
+		DRAWING_MIDDLE, DRAWING_INK, frame->plot->x_label);
 }
 
 static enum drawing_color plot_color(size_t series)
@@ -253,9 +250,7 @@ static void plot_legend(struct plot_frame *frame)
 		if (frame->plot->marks)
 			drawing_mark(frame->drawing, (struct drawing_at){x + 11, y}, 4.5,
 				(enum drawing_shape)(i % DRAWING_SHAPES), plot_color(i), NULL);
-		drawing_write(frame->drawing,
-			&(struct drawing_text){
-				.at = {x + 30, y + 5}, .size = PLOT_SMALL, .color = DRAWING_INK},
+		plot_words(frame, (struct drawing_at){x + 30, y + 5}, DRAWING_START, DRAWING_INK,
 			frame->plot->series[i].name);
 	}
 }

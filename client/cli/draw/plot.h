@@ -20,8 +20,8 @@ struct plot_series {
 };
 
 struct plot {
-	const char *title, *subtitle; /* cut if too long */
-	const char *x_label, *y_label; /* with their units */
+	char title[320], subtitle[256]; /* cut if too long */
+	char x_label[96], y_label[32]; /* with their units */
 	const struct plot_series *series;
 	size_t count;
 	bool marks; /* a mark at each point, and ticks only at their x; otherwise ticks at round x */

@@ -3,6 +3,7 @@
 #include "client/cli/bench/sweep/page.h"
 
 #include "base/util.h"
+#include "client/cli/bench/report.h"
 #include "client/cli/bench/sweep/sweep_points.h"
 #include "client/cli/bench/sweep/sweep_show.h"
 #include "client/cli/document.h"
@@ -178,7 +179,8 @@ static void page_stage(
 	(void)fprintf(file,
 		"<tr><td>%s%s</td><td>%s</td><td>%.1f %%</td><td><span class=\"bar\" "
 		"style=\"width:%.1f%%\"></span></td></tr>\n",
-		indent, name, table_seconds(seconds).text, share * 100, share * 100);
+		indent, report_stage_name(name), table_seconds(seconds).text, share * 100,
+		share * 100);
 }
 
 static void page_stages(FILE *file, const struct measure *run)
@@ -205,15 +207,7 @@ static void page_stages(FILE *file, const struct measure *run)
 /* "corrupt 3, truncated 1"; "none" if all are 0. */
 static const char *page_counts(const struct node *counts, char *words, size_t room)
 {
-	size_t at = 0;
-	for (size_t i = 0; i < document_count(counts) && at < room; i++) {
-		const char *reason = "";
-		double count = document_value(document_at(counts, i, &reason));
-		if (count > 0)
-			at += (size_t)snprintf(
-				words + at, room - at, "%s%s %.0f", at ? ", " : "", reason, count);
-	}
-	return at ? words : "none";
+	return report_counts_words(counts, words, room) > 0 ? words : "none";
 }
 
 static void page_memory(FILE *file, const struct measure *run)

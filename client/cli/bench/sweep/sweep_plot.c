@@ -139,66 +139,53 @@ static bool sweep_plot_grows(const struct grid *grid)
 	return grid->count[axis] > 2;
 }
 
-static void sweep_plot_words(struct sweep_plot *plot, const struct sweep *sweep)
+static void sweep_plot_words(struct plot *plot, const struct sweep *sweep)
 {
 	enum grid_axis axis = sweep->grid.order[0];
 	const char *described = sweep_middle(sweep_fastest(sweep))->described;
 	/* With one axis, threads, the rest of the stream is the same for all points. */
-	bool told = sweep->grid.swept == 1 && axis == GRID_THREADS;
-	plot->plot.logarithmic = sweep_plot_grows(&sweep->grid);
-	(void)snprintf(plot->title, sizeof plot->title, "%.250s", sweep->measure->source);
-	(void)snprintf(plot->label, sizeof plot->label, "%s%s", grid_unit[axis],
-		plot->plot.logarithmic ? " (logarithmic)" : "");
+	bool same = sweep->grid.swept == 1 && axis == GRID_THREADS;
+	plot->logarithmic = sweep_plot_grows(&sweep->grid);
+	(void)snprintf(plot->title, sizeof plot->title, "%s", sweep->measure->source);
 	(void)snprintf(plot->subtitle, sizeof plot->subtitle, "%s%s%u round%s of %.3g s: median%s",
-		told ? described : "", told ? "; " : "", sweep->rounds,
+		same ? described : "", same ? "; " : "", sweep->rounds,
 		sweep->rounds == 1 ? "" : "s", sweep->measure->seconds,
 		sweep->rounds == 1 ? "" : ", least and most");
-	plot->plot.title = plot->title;
-	plot->plot.subtitle = plot->subtitle;
-	plot->plot.x_label = plot->label;
-	plot->plot.y_label = "images/s";
+	(void)snprintf(plot->x_label, sizeof plot->x_label, "%s%s", grid_unit[axis],
+		plot->logarithmic ? " (logarithmic)" : "");
 }
 
 int sweep_plot_over_time(struct sweep_plot *plot, const struct measure *run, const char *title)
 {
-	*plot = (struct sweep_plot){
-		.plot = {.x_label = "time since the window began, s", .y_label = "images/s"}};
+	*plot = (struct sweep_plot){.plot = {.x_label = "time since the start of the window, s",
+					    .y_label = "images/s",
+					    .count = 1}};
 	if (sweep_plot_reserve(plot, 1, SERIES_MAX) < 0)
 		return -ENOMEM;
-	(void)snprintf(plot->title, sizeof plot->title, "%.250s", title);
-	(void)snprintf(plot->subtitle, sizeof plot->subtitle, "%s", run->described);
-	plot->plot.title = plot->title;
-	plot->plot.subtitle = plot->subtitle;
-	plot->plot.count = 1;
+	(void)snprintf(plot->plot.title, sizeof plot->plot.title, "%s", title);
+	(void)snprintf(plot->plot.subtitle, sizeof plot->plot.subtitle, "%s", run->described);
 	/* Half a second or more for each point: short parts have few batches, and a jagged rate. */
 	double rates[SERIES_MAX],
 		span_s = run->series.count ? run->series.sample[run->series.count - 1].t_s : 0;
 	unsigned columns = (unsigned)UTIL_MIN(UTIL_MAX(span_s * 2, 1.0), SERIES_MAX);
-	columns = UTIL_MIN(columns, UTIL_MAX(run->series.count, 1u));
+	columns = UTIL_MIN(columns, run->series.count);
 	series_rates(&run->series, columns, rates);
-	for (unsigned i = 0; i < columns && run->series.count; i++)
+	for (unsigned i = 0; i < columns; i++)
 		plot->series[0].point[plot->series[0].count++] = (struct plot_point){
 			(i + 0.5) * span_s / columns, rates[i], rates[i], rates[i]};
 	return 0;
 }
 
-static const struct measure *sweep_plot_run(const struct sweep *sweep)
-{
-	const struct measure *run = NULL;
-	for (size_t i = 0; i < sweep->points && !run; i++)
-		run = sweep_middle(&sweep->point[i]);
-	return run;
-}
-
 int sweep_plot_init(struct sweep_plot *plot, const struct sweep *sweep)
 {
 	if (!sweep->grid.swept)
-		return sweep_plot_over_time(plot, sweep_plot_run(sweep), sweep->measure->source);
-	*plot = (struct sweep_plot){.plot = {.marks = true}};
+		return sweep_plot_over_time(
+			plot, sweep_middle(sweep_fastest(sweep)), sweep->measure->source);
+	*plot = (struct sweep_plot){.plot = {.y_label = "images/s", .marks = true}};
 	/* There are three kinds of lines, and at most a line of each kind for every point. */
 	if (sweep_plot_reserve(plot, 3 * sweep->points, GRID_VALUES) < 0)
 		return -ENOMEM;
-	sweep_plot_words(plot, sweep);
+	sweep_plot_words(&plot->plot, sweep);
 	sweep_plot_lines(plot, sweep);
 	return 0;
 }

@@ -16,7 +16,6 @@ struct sweep_plot {
 	struct plot plot;
 	struct plot_series *series;
 	struct plot_point *points;
-	char title[320], subtitle[256], label[96];
 };
 int sweep_plot_init(struct sweep_plot *plot, const struct sweep *sweep);
 int sweep_plot_over_time(struct sweep_plot *plot, const struct measure *run, const char *title);
