@@ -113,7 +113,7 @@ static void plot_range(const struct plot *plot, struct plot_frame *frame)
 	if (plot->marks)
 		plot_values(plot, &frame->x);
 	else
-		plot_round(&frame->x, UTIL_MIN(x_low, 0.0), UTIL_MAX(x_high, 0.0), false);
+		plot_round(&frame->x, UTIL_MIN(x_low, 0.0), UTIL_MAX(x_high, plot->x_most), false);
 }
 
 /* 1,234 or 0.25, with the decimals that the step needs. */

@@ -24,6 +24,7 @@ struct plot {
 	char x_label[96], y_label[32]; /* with their units */
 	const struct plot_series *series;
 	size_t count;
+	double x_most; /* without marks, the x axis reaches at least this far */
 	bool marks; /* a mark at each point, and ticks only at their x; otherwise ticks at round x */
 	bool logarithmic; /* the x axis; only with marks, and if all x are above 0 */
 };

@@ -164,11 +164,14 @@ int sweep_plot_over_time(struct sweep_plot *plot, const struct measure *run, con
 		return -ENOMEM;
 	(void)snprintf(plot->plot.title, sizeof plot->plot.title, "%s", title);
 	(void)snprintf(plot->plot.subtitle, sizeof plot->plot.subtitle, "%s", run->described);
+	(void)snprintf(plot->plot.y_label, sizeof plot->plot.y_label, "images/s%s",
+		run->trainers > 1 ? " of each trainer" : "");
 	/* Half a second or more for each point: short parts have few batches, and a jagged rate. */
 	double rates[SERIES_MAX],
 		span_s = run->series.count ? run->series.sample[run->series.count - 1].t_s : 0;
 	unsigned columns = (unsigned)UTIL_MIN(UTIL_MAX(span_s * 2, 1.0), SERIES_MAX);
 	columns = UTIL_MIN(columns, run->series.count);
+	plot->plot.x_most = span_s;
 	series_rates(&run->series, columns, rates);
 	for (unsigned i = 0; i < columns; i++)
 		plot->series[0].point[plot->series[0].count++] = (struct plot_point){
