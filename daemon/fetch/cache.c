@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/host/ledger.h"
+#include "base/list.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -54,8 +55,7 @@ struct cache_entry {
 
 /* The head of a block, at the beginning of its mapping. */
 struct cache_block {
-	/* in its share; `after` also links blocks to be unmapped */
-	struct cache_block *before, *after;
+	struct list_node node; /* in its share's list, or in one of blocks to be unmapped */
 	struct cache_share *share; /* NULL: doomed */
 	uint64_t bytes, used;
 	uint32_t lent;
@@ -68,7 +68,8 @@ struct cache_share {
 	uint64_t samples; /* held */
 	struct cache_entry **bucket; /* NULL: not made yet */
 	uint64_t buckets; /* a power of two */
-	struct cache_block *first, *last, *open[CACHE_OPEN];
+	struct list_head blocks;
+	struct cache_block *open[CACHE_OPEN];
 	bool stopped;
 	bool mapping; /* a thread is mapping a block to be filled */
 };
@@ -84,7 +85,7 @@ struct cache {
 	unsigned mapping; /* blocks and tables being mapped: borrowed, but not yet in a share */
 	/* counts released samples of doomed blocks, and finished mappings and unmappings */
 	uint64_t arrivals;
-	struct cache_block *left; /* for the reaper, linked by `after` */
+	struct list_head left; /* blocks for the reaper */
 	pthread_cond_t reap;
 	pthread_t reaper;
 	bool reaping; /* the reaper runs */
@@ -139,14 +140,11 @@ static void cache_unmap(struct cache *cache, void *at, uint64_t bytes)
 	pthread_mutex_unlock(&cache->lock);
 }
 
-/* The same for blocks that are linked by `after`. */
-static void cache_unmap_all(struct cache *cache, struct cache_block *block)
+static void cache_unmap_all(struct cache *cache, struct list_head *gone)
 {
-	while (block) {
-		struct cache_block *after = block->after;
+	struct cache_block *block;
+	while ((block = list_take(gone, struct cache_block, node)))
 		cache_unmap(cache, block, block->bytes);
-		block = after;
-	}
 }
 
 /* Releases the lock to map, and takes it again. NULL: no room. Meanwhile the memory belongs to no
@@ -210,14 +208,12 @@ static void entry_unlink(struct cache_entry *entry)
 static void block_attach(struct cache_share *share, struct cache_block *block)
 {
 	block->share = share;
-	block->before = share->last;
-	*(share->last ? &share->last->after : &share->first) = block;
-	share->last = block;
+	list_append(&share->blocks, &block->node);
 	share->bytes += block->bytes;
 }
 
-/* Makes a block doomed. True if it can be unmapped at once. */
-static bool block_detach(struct cache *cache, struct cache_block *block)
+/* Makes a block doomed, and puts it into `gone` if it can be unmapped at once. */
+static void block_detach(struct cache *cache, struct cache_block *block, struct list_head *gone)
 {
 	struct cache_share *share = block->share;
 	for (uint64_t at = block_head(); at < block->used;) {
@@ -226,25 +222,24 @@ static bool block_detach(struct cache *cache, struct cache_block *block)
 			entry_unlink(entry);
 		at += entry_bytes(entry->size);
 	}
-	*(block->before ? &block->before->after : &share->first) = block->after;
-	*(block->after ? &block->after->before : &share->last) = block->before;
+	list_remove(&share->blocks, &block->node);
 	for (unsigned i = 0; i < CACHE_OPEN; i++)
 		if (share->open[i] == block)
 			share->open[i] = NULL;
 	share->bytes -= block->bytes;
 	block->share = NULL;
-	block->after = NULL;
 	cache->doomed += block->bytes;
-	return block->lent == 0;
+	if (block->lent == 0)
+		list_append(gone, &block->node);
 }
 
 /* The block to give back next: the oldest without lent samples, or else the oldest. */
 static struct cache_block *share_oldest(const struct cache_share *share)
 {
-	struct cache_block *block = share->first;
-	while (block && block->lent > 0)
-		block = block->after;
-	return block ? block : share->first;
+	list_each (block, &share->blocks, struct cache_block, node)
+		if (block->lent == 0)
+			return block;
+	return list_first(&share->blocks, struct cache_block, node);
 }
 
 void cache_release(struct cache *cache, struct cache_block *block)
@@ -258,7 +253,7 @@ void cache_release(struct cache *cache, struct cache_block *block)
 	}
 	pthread_mutex_unlock(&cache->lock);
 	if (gone)
-		cache_unmap_all(cache, block);
+		cache_unmap(cache, block, block->bytes);
 }
 
 /* --- how much each dataset may have --- */
@@ -303,11 +298,9 @@ static struct cache_share *cache_richest(struct cache *cache)
 	return richest;
 }
 
-/* Dooms blocks of at least `bytes`, but at most CACHE_LOT. Returns those that can be unmapped at
- * once. */
-static struct cache_block *cache_detach(struct cache *cache, uint64_t bytes)
+/* Dooms blocks of at least `bytes`, but at most CACHE_LOT. */
+static void cache_detach(struct cache *cache, uint64_t bytes, struct list_head *gone)
 {
-	struct cache_block *gone = NULL;
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < CACHE_LOT && sum < bytes; i++) {
 		struct cache_share *share = cache_richest(cache);
@@ -315,12 +308,8 @@ static struct cache_block *cache_detach(struct cache *cache, uint64_t bytes)
 			break;
 		struct cache_block *block = share_oldest(share);
 		sum += block->bytes;
-		if (block_detach(cache, block)) {
-			block->after = gone;
-			gone = block;
-		}
+		block_detach(cache, block, gone);
 	}
-	return gone;
 }
 
 /* Tables go last, and only those of empty shares: they are made again when there is room. NULL:
@@ -358,22 +347,23 @@ static bool cache_await(struct cache *cache)
  * a table. False: nothing arrives, or nothing more can be done. */
 static bool cache_shrink(struct cache *cache, uint64_t excess)
 {
-	struct cache_block *gone = NULL;
+	struct list_head gone = {0};
 	void *table = NULL;
 	uint64_t bytes = 0;
 	bool came = false;
 	pthread_mutex_lock(&cache->lock);
 	if (excess > cache->doomed)
-		gone = cache_detach(cache, excess - cache->doomed);
-	if (!gone && (cache->doomed > 0 || cache->mapping > 0))
+		cache_detach(cache, excess - cache->doomed, &gone);
+	bool some = !list_is_empty(&gone);
+	if (!some && (cache->doomed > 0 || cache->mapping > 0))
 		came = cache_await(cache);
-	else if (!gone)
+	else if (!some)
 		table = cache_detach_table(cache, &bytes);
 	pthread_mutex_unlock(&cache->lock);
-	cache_unmap_all(cache, gone);
+	cache_unmap_all(cache, &gone);
 	if (table)
 		cache_unmap(cache, table, bytes);
-	return gone || table || came;
+	return some || table || came;
 }
 
 /* Called by the ledger when a reservation needs memory that is borrowed. */
@@ -395,24 +385,20 @@ static bool cache_yield(void *context)
 /* Shrinks all datasets to their shares after another one has joined. */
 static void cache_balance(struct cache *cache)
 {
-	struct cache_block *gone;
 	uint64_t room = cache_room(cache);
+	bool some;
 	do {
-		gone = NULL;
+		struct list_head gone = {0};
 		pthread_mutex_lock(&cache->lock);
 		for (unsigned i = 0, lot = 0; i < cache->shares; i++) {
 			struct cache_share *share = &cache->share[i];
-			while (share->bytes > share_most(cache, share, room) && lot++ < CACHE_LOT) {
-				struct cache_block *block = share_oldest(share);
-				if (block_detach(cache, block)) {
-					block->after = gone;
-					gone = block;
-				}
-			}
+			while (share->bytes > share_most(cache, share, room) && lot++ < CACHE_LOT)
+				block_detach(cache, share_oldest(share), &gone);
 		}
 		pthread_mutex_unlock(&cache->lock);
-		cache_unmap_all(cache, gone);
-	} while (gone);
+		some = !list_is_empty(&gone);
+		cache_unmap_all(cache, &gone);
+	} while (some);
 }
 
 /* --- datasets --- */
@@ -447,14 +433,14 @@ static void *cache_reap(void *context)
 	struct cache *cache = context;
 	pthread_mutex_lock(&cache->lock);
 	for (;;) {
-		while (!cache->left && !cache->over)
+		while (list_is_empty(&cache->left) && !cache->over)
 			pthread_cond_wait(&cache->reap, &cache->lock);
-		struct cache_block *gone = cache->left;
-		if (!gone)
+		struct list_head gone = {0};
+		if (list_is_empty(&cache->left))
 			break;
-		cache->left = NULL;
+		list_join(&gone, &cache->left);
 		pthread_mutex_unlock(&cache->lock);
-		cache_unmap_all(cache, gone);
+		cache_unmap_all(cache, &gone);
 		pthread_mutex_lock(&cache->lock);
 	}
 	pthread_mutex_unlock(&cache->lock);
@@ -475,54 +461,38 @@ static bool cache_start_reaper(struct cache *cache)
 	return cache->reaping;
 }
 
-/* Dooms all blocks of a share that ends, and returns those that can be unmapped. Its table goes
+/* Dooms all blocks of a share that ends; puts those that can be unmapped into `gone`. Its table goes
  * too, so the samples need not be taken out of it one by one. */
-static struct cache_block *share_clear(struct cache *cache, struct cache_share *share)
+static void share_clear(struct cache *cache, struct cache_share *share, struct list_head *gone)
 {
-	struct cache_block *gone = NULL;
-	for (struct cache_block *block = share->first, *after; block; block = after) {
-		after = block->after;
+	struct cache_block *block;
+	while ((block = list_take(&share->blocks, struct cache_block, node))) {
 		block->share = NULL;
-		block->after = NULL;
 		cache->doomed += block->bytes;
-		if (block->lent == 0) {
-			block->after = gone;
-			gone = block;
-		}
+		if (block->lent == 0)
+			list_append(gone, &block->node);
 	}
 	if (share->bucket)
 		cache->doomed += share->buckets * sizeof(void *);
 	*share = (struct cache_share){0};
-	return gone;
-}
-
-/* Hands blocks to the reaper. Called with the lock. */
-static void cache_leave_to_reaper(struct cache *cache, struct cache_block *gone)
-{
-	struct cache_block *last = gone;
-	while (last->after)
-		last = last->after;
-	last->after = cache->left;
-	cache->left = gone;
-	pthread_cond_signal(&cache->reap);
 }
 
 void cache_leave(struct cache *cache, const struct dataset *dataset)
 {
-	struct cache_block *gone = NULL;
+	struct list_head gone = {0};
 	struct cache_share was = {0};
 	pthread_mutex_lock(&cache->lock);
 	struct cache_share *share = share_of(cache, dataset);
 	if (share) {
 		was = *share;
-		gone = share_clear(cache, share);
+		share_clear(cache, share, &gone);
 	}
-	if (gone && was.bytes > CACHE_MANY && cache_start_reaper(cache)) {
-		cache_leave_to_reaper(cache, gone);
-		gone = NULL;
+	if (!list_is_empty(&gone) && was.bytes > CACHE_MANY && cache_start_reaper(cache)) {
+		list_join(&cache->left, &gone);
+		pthread_cond_signal(&cache->reap);
 	}
 	pthread_mutex_unlock(&cache->lock);
-	cache_unmap_all(cache, gone);
+	cache_unmap_all(cache, &gone);
 	if (was.bucket)
 		cache_unmap(cache, was.bucket, was.buckets * sizeof(void *));
 }

@@ -196,7 +196,7 @@ struct fetch {
 	unsigned reads_used, reads_bound;
 	uint64_t pass; /* number of the current pass over the window */
 	unsigned files_own, files_own_bound; /* files of folders that are open now */
-	struct fetch_op *ready, **ready_tail; /* for the engine to ask */
+	struct list_head ready; /* ops for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
 	struct fetch_item *finished, **finished_tail;
 	struct fetch_item *flight[FETCH_FLIGHTS];

@@ -6,9 +6,7 @@
 
 void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op)
 {
-	op->next = NULL;
-	*fetch->ready_tail = op;
-	fetch->ready_tail = &op->next;
+	list_append(&fetch->ready, &op->node);
 }
 
 void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result)
@@ -42,29 +40,25 @@ static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
 	return quota_allows(mode->asked, fetch->asked, fetch->reads_bound, 1);
 }
 
-/* The link to the next op to be asked; the link is NULL if there is none. */
-static struct fetch_op **plan_next(struct fetch *fetch)
+static struct fetch_op *plan_next(struct fetch *fetch)
 {
-	struct fetch_op **at = &fetch->ready;
-	while (*at && !plan_may_ask(fetch, *at))
-		at = &(*at)->next;
-	return at;
+	list_each (op, &fetch->ready, struct fetch_op, node)
+		if (plan_may_ask(fetch, op))
+			return op;
+	return NULL;
 }
 
 bool fetch_plan_more(struct fetch *fetch)
 {
-	return *plan_next(fetch) != NULL;
+	return plan_next(fetch) != NULL;
 }
 
 struct fetch_op *fetch_plan_next(struct fetch *fetch)
 {
-	struct fetch_op **at = plan_next(fetch), *op = *at;
+	struct fetch_op *op = plan_next(fetch);
 	if (!op)
 		return NULL;
-	*at = op->next;
-	if (!*at)
-		fetch->ready_tail = at;
-	op->next = NULL;
+	list_remove(&fetch->ready, &op->node);
 	fetch->asked++;
 	fetch_plan_mode(fetch, op->dataset)->asked++;
 	fetch_plan_meter(fetch);

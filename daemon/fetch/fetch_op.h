@@ -17,6 +17,8 @@
  * planner's. */
 #pragma once
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,7 +44,7 @@ enum fetch_op_kind {
 enum { FETCH_OP_ENDED = 1 };
 
 struct fetch_op {
-	struct fetch_op *next; /* in a list of the planner or of the engine */
+	struct list_node node; /* in a list of the planner or of the engine */
 	enum fetch_op_kind kind;
 	enum fetch_op_stage stage;
 	int result; /* 0, FETCH_OP_ENDED, or negative errno */

@@ -2,6 +2,7 @@
 #include "fetch/fetch_pages.h"
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/util.h"
 #include "fetch/fetch_internal.h"
 
@@ -49,20 +50,6 @@ static struct page **pages_bucket(
 	return &pages->hash[h & (pages->hash_size - 1)];
 }
 
-static void pages_unlink(struct pages *pages, struct page *page)
-{
-	*(page->older ? &page->older->newer : &pages->oldest) = page->newer;
-	*(page->newer ? &page->newer->older : &pages->newest) = page->older;
-}
-
-static void pages_append(struct pages *pages, struct page *page)
-{
-	page->older = pages->newest;
-	page->newer = NULL;
-	*(pages->newest ? &pages->newest->newer : &pages->oldest) = page;
-	pages->newest = page;
-}
-
 void pages_discard(struct pages *pages, struct page *page)
 {
 	assert(page->pins == 0 && !page->waiters);
@@ -70,7 +57,7 @@ void pages_discard(struct pages *pages, struct page *page)
 	while (*at != page)
 		at = &(*at)->hash_next;
 	*at = page->hash_next;
-	pages_unlink(pages, page);
+	list_remove(&pages->by_age, &page->age);
 	*page = (struct page){.bytes = page->bytes, .hash_next = pages->free};
 	pages->free = page;
 }
@@ -82,18 +69,18 @@ struct page *pages_find(
 	while (page && (page->dataset != dataset || page->at.shard != at->shard ||
 			       page->at.page != at->page || page->doomed))
 		page = page->hash_next;
-	if (page && page != pages->newest) {
-		pages_unlink(pages, page);
-		pages_append(pages, page);
+	if (page) {
+		list_remove(&pages->by_age, &page->age);
+		list_append(&pages->by_age, &page->age);
 	}
 	return page;
 }
 
 static bool pages_evict(struct pages *pages)
 {
-	struct page *page = pages->oldest;
+	struct page *page = list_first(&pages->by_age, struct page, age);
 	while (page && (page->state != PAGE_LOADED || page->pins > 0))
-		page = page->newer;
+		page = list_next(page, age);
 	if (page)
 		pages_discard(pages, page);
 	return page != NULL;
@@ -125,7 +112,7 @@ struct page *pages_claim(
 	struct page **bucket = pages_bucket(pages, dataset, at->shard, at->page);
 	page->hash_next = *bucket;
 	*bucket = page;
-	pages_append(pages, page);
+	list_append(&pages->by_age, &page->age);
 	return page;
 }
 
@@ -172,8 +159,7 @@ void pages_unpin(struct pages *pages, struct page *page)
 bool pages_forget(struct pages *pages, const struct dataset *dataset)
 {
 	bool none = true;
-	for (struct page *page = pages->oldest, *newer; page; page = newer) {
-		newer = page->newer;
+	list_each_removable (page, &pages->by_age, struct page, age) {
 		if (page->dataset != dataset)
 			continue;
 		page->doomed = true;

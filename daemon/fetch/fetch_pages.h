@@ -7,6 +7,7 @@
  * No locks: the callers hold the planner's lock. */
 #pragma once
 
+#include "base/list.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_op.h"
 
@@ -31,7 +32,7 @@ struct page {
 	struct fetch_request *waiters; /* while LOADING */
 	uint8_t *bytes;
 	struct page *hash_next;
-	struct page *older, *newer; /* among all pages that are not FREE */
+	struct list_node age; /* in `by_age`, unless it is FREE */
 };
 
 struct pages {
@@ -40,7 +41,7 @@ struct pages {
 	struct page **hash;
 	uint8_t *bytes;
 	struct page *free; /* linked by hash_next */
-	struct page *oldest, *newest;
+	struct list_head by_age; /* the oldest first */
 };
 
 enum { PAGES_LEAST = 64 };

@@ -15,8 +15,8 @@
 
 bool fetch_plan_quiet(const struct fetch *fetch)
 {
-	return !fetch->queue.readers && !fetch->window && !fetch->ready && !fetch->finished &&
-	       fetch->asked == 0;
+	return !fetch->queue.readers && !fetch->window && list_is_empty(&fetch->ready) &&
+	       !fetch->finished && fetch->asked == 0;
 }
 
 /* Begins reads from the start of the window, in the queue's order, except that no request waits for
@@ -142,7 +142,6 @@ static int plan_files_init(struct fetch *fetch)
 
 int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault)
 {
-	fetch->ready_tail = &fetch->ready;
 	fetch->finished_tail = &fetch->finished;
 	fetch->requests = calloc(FETCH_WINDOW, sizeof *fetch->requests);
 	fetch->reads = calloc(reads, sizeof *fetch->reads);

@@ -65,19 +65,12 @@ struct ring {
 	bool wake_armed; /* a poll of the eventfd is in flight */
 	unsigned closing; /* closes in flight */
 	unsigned refused; /* times in a row that the kernel accepted no questions */
-	struct fetch_op *ask, **ask_tail; /* next questions */
-	struct fetch_op *done, **done_tail;
+	struct list_head ask; /* ops to be asked next */
+	struct list_head done;
 	bool *registered; /* by slot */
 };
 
 /* --- questions --- */
-
-static void ring_ask_later(struct ring *ring, struct fetch_op *op)
-{
-	op->next = NULL;
-	*ring->ask_tail = op;
-	ring->ask_tail = &op->next;
-}
 
 /* A free submission entry. Submits if the queue is full, so that there is always one. */
 static struct io_uring_sqe *ring_sqe(struct ring *ring)
@@ -146,9 +139,7 @@ static void ring_op_done(struct ring *ring, struct fetch_op *op)
 {
 	ring_close_own(ring, op);
 	fetch_share_keep(ring->fetch, op);
-	op->next = NULL;
-	*ring->done_tail = op;
-	ring->done_tail = &op->next;
+	list_append(&ring->done, &op->node);
 }
 
 static int ring_open_here(const struct fetch_op *op)
@@ -180,14 +171,9 @@ static void ring_ask(struct ring *ring, struct fetch_op *op)
 
 static void ring_ask_all(struct ring *ring)
 {
-	struct fetch_op *op = ring->ask;
-	ring->ask = NULL;
-	ring->ask_tail = &ring->ask;
-	while (op) {
-		struct fetch_op *next = op->next;
+	struct fetch_op *op;
+	while ((op = list_take(&ring->ask, struct fetch_op, node)))
 		ring_ask(ring, op);
-		op = next;
-	}
 }
 
 /* --- answers --- */
@@ -207,7 +193,7 @@ static void ring_answer(struct ring *ring, const struct io_uring_cqe *cqe)
 		if (op->stage == FETCH_OP_DONE)
 			ring_op_done(ring, op);
 		else
-			ring_ask_later(ring, op);
+			list_append(&ring->ask, &op->node);
 	}
 }
 
@@ -286,7 +272,7 @@ static bool ring_take_ready(struct ring *ring)
 		struct fetch_op *op = fetch_plan_next(ring->fetch);
 		if (!op)
 			return false;
-		ring_ask_later(ring, op);
+		list_append(&ring->ask, &op->node);
 	}
 	return fetch_plan_more(ring->fetch);
 }
@@ -294,14 +280,9 @@ static bool ring_take_ready(struct ring *ring)
 /* With the planner's lock: hands ops that are done back, in the order of their answers. */
 static void ring_hand_back(struct ring *ring)
 {
-	struct fetch_op *op = ring->done;
-	ring->done = NULL;
-	ring->done_tail = &ring->done;
-	while (op) {
-		struct fetch_op *next = op->next;
+	struct fetch_op *op;
+	while ((op = list_take(&ring->done, struct fetch_op, node)))
 		fetch_plan_done(ring->fetch, op);
-		op = next;
-	}
 }
 
 static bool ring_turn(struct ring *ring)
@@ -315,7 +296,7 @@ static bool ring_turn(struct ring *ring)
 	ring_ask_all(ring);
 	fetch_deliver(fetch, finished);
 	if (!over)
-		ring_enter(ring, !more && !finished && !ring->done, retry);
+		ring_enter(ring, !more && !finished && list_is_empty(&ring->done), retry);
 	pthread_mutex_lock(&fetch->lock);
 	ring_hand_back(ring);
 	return !over;
@@ -584,8 +565,6 @@ static int uring_start(struct fetch *fetch, struct fault *fault)
 		return fault_set(fault, -ENOMEM, "no memory for the ring");
 	ring->fetch = fetch;
 	ring->start_fault = fault;
-	ring->ask_tail = &ring->ask;
-	ring->done_tail = &ring->done;
 	sem_init(&ring->started, 0, 0);
 	fetch->engine = ring;
 	int rc = fetch_thread_start(fetch, RING_STACK, ring_run);

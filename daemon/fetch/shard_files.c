@@ -2,6 +2,7 @@
 #include "fetch/shard_files.h"
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -54,26 +55,12 @@ static void files_unhash(struct files *files, struct file *file)
 		*at = file->hash_next;
 }
 
-static void files_unlink(struct files *files, struct file *file)
-{
-	*(file->older ? &file->older->newer : &files->oldest) = file->newer;
-	*(file->newer ? &file->newer->older : &files->newest) = file->older;
-}
-
-static void files_append(struct files *files, struct file *file)
-{
-	file->older = files->newest;
-	file->newer = NULL;
-	*(files->newest ? &files->newest->newer : &files->oldest) = file;
-	files->newest = file;
-}
-
 /* Back to FREE; closes the file if it is open. */
 static void files_reset(struct files *files, struct file *file)
 {
 	assert(file->users == 0);
 	files_unhash(files, file);
-	files_unlink(files, file);
+	list_remove(&files->by_age, &file->age);
 	if (file->fd >= 0) {
 		if (files->slot && file->state == FILE_OPEN)
 			files->slot(files->context, file->slot, -1);
@@ -85,8 +72,8 @@ static void files_reset(struct files *files, struct file *file)
 
 void files_deinit(struct files *files)
 {
-	while (files->oldest)
-		files_reset(files, files->oldest);
+	list_each_removable (file, &files->by_age, struct file, age)
+		files_reset(files, file);
 	free(files->file);
 	free(files->hash);
 	*files = (struct files){0};
@@ -97,18 +84,18 @@ struct file *files_find(struct files *files, const struct dataset *dataset, uint
 	struct file *file = *files_bucket(files, dataset, shard);
 	while (file && (file->dataset != dataset || file->shard != shard || file->doomed))
 		file = file->hash_next;
-	if (file && file != files->newest) {
-		files_unlink(files, file);
-		files_append(files, file);
+	if (file) {
+		list_remove(&files->by_age, &file->age);
+		list_append(&files->by_age, &file->age);
 	}
 	return file;
 }
 
 bool files_evict(struct files *files)
 {
-	struct file *file = files->oldest;
+	struct file *file = list_first(&files->by_age, struct file, age);
 	while (file && (file->users > 0 || file->state != FILE_OPEN))
-		file = file->newer;
+		file = list_next(file, age);
 	if (!file)
 		return false;
 	files_reset(files, file);
@@ -142,7 +129,7 @@ struct file *files_claim(struct files *files, const struct dataset *dataset, uin
 	struct file **bucket = files_bucket(files, dataset, shard);
 	file->hash_next = *bucket;
 	*bucket = file;
-	files_append(files, file);
+	list_append(&files->by_age, &file->age);
 	return file;
 }
 
@@ -181,8 +168,7 @@ void files_doom(struct files *files, struct file *file)
 bool files_forget(struct files *files, const struct dataset *dataset)
 {
 	bool none = true;
-	for (struct file *file = files->oldest, *newer; file; file = newer) {
-		newer = file->newer;
+	list_each_removable (file, &files->by_age, struct file, age) {
 		if (file->dataset != dataset)
 			continue;
 		none = none && file->users == 0 && file->state == FILE_OPEN;

@@ -8,6 +8,7 @@
  * never blocks, except that closing may on a network file system. */
 #pragma once
 
+#include "base/list.h"
 #include "fetch/fetch_op.h"
 
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct file {
 	uint32_t align;
 	uint64_t verified_ns; /* when it was last checked to be what was indexed */
 	struct file *hash_next;
-	struct file *older, *newer; /* among all files that are not FREE */
+	struct list_node age; /* in `by_age`, unless it is FREE */
 };
 
 /* Called before a file is closed (fd -1) and after it was opened, with its slot. */
@@ -44,7 +45,7 @@ struct files {
 	unsigned bound, hash_size;
 	struct file **hash;
 	struct file *free; /* linked by hash_next */
-	struct file *oldest, *newest;
+	struct list_head by_age; /* the oldest first */
 	files_slot_fn *slot;
 	void *context;
 };
