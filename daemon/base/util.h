@@ -21,6 +21,7 @@
  *   task.[ch]      one piece of work on a thread of its own
  *   ticks.h        the processor's clock, for very short intervals
  *   util.h         this file
+ *   whole.h        reads and writes that continue after a short answer
  *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
  *   host/          what the kernel and the machine allow
  */

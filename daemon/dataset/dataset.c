@@ -5,6 +5,7 @@
 
 #include "base/host/limits.h"
 #include "base/util.h"
+#include "base/whole.h"
 #include "dataset/dataset_impl.h"
 #include "dataset/mtime.h"
 
@@ -508,20 +509,13 @@ static int sample_check(const struct dataset *dataset, const struct sample *samp
 
 static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, struct fault *fault)
 {
-	for (size_t done = 0; done < sample->size;) {
-		ssize_t n = pread(
-			fd, buffer + done, sample->size - done, (off_t)(sample->offset + done));
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			return fault_set(fault, -ENODATA,
-				"sample %llu (%s) ends after %zu of %u bytes",
-				(unsigned long long)sample->number, sample->name, done,
-				sample->size);
-		else if (errno != EINTR)
-			return fault_set(fault, -errno, "sample %llu (%s) cannot be read: %s",
-				(unsigned long long)sample->number, sample->name, strerror(errno));
-	}
+	ssize_t n = whole_read(fd, buffer, sample->size, sample->offset);
+	if (n < 0)
+		return fault_set(fault, (int)n, "sample %llu (%s) cannot be read: %s",
+			(unsigned long long)sample->number, sample->name, strerror((int)-n));
+	if ((size_t)n < sample->size)
+		return fault_set(fault, -ENODATA, "sample %llu (%s) ends after %zd of %u bytes",
+			(unsigned long long)sample->number, sample->name, n, sample->size);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* folder: see folder.h. */
 #include "dataset/folder.h"
 
+#include "base/array.h"
 #include "base/host/limits.h"
 #include "base/host/roots.h"
 #include "base/util.h"
@@ -91,15 +92,10 @@ void folder_settle(int64_t mtime_ns)
 		;
 }
 
-static void listing_free(struct listing *listing)
+static void util_listing(struct listing *listing)
 {
 	free(listing->bytes);
 	free(listing->at);
-}
-
-static void util_listing(struct listing *listing)
-{
-	listing_free(listing);
 }
 
 static const struct entry *entry_at(const struct listing *listing, size_t i)
@@ -117,15 +113,9 @@ static int listing_grow(struct listing *listing, size_t need)
 		listing->bytes = bytes;
 		listing->room = room;
 	}
-	if (listing->count == listing->count_room) {
-		size_t room = UTIL_MAX(listing->count_room * 2, 64);
-		uint32_t *at = realloc(listing->at, room * sizeof *at);
-		if (!at)
-			return -ENOMEM;
-		listing->at = at;
-		listing->count_room = room;
-	}
-	return 0;
+	uint32_t *at = array_grown(listing->at, listing->count, &listing->count_room, sizeof *at);
+	listing->at = at ? at : listing->at;
+	return at ? 0 : -ENOMEM;
 }
 
 static int listing_add(struct listing *listing, const char *name, bool directory)

@@ -2,6 +2,7 @@
 #include "dataset/index.h"
 
 #include "base/util.h"
+#include "base/whole.h"
 #include "dataset/digest.h"
 
 #include <assert.h>
@@ -82,20 +83,15 @@ int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *
 
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault)
 {
-	for (size_t done = 0; done < size;) {
-		ssize_t n =
-			pread(fd, (uint8_t *)buffer + done, size - done, (off_t)(offset + done));
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			return fault_set(fault, -EIO,
-				"ends before byte %llu: delete the index, it will be built again",
-				(unsigned long long)offset + size);
-		else if (errno != EINTR)
-			return fault_set(fault, -errno, "cannot be read at byte %llu: %s",
-				(unsigned long long)offset + done, strerror(errno));
-	}
-	return 0;
+	ssize_t n = whole_read(fd, buffer, size, offset);
+	if (n < 0)
+		return fault_set(fault, (int)n, "cannot be read at byte %llu: %s",
+			(unsigned long long)offset, strerror((int)-n));
+	return (size_t)n == size ? 0
+				 : fault_set(fault, -EIO,
+					   "ends before byte %llu: delete the index, it will be "
+					   "built again",
+					   (unsigned long long)offset + size);
 }
 
 /* Eight bytes that do not begin any text file; on a machine with the other byte order they are
@@ -203,19 +199,6 @@ int index_table_next(struct index_table *table, struct index_entry *ret, char *t
 
 enum { SECTION_PAGES = 16 }; /* written at once */
 
-static int write_at(int fd, uint64_t offset, const void *data, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pwrite(
-			fd, (const uint8_t *)data + done, size - done, (off_t)(offset + done));
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0)
-			done += (size_t)n;
-	}
-	return 0;
-}
-
 static uint8_t *section_page(struct index_section *section)
 {
 	return section->buffer + section->buffered * INDEX_PAGE;
@@ -224,7 +207,7 @@ static uint8_t *section_page(struct index_section *section)
 static int section_flush(struct index_section *section)
 {
 	uint64_t at = section->base + (section->pages - section->buffered) * INDEX_PAGE;
-	int rc = write_at(section->fd, at, section->buffer, section->buffered * INDEX_PAGE);
+	int rc = whole_write(section->fd, section->buffer, section->buffered * INDEX_PAGE, at);
 	section->buffered = 0;
 	return rc;
 }
@@ -404,7 +387,7 @@ static int section_append(struct index_section *from, int fd, uint64_t at, uint8
 		size_t n = (size_t)UTIL_MIN(size - done, (uint64_t)SECTION_PAGES * INDEX_PAGE);
 		int rc = index_read(from->fd, from->base + done, buffer, n, NULL);
 		if (rc == 0)
-			rc = write_at(fd, at + done, buffer, n);
+			rc = whole_write(fd, buffer, n, at + done);
 		if (rc < 0)
 			return rc;
 		done += n;
@@ -423,7 +406,7 @@ static int head_write(struct index_writer *writer)
 	uint8_t page[INDEX_PAGE] = {0};
 	memcpy(page + INDEX_PAGE_HEAD, &writer->head, sizeof writer->head);
 	page_finish(page, 'H', 0);
-	return write_at(writer->records.fd, writer->base, page, sizeof page);
+	return whole_write(writer->records.fd, page, sizeof page, writer->base);
 }
 
 int index_writer_finish(struct index_writer *writer, uint64_t *ret_bytes)

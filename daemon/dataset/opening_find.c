@@ -9,6 +9,7 @@
  * indexes of folders are stored there too, under a hash of the roots that applied to the walk. */
 #include "dataset/opening.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/host/limits.h"
 #include "base/host/roots.h"
@@ -37,28 +38,19 @@ struct names {
 	size_t count, room;
 };
 
-static void names_free(struct names *names)
+static void util_names(struct names *names)
 {
 	for (size_t i = 0; i < names->count; i++)
 		free(names->name[i]);
 	free(names->name);
 }
 
-static void util_names(struct names *names)
-{
-	names_free(names);
-}
-
 static int names_add(struct names *names, const char *text)
 {
-	if (names->count == names->room) {
-		size_t room = UTIL_MAX(names->room * 2, 16);
-		char **grown = realloc(names->name, room * sizeof *grown);
-		if (!grown)
-			return -ENOMEM;
-		names->name = grown;
-		names->room = room;
-	}
+	char **grown = array_grown(names->name, names->count, &names->room, sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	names->name = grown;
 	names->name[names->count] = strdup(text);
 	return names->name[names->count] ? (names->count++, 0) : -ENOMEM;
 }

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/store.h"
 #include "base/util.h"
+#include "base/whole.h"
 #include "dataset/dataset_impl.h"
 
 #include <errno.h>
@@ -295,30 +296,12 @@ void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 size_t sidecar_read(
 	struct sidecar *sidecar, const struct sidecar_place *place, uint8_t *to, size_t room)
 {
-	size_t done = 0, wanted = UTIL_MIN(room, (size_t)place->room);
 	int fd = sidecar_borrow(sidecar, place);
 	if (fd < 0)
 		return 0;
-	while (done < wanted) {
-		ssize_t n = pread(fd, to + done, wanted - done, (off_t)(place->offset + done));
-		if (n == 0 || (n < 0 && errno != EINTR))
-			break;
-		done += n > 0 ? (size_t)n : 0;
-	}
+	ssize_t n = whole_read(fd, to, UTIL_MIN(room, (size_t)place->room), place->offset);
 	index_files_release(sidecar->lend, place->shard);
-	return done;
-}
-
-/* 0 or -errno. */
-static int write_whole(int fd, uint64_t offset, const uint8_t *bytes, size_t size)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
+	return n > 0 ? (size_t)n : 0;
 }
 
 bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place)
@@ -341,7 +324,7 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 		return false;
 	bool keeps = sidecar_keeps(sidecar, place);
 	if (keeps)
-		rc = write_whole(fd, place->offset, bytes, size);
+		rc = whole_write(fd, bytes, size, place->offset);
 	index_files_release(sidecar->lend, place->shard);
 	if (rc < 0) {
 		atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);

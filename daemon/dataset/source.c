@@ -2,6 +2,7 @@
  * globbed, and each result is examined. */
 #include "dataset/source.h"
 
+#include "base/array.h"
 #include "base/host/roots.h"
 #include "base/util.h"
 
@@ -27,18 +28,13 @@ static int paths_add(struct source_paths *paths, char *path, struct fault *fault
 		return fault_set(fault, -E2BIG,
 			"names more than %d files: check the ranges in braces", SOURCE_PATHS_MAX);
 	}
-	if (path && paths->count == paths->room) {
-		size_t room = paths->room ? paths->room * 2 : 16;
-		char **grown = realloc(paths->path, room * sizeof *grown);
-		if (grown) {
-			paths->path = grown;
-			paths->room = room;
-		}
-	}
-	if (!path || paths->count == paths->room) {
+	char **grown =
+		path ? array_grown(paths->path, paths->count, &paths->room, sizeof path) : NULL;
+	if (!grown) {
 		free(path);
 		return fault_set(fault, -ENOMEM, "no memory for %zu paths", paths->count);
 	}
+	paths->path = grown;
 	paths->path[paths->count++] = path;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "dataset/tar.h"
 
 #include "base/util.h"
+#include "base/whole.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -58,19 +59,11 @@ static int fault_cut(const struct tar_reader *reader, uint64_t at, uint64_t need
 static ssize_t read_at(
 	struct tar_reader *reader, uint64_t at, void *buffer, size_t size, struct fault *fault)
 {
-	size_t done = 0;
-	while (done < size) {
-		ssize_t n = pread(
-			reader->fd, (uint8_t *)buffer + done, size - done, (off_t)(at + done));
-		if (n > 0)
-			done += (size_t)n;
-		else if (n == 0)
-			break;
-		else if (errno != EINTR)
-			return fault_set(fault, -errno, "%s cannot be read at byte %llu: %s",
-				reader->path, (unsigned long long)at + done, strerror(errno));
-	}
-	return (ssize_t)done;
+	ssize_t n = whole_read(reader->fd, buffer, size, at);
+	if (n < 0)
+		return fault_set(fault, (int)n, "%s cannot be read at byte %llu: %s", reader->path,
+			(unsigned long long)at, strerror((int)-n));
+	return n;
 }
 
 static int fault_shrunk(const struct tar_reader *reader, uint64_t at, struct fault *fault)

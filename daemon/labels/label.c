@@ -68,11 +68,9 @@ static int take_json(const json_t *root, int32_t *ret, struct fault *fault)
 
 int label_from_json(const char *text, size_t size, int32_t *ret, struct fault *fault)
 {
-	json_error_t error;
-	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	json_t *root = label_json(text, size, fault);
 	if (!root)
-		return fault_set(
-			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
+		return -EINVAL;
 	int rc = json_is_object(root) ? take_json(root, ret, fault) : LABEL_E_NONE;
 	json_decref(root);
 	return rc;

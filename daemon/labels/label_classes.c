@@ -112,16 +112,27 @@ uint64_t classes_hash(const struct label_classes *classes)
 
 static int name_check(const char *name, size_t size, struct fault *fault)
 {
-	size_t n;
 	if (size == 0)
 		return fault_set(fault, -EINVAL, "an empty line: expected one name on each line");
 	if (strlen(name) != size)
 		return fault_set(fault, -EINVAL, "a zero byte: expected UTF-8 text");
-	for (size_t i = 0; i < size; i += n)
-		if (utf8_decode(name + i, &n) < 0)
-			return fault_set(
-				fault, -EINVAL, "a byte that is not UTF-8: save the file as UTF-8");
+	if (!utf8_is_valid(name))
+		return fault_set(
+			fault, -EINVAL, "a byte that is not UTF-8: save the file as UTF-8");
 	return 0;
+}
+
+/* Checks and adds a name, which must be a new one. */
+static int name_take(
+	struct label_classes *classes, const char *name, size_t size, struct fault *fault)
+{
+	int rc = name_check(name, size, fault);
+	if (rc == 0)
+		rc = classes_add(classes, name, size, fault);
+	if (rc == 0)
+		return fault_set(
+			fault, -EINVAL, "\"%.200s\" appeared before: names must be distinct", name);
+	return rc < 0 ? rc : 0;
 }
 
 static int line_take(struct label_classes *classes, char *line, size_t size, struct fault *fault)
@@ -129,13 +140,7 @@ static int line_take(struct label_classes *classes, char *line, size_t size, str
 	size -= size && line[size - 1] == '\n';
 	size -= size && line[size - 1] == '\r';
 	line[size] = 0;
-	int rc = name_check(line, size, fault);
-	if (rc == 0)
-		rc = classes_add(classes, line, size, fault);
-	if (rc == 0)
-		return fault_set(
-			fault, -EINVAL, "\"%.200s\" appeared before: names must be distinct", line);
-	return rc < 0 ? rc : 0;
+	return name_take(classes, line, size, fault);
 }
 
 static int lines_take(
@@ -180,13 +185,7 @@ static int packed_name(struct label_classes *classes, const json_t *value, struc
 	const char *name = json_string_value(value);
 	if (!name)
 		return fault_set(fault, -EINVAL, "one of \"classes\" is not text");
-	int rc = name_check(name, json_string_length(value), fault);
-	if (rc == 0)
-		rc = classes_add(classes, name, json_string_length(value), fault);
-	if (rc == 0)
-		return fault_set(
-			fault, -EINVAL, "\"%.200s\" appeared before: names must be distinct", name);
-	return rc < 0 ? rc : 0;
+	return name_take(classes, name, json_string_length(value), fault);
 }
 
 static int packed_take(

@@ -3,12 +3,12 @@
 
 #include "base/hash.h"
 #include "base/util.h"
+#include "base/whole.h"
 #include "proto/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The state of the parser. */
 struct cursor {
@@ -106,14 +106,11 @@ static int field_plain(struct cursor *cursor)
 
 static int field_check(const struct cursor *cursor, const struct csv_field *field)
 {
-	size_t size;
 	if (memchr(field->text, 0, field->size))
 		return cursor_fault(cursor, "a zero byte: expected UTF-8 text");
-	for (size_t i = 0; i < field->size; i += size)
-		if (utf8_decode(field->text + i, &size) < 0)
-			return cursor_fault(
-				cursor, "a byte that is not UTF-8: save the file as UTF-8");
-	return 0;
+	return utf8_is_valid(field->text)
+		       ? 0
+		       : cursor_fault(cursor, "a byte that is not UTF-8: save the file as UTF-8");
 }
 
 static int field_take(struct cursor *cursor)
@@ -178,20 +175,14 @@ static int csv_fill(struct csv *csv, struct fault *fault)
 	csv->window_size = keep;
 	/* After csv_seek, reads small steps; a longer record asks again. */
 	size_t most = csv->line ? sizeof csv->window : UTIL_MIN(keep + 4096, sizeof csv->window);
-	while (csv->window_size < most) {
-		ssize_t n = pread(csv->fd, csv->window + csv->window_size, most - csv->window_size,
-			(off_t)(csv->window_at + csv->window_size));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return fault_set(
-				fault, -errno, "%s cannot be read: %s", csv->path, strerror(errno));
-		if (n == 0) {
-			csv->window_end = true;
-			break;
-		}
-		csv->window_size += (size_t)n;
-	}
+	if (keep >= most)
+		return 0;
+	ssize_t n = whole_read(csv->fd, csv->window + keep, most - keep, csv->window_at + keep);
+	if (n < 0)
+		return fault_set(
+			fault, (int)n, "%s cannot be read: %s", csv->path, strerror((int)-n));
+	csv->window_size += (size_t)n;
+	csv->window_end |= csv->window_size < most;
 	return 0;
 }
 

@@ -47,6 +47,16 @@ int label_path_parse(const char *text, struct label_path *ret, struct fault *fau
 	return 0;
 }
 
+json_t *label_json(const char *text, size_t size, struct fault *fault)
+{
+	json_error_t error;
+	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	if (!root)
+		(void)fault_set(
+			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
+	return root;
+}
+
 const char *label_json_type(const json_t *value)
 {
 	static const char *const names[] = {

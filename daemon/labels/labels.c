@@ -132,11 +132,9 @@ int labels_unchanged(struct labels *labels, struct fault *fault)
 int labels_from_json(const struct labels *labels, const char *text, size_t size,
 	enum label_type asked, struct label_found *ret, struct fault *fault)
 {
-	json_error_t error;
-	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	json_t *root = label_json(text, size, fault);
 	if (!root)
-		return fault_set(
-			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
+		return -EINVAL;
 	const json_t *value = label_path_find(&labels->path, root, fault);
 	int rc = -EINVAL;
 	if (value) {
