@@ -57,7 +57,7 @@ class Module(unittest.TestCase):
 
     def test_types_that_only_penstock_makes(self) -> None:
         for kind in (_penstock.Batch, _penstock.View, _penstock.Block):
-            with self.assertRaisesRegex(TypeError, "only penstock makes"):
+            with self.assertRaisesRegex(TypeError, "only penstock creates"):
                 kind()
 
     def test_imported_again(self) -> None:
@@ -93,7 +93,7 @@ class Module(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_unknown(self) -> None:
         for name in ("batchsize", "size", "interrupt", "interrupt_data", ""):
-            with self.assertRaisesRegex(TypeError, "no option is called"):
+            with self.assertRaisesRegex(TypeError, "there is no option"):
                 stream(**{name: 1})
         with self.assertRaises(TypeError):
             _penstock.Stream({1: 2})
@@ -108,7 +108,7 @@ class Options(unittest.TestCase):
     def test_ranges(self) -> None:
         for name, value in (("batch_size", 1 << 32), ("batch_size", -1), ("train", 1 << 31), ("seed", 1 << 64),
                             ("seed", -1)):
-            with self.assertRaisesRegex(errors.ArgumentError, f"{name} is {value}: expected a whole number") as caught:
+            with self.assertRaisesRegex(errors.ArgumentError, f"{name}: expected a whole number.*, got {value}") as caught:
                 stream(**{name: value})
             self.assertEqual(caught.exception.code, errno.EINVAL)
 
@@ -136,7 +136,7 @@ class Options(unittest.TestCase):
             _penstock.Stream(options)
 
     def test_zero_byte(self) -> None:
-        with self.assertRaisesRegex(errors.ArgumentError, "source has a zero byte"):
+        with self.assertRaisesRegex(errors.ArgumentError, "source contains a zero byte"):
             stream(source="a\0b")
 
     def test_none_is_absent(self) -> None:
@@ -286,7 +286,7 @@ class Views(unittest.TestCase):
             memory = memoryview(view)
             self.assertEqual((view.shape, memory.shape, memory.format, memory.readonly, memory.c_contiguous),
                              (shape, shape, kind, True, True))
-        with self.assertRaisesRegex(ValueError, "no view is called 'pixels'"):
+        with self.assertRaisesRegex(ValueError, "there is no view 'pixels'"):
             self.batch.view("pixels")
         with self.assertRaises(TypeError):
             self.batch.view(1)
@@ -344,7 +344,7 @@ class Views(unittest.TestCase):
         held = [self.batch, *(self.stream.next(-1) for _ in range(3))]
         self.batch = None
         begin = time.monotonic()
-        with self.assertRaisesRegex(errors.HeldError, "all 4 batches.*copy what is to stay.*prefetch") as caught:
+        with self.assertRaisesRegex(errors.HeldError, "all 4 batches.*copy the data that you want to keep.*prefetch") as caught:
             self.stream.next(-2)
         self.assertLess(time.monotonic() - begin, support.LIMIT)
         self.assertEqual(caught.exception.code, errno.EDEADLK)
@@ -573,9 +573,9 @@ class Converters(unittest.TestCase):
     def test_mistakes(self) -> None:
         convert = _penstock.Converter("float32", True, MEAN, STD)
         small = _penstock.Pool(BATCH * SIDE * SIDE * 3 * 4 - 1).take()
-        with self.assertRaisesRegex(ValueError, "98304 are to be written"):
+        with self.assertRaisesRegex(ValueError, "the block has 98303 bytes: expected at least 98304"):
             convert.images(self.batch, small)
-        with self.assertRaisesRegex(ValueError, "64 are to be written"):
+        with self.assertRaisesRegex(ValueError, "expected at least 64"):
             _penstock.fill_labels(self.batch, _penstock.Pool(63).take())
         for arguments in ((self.batch, b"x"), (small, small), (self.batch,), (None, None)):
             with self.assertRaises(TypeError):
@@ -587,9 +587,9 @@ class Converters(unittest.TestCase):
             convert.images(self.batch, small)
 
     def test_options(self) -> None:
-        with self.assertRaisesRegex(ValueError, 'dtype is "float64"'):
+        with self.assertRaisesRegex(ValueError, "dtype: expected .*, got 'float64'"):
             _penstock.Converter("float64", True, MEAN, STD)
-        with self.assertRaisesRegex(ValueError, "std has 2 numbers"):
+        with self.assertRaisesRegex(ValueError, "std: expected three numbers.*, got 2"):
             _penstock.Converter("float32", True, MEAN, STD[:2])
         for mean, std in ((MEAN, (0, 1, 1)), ((float("nan"), 0, 0), STD), (MEAN, (float("inf"), 1, 1))):
             with self.assertRaises(errors.ArgumentError):
@@ -627,7 +627,7 @@ class Converted(unittest.TestCase):
                 self.assertEqual(batch.view("samples").shape, (2 * BATCH, 64))
                 self.assertEqual(batch.view("labels").shape, (BATCH,))
                 if (dtype, layout) != ("uint8", "NHWC"):
-                    with self.assertRaisesRegex(ValueError, "converted already"):
+                    with self.assertRaisesRegex(ValueError, "already converted"):
                         _penstock.Converter("uint8", True, MEAN, STD).images(batch, block)
                 with self.assertRaisesRegex(ValueError, "the block has"):
                     _penstock.fill_images(batch, _penstock.Pool(got.nbytes - 1).take())
@@ -678,7 +678,7 @@ class Mixers(unittest.TestCase):
             mixer.images(rows, self.labels, "float32", True, SIDE, SIDE)
         with self.assertRaisesRegex(ValueError, "the block has"):
             _penstock.Mixer(classes=1000).labels(rows, self.batch, self.labels)
-        with self.assertRaisesRegex(ValueError, "expected the rows"):
+        with self.assertRaisesRegex(ValueError, "expected the bytes that Mixer.plan"):
             mixer.images(rows[:-1], self.images, "float32", True, SIDE, SIDE)
         with self.assertRaisesRegex(ValueError, "planned for another batch"):
             mixer.labels(rows[64:], self.batch, self.labels)
@@ -718,7 +718,7 @@ class Signals(unittest.TestCase):
         with self.assertRaisesRegex(errors.WaitTimeoutError, r"no batch within 0\.2 s: .*wait") as caught:
             self.stream.next(200)
         self.assertEqual(caught.exception.code, errno.ETIMEDOUT)
-        with self.assertRaisesRegex(errors.WaitTimeoutError, "none was waited for"):
+        with self.assertRaisesRegex(errors.WaitTimeoutError, "the call was made without waiting"):
             self.stream.next(0)
         other = self.other()
         self.assertEqual(self.stream.next(-1).count, BATCH)

@@ -247,7 +247,7 @@ class States(unittest.TestCase):
                 "epoch is 1.5": {**good, "epoch": 1.5},
                 "position is 9223372036854775808: no epoch": {**good, "position": 2**63},
                 "position is a value of type int": {**good, "position": 10**5000},
-                "position 1000 lies behind": {**good, "position": 1000},
+                "position 1000 is past": {**good, "position": 1000},
             }
             for sentence, state in cases.items():
                 with self.subTest(sentence), self.assertRaisesRegex(penstock.StateError, sentence):

@@ -342,7 +342,7 @@ class Refused(unittest.TestCase):
 
     def test_labels_beyond(self) -> None:
         with loader(mixup=1, num_classes=2) as made:
-            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and options.classes 2 \(num_classes in Python\)"):
+            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and options.classes is 2 \(num_classes in Python\)"):
                 list(made)
 
     def test_no_classes(self) -> None:
@@ -388,7 +388,7 @@ class Refused(unittest.TestCase):
         self.kind("image_size: an epoch: expected a whole number .*got 'a'", image_size={"a": 32})
         self.argument("image_size: transforms makes images of 24, and the largest size of all epochs is 32", image_size={0: 32},
                       transforms=[{"RandomResizedCrop": {"size": 24}}])
-        self.argument("not of a crop's", image_size={0: 16, 1: 24},
+        self.argument("but not of a crop", image_size={0: 16, 1: 24},
                       transforms=[{"Resize": {"size": 32}}, {"RandomCrop": {"size": 24}}])
 
     def test_sizes_of_a_list(self) -> None:

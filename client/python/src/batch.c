@@ -30,13 +30,13 @@ PyObject *batch_new(struct module_state *state, struct lease *lease)
 struct lease *batch_lease(struct module_state *state, PyObject *object)
 {
 	if (!PyObject_TypeCheck(object, state->batch)) {
-		PyErr_SetString(PyExc_TypeError, "expected a Batch of Stream.next()");
+		PyErr_SetString(PyExc_TypeError, "expected a Batch that Stream.next() returned");
 		return NULL;
 	}
 	struct lease *lease = ((struct batch *)object)->lease;
 	if (!lease)
-		PyErr_SetString(
-			state->closed_error, "this batch was released: ask for the next one");
+		PyErr_SetString(state->closed_error,
+			"this batch was released: get the next one from the stream");
 	else if (channel_is_forked(lease->channel))
 		errors_raise_forked(state, (long)lease->channel->owner);
 	else
@@ -56,7 +56,8 @@ static PyObject *batch_view(PyObject *object, PyObject *name)
 	return lease ? view_new(state, lease, name) : NULL;
 }
 
-/* The lease as its only reference, out of the object: nobody can make a view of it any more. */
+/* `data` is the lease. The caller has taken it out of the object and holds the only reference,
+ * so no other thread can make a view of it. */
 static int batch_give_back(struct channel *channel, void *data)
 {
 	(void)channel;
@@ -76,9 +77,8 @@ static PyObject *batch_release(PyObject *object, PyObject *unused)
 	unsigned refs = atomic_load_explicit(&lease->refs, memory_order_acquire);
 	if (refs > 1)
 		return errors_raise_format(state, -EDEADLK,
-			"%u of this batch's views are still alive: drop them before releasing it, "
-			"or copy "
-			"what is to stay",
+			"%u of this batch's views are still alive: delete them before you release "
+			"the batch, or copy the data that you want to keep",
 			refs - 1);
 	struct call call = {.channel = lease->channel, .after_close = true};
 	self->lease = NULL;
@@ -100,18 +100,20 @@ static void batch_dealloc(PyObject *object)
 }
 
 static PyMemberDef batch_members[] = {
-	{"count", T_UINT, offsetof(struct batch, count), READONLY, "valid samples"},
-	{"height", T_UINT, offsetof(struct batch, height), READONLY, "of its images"},
-	{"width", T_UINT, offsetof(struct batch, width), READONLY, NULL},
-	{"last", T_BOOL, offsetof(struct batch, last), READONLY, "of its epoch"},
-	{"epoch", T_ULONGLONG, offsetof(struct batch, epoch), READONLY, NULL},
-	{"batch", T_ULONGLONG, offsetof(struct batch, batch), READONLY, "number in its epoch"},
+	{"count", T_UINT, offsetof(struct batch, count), READONLY, "number of valid samples"},
+	{"height", T_UINT, offsetof(struct batch, height), READONLY, "height of its images"},
+	{"width", T_UINT, offsetof(struct batch, width), READONLY, "width of its images"},
+	{"last", T_BOOL, offsetof(struct batch, last), READONLY,
+		"whether it is the last one of its epoch"},
+	{"epoch", T_ULONGLONG, offsetof(struct batch, epoch), READONLY, "its epoch, from 0"},
+	{"batch", T_ULONGLONG, offsetof(struct batch, batch), READONLY,
+		"its number within the epoch, from 0"},
 	{NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef batch_methods[] = {
-	{"view", batch_view, METH_O, "view(name): images, labels or samples, as a View."},
-	{"release", batch_release, METH_NOARGS, "Gives the batch back, now."},
+	{"view", batch_view, METH_O, "view(name): a View of its images, labels or samples."},
+	{"release", batch_release, METH_NOARGS, "Returns the batch to the daemon now."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* batch: Batch, a lease as Python sees it. */
+/* batch: the Python type Batch, which holds a lease. */
 #pragma once
 
 #include "client/python/src/channel.h"
@@ -14,13 +14,13 @@ struct batch {
 
 extern PyType_Spec batch_spec;
 
-/* Takes over the reference to the lease, which holds a batch. NULL with an exception: the lease
- * stays the caller's. */
+/* Makes a Batch of `lease`, which must hold a batch, and takes over the caller's reference. NULL
+ * with an exception: the caller keeps its reference. */
 PyObject *batch_new(struct module_state *state, struct lease *lease);
 
-/* The lease of an object that must be a Batch, borrowed. NULL with an exception: another type, it
- * was released, or this process is a child. */
+/* The lease of `object`, borrowed. NULL with an exception: `object` is not a Batch, it was
+ * released, or this process is a forked child. */
 struct lease *batch_lease(struct module_state *state, PyObject *object);
 
-/* Rows of images: count x views. */
+/* How many images the batch has: count x views. */
 uint32_t batch_rows(const struct lease *lease);

@@ -8,14 +8,15 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { CALL_LOOK_MS = 100 }; /* for signals */
+/* How often a call that waits for its turn checks for signals. */
+enum { CALL_LOOK_MS = 100 };
 
 int call_interrupted(void *data)
 {
 	struct channel *channel = data;
 	PyThreadState *thread = channel->interrupt_data;
-	/* Given back by a drop, which may be anywhere: that never blocks, and is not to be ended.
-	 */
+	/* Dropping a lease calls the library from an arbitrary place. Such a call never blocks, and
+	 * a signal must not end it. */
 	if (!thread)
 		return 0;
 	PyEval_RestoreThread(thread);
@@ -24,7 +25,7 @@ int call_interrupted(void *data)
 	return result;
 }
 
-/* Whether the channel can be called at all. */
+/* 0, or -1 with an exception if the channel cannot be called. */
 static int call_check(struct module_state *state, const struct call *call)
 {
 	const struct channel *channel = call->channel;
@@ -37,7 +38,7 @@ static int call_check(struct module_state *state, const struct call *call)
 	return -1;
 }
 
-/* One wait for the turn, and the body if it came. As channel_take. */
+/* Waits once for the turn and runs the body if it gets it. Returns what channel_take returns. */
 static int call_try(struct call *call, call_body *body, void *data)
 {
 	struct channel *channel = call->channel;
@@ -57,9 +58,8 @@ static int call_try(struct call *call, call_body *body, void *data)
 static int call_refuse_mine(struct module_state *state)
 {
 	errors_raise(state, -EINPROGRESS,
-		"a signal's handler calls a stream that the code which it interrupted is calling: "
-		"let "
-		"the handler set a flag, and act on it between batches");
+		"a signal handler used a stream while the code that it interrupted was using the "
+		"same stream: only set a flag in the handler, and check the flag between batches");
 	return -1;
 }
 

@@ -13,7 +13,7 @@ static int channel_init_free(pthread_cond_t *condition)
 	int result = pthread_condattr_init(&attributes);
 	if (result != 0)
 		return result;
-	/* Somebody may set the clock. */
+	/* The wall clock may be set while a thread waits. */
 	(void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	result = pthread_cond_init(condition, &attributes);
 	(void)pthread_condattr_destroy(&attributes);
@@ -49,7 +49,7 @@ void channel_begin(struct channel *channel, struct penstock_stream *stream)
 
 struct channel *channel_ref(struct channel *channel)
 {
-	/* Whoever has one may make another: nothing is published by it. */
+	/* Relaxed: the caller already has a reference, and the count publishes nothing. */
 	atomic_fetch_add_explicit(&channel->refs, 1, memory_order_relaxed);
 	return channel;
 }
@@ -59,7 +59,8 @@ bool channel_is_forked(const struct channel *channel)
 	return channel->owner != getpid();
 }
 
-/* In a child, what another thread of the parent was about to change cannot be closed. */
+/* In a forked child, another thread of the parent may have been changing the stream during fork():
+ * then it cannot be closed. */
 static bool channel_may_close(struct channel *channel)
 {
 	return !channel_is_forked(channel) ||
@@ -81,7 +82,7 @@ static void channel_free(struct channel *channel)
 
 void channel_unref(struct channel *channel)
 {
-	/* The last one sees all that the others did. */
+	/* The thread that drops the last reference sees everything that the others did. */
 	if (atomic_fetch_sub_explicit(&channel->refs, 1, memory_order_acq_rel) == 1)
 		channel_free(channel);
 }
@@ -89,12 +90,12 @@ void channel_unref(struct channel *channel)
 void channel_close(struct channel *channel)
 {
 	const uint64_t one = 1;
-	/* Partner: the calls' look before and after each wait. */
+	/* Partner: call_check, before and after each wait. */
 	atomic_store_explicit(&channel->closed, true, memory_order_release);
-	/* A child's bell is the parent's too. */
+	/* A forked child shares the bell with the parent. */
 	if (!channel_is_forked(channel)) {
 		ssize_t n = write(channel->bell_fd, &one, sizeof one);
-		(void)n; /* a counter that is rung once cannot be full */
+		(void)n; /* one write cannot overflow the counter */
 	}
 	channel_unref(channel);
 }
@@ -151,8 +152,8 @@ static struct lease *channel_take_dropped(struct channel *channel, bool end)
 	return dropped;
 }
 
-/* A batch that cannot be given back is lost to a daemon that is gone, or took it back: the next
- * batch that is asked for says so. */
+/* Returning a batch fails if the daemon is gone or took the batch back. The next call for a batch
+ * reports it. */
 static bool channel_give_back(struct lease *dropped)
 {
 	bool any = dropped;
@@ -204,7 +205,7 @@ int lease_release(struct lease *lease)
 	return result;
 }
 
-/* Whether it is this thread's turn now. */
+/* Puts the lease on the list. True if no thread had the turn; this thread has it now. */
 static bool channel_drop_lease(struct channel *channel, struct lease *lease)
 {
 	(void)pthread_mutex_lock(&channel->guard);
@@ -223,7 +224,7 @@ static bool channel_drop_lease(struct channel *channel, struct lease *lease)
 void lease_unref(struct lease *lease)
 {
 	struct channel *channel = lease->channel;
-	/* The last one sees all that was read by the others as done. */
+	/* The thread that drops the last reference sees all reads by the others as done. */
 	if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (!lease->batch.images || channel_is_forked(channel))

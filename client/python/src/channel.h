@@ -1,21 +1,23 @@
-/* channel: a stream, who may call it when, and the leases of its batches.
+/* channel: a stream, which thread may call it when, and the leases of its batches.
  *
- * libpenstock wants one thread at a time. Python drops objects wherever the last reference happens
- * to go: in any thread, in the garbage collector, while another thread asks the daemon something,
- * at the end of the process; DLPack's consumers even without the GIL. So whoever drops a lease
- * never waits: either nobody calls the library, and it is given back at once, or it is put on a
- * list, and whoever calls gives it back with his own call's end.
+ * libpenstock allows one thread at a time. Python drops objects wherever the last reference happens
+ * to go away: in any thread, in the garbage collector, while another thread asks the daemon
+ * something, at the end of the process; consumers of DLPack even do it without the GIL. Therefore a
+ * thread that drops a lease never waits. If no thread is calling the library, it returns the batch
+ * at once. Otherwise it puts the lease on a list, and the thread that is calling the library
+ * returns the batch at the end of its call.
  *
- * Locks. `guard` is held for a few instructions, in which nothing is called; it may be taken with
- * the GIL. `busy` is the turn to call the library, and may last as long as the daemon takes. It is
- * waited for without the GIL only (channel_take), or not at all (channel_drop_lease). Whoever has
- * it may want the GIL (to look for signals): nobody who has the GIL waits for him.
+ * Locks. A thread holds `guard` for a few instructions and calls nothing meanwhile; it may take it
+ * with the GIL. `busy` is the turn to call the library, and may last as long as the daemon takes. A
+ * thread waits for the turn only without the GIL (channel_take), or does not wait
+ * (channel_drop_lease). The thread that has the turn may need the GIL, to check for signals: a
+ * thread that holds the GIL must never wait for the turn.
  *
- * After fork() the child's copy is dead: `guard` may have been held, by a thread that the child
- * does not have, so it is not touched. Dropping leases there gives nothing back: they are the
- * parent's.
+ * After fork() the child's copy cannot be used. Another thread of the parent may have held `guard`,
+ * and the child does not have that thread, so the child does not touch `guard`. Dropping leases in
+ * the child returns nothing: they belong to the parent.
  *
- * No Python in here. Thread: any. */
+ * These files contain no Python. Thread: any. */
 #pragma once
 
 #include "penstock/penstock.h"
@@ -26,8 +28,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A batch that is held. Ends with the last reference: of the Batch, its Views, what DLPack's
- * consumers made of them. */
+/* A batch that this process holds. It ends with the last reference: the Batch, its Views, and what
+ * consumers of DLPack made of them each hold one. */
 struct lease {
 	atomic_uint refs;
 	struct channel *channel;
@@ -36,62 +38,66 @@ struct lease {
 };
 
 struct channel {
-	atomic_uint refs; /* the Stream until it is closed, each lease, each call under way */
-	atomic_bool closed; /* no more calls */
+	/* Held by the Stream until it is closed, by each lease, and by each call in progress. */
+	atomic_uint refs;
+	atomic_bool closed; /* further calls are refused */
 	pid_t owner;
 	struct penstock_stream *stream;
 	struct penstock_stream_info info;
 	int stream_fd; /* penstock_stream_fd */
-	int bell_fd; /* readable once it is closed */
+	int bell_fd; /* readable once the channel is closed */
 	pthread_mutex_t guard;
-	pthread_cond_t free; /* `busy` ended */
+	pthread_cond_t free; /* signaled when `busy` becomes false */
 	bool busy;
-	pthread_t caller; /* while busy */
-	void *interrupt_data; /* the caller's, while busy */
-	struct lease *dropped; /* to be given back by whoever is busy */
-	uint32_t held; /* leases that the library counts; while busy */
+	pthread_t caller; /* the thread that has the turn; valid while busy */
+	void *interrupt_data; /* passed by the caller to channel_take; valid while busy */
+	struct lease *dropped; /* the thread that has the turn returns them */
+	/* Leases that the library counts. Only the thread that has the turn uses it. */
+	uint32_t held;
 };
 
 enum {
-	CHANNEL_E_BUSY = 1, /* another thread's turn is not over yet */
-	CHANNEL_E_MINE = 2, /* this thread's own is not over: a signal's handler calls */
+	CHANNEL_E_BUSY = 1, /* another thread still has the turn */
+	CHANNEL_E_MINE = 2, /* this thread already has the turn: the call is in a signal handler */
 };
 
-/* Without a stream yet. NULL where there is no memory or no descriptor for it: errno. */
+/* A channel without a stream. NULL with errno set: no memory or no descriptor. */
 struct channel *channel_new(void);
 
-/* The stream that was opened for it. */
+/* Gives the channel the stream that was opened for it. */
 void channel_begin(struct channel *channel, struct penstock_stream *stream);
 
 struct channel *channel_ref(struct channel *channel);
 
-/* The last one closes the stream. */
+/* Dropping the last reference closes the stream. */
 void channel_unref(struct channel *channel);
 
-/* No more calls; whoever waits is woken. The caller's reference goes. */
+/* Refuses further calls, wakes the threads that wait, and drops the caller's reference. */
 void channel_close(struct channel *channel);
 
-/* Whether this process is a child of the one that opened. */
+/* Whether this process is a forked child of the one that opened the stream. */
 bool channel_is_forked(const struct channel *channel);
 
-/* Waits up to `ms` for the turn to call the library; not with the GIL. 0, CHANNEL_E_BUSY,
- * CHANNEL_E_MINE. */
+/* Waits up to `ms` for the turn to call the library. The caller must not hold the GIL. 0,
+ * CHANNEL_E_BUSY or CHANNEL_E_MINE. */
 int channel_take(struct channel *channel, void *interrupt_data, unsigned ms);
 
-/* Gives back what was dropped meanwhile, and ends the turn. Overwrites penstock_error(). */
+/* Returns the batches that were dropped meanwhile, and ends the turn. Overwrites
+ * penstock_error(). */
 void channel_give(struct channel *channel);
 
-/* Gives back what was dropped so far; with the turn. Whether that was anything. */
+/* Returns the batches that were dropped so far. The caller has the turn. True if there were any. */
 bool channel_settle(struct channel *channel);
 
-/* A lease of no batch yet, or NULL: no memory. Has one reference. */
+/* A lease without a batch and with one reference. NULL: no memory. */
 struct lease *lease_new(struct channel *channel);
 
 struct lease *lease_ref(struct lease *lease);
 
-/* The last one gives the batch back, now or as soon as whoever calls the library is done. Never
- * waits. */
+/* Dropping the last reference returns the batch, either now or at the end of the call that another
+ * thread is making. Never waits. */
 void lease_unref(struct lease *lease);
 
-/* With the turn: gives the batch back now, though the lease stays. As penstock_batch_release. */
+/* Returns the batch to the daemon now; the lease remains, without a batch. The caller has the turn.
+ * Returns what penstock_batch_release returns. */
 int lease_release(struct lease *lease);

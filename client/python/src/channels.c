@@ -19,7 +19,7 @@ int channels_read(PyObject *sequence, const char *name, float ret_values[3])
 		return -1;
 	if (n != 3) {
 		PyErr_Format(PyExc_ValueError,
-			"%s has %zd numbers: expected 3, for red, green and blue", name, n);
+			"%s: expected three numbers, for red, green and blue, got %zd", name, n);
 		return -1;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* convert: see convert.h.
  *
- * A lease of its own keeps the batch while its rows are read without the GIL; the block is an
- * argument of the caller's.
+ * Each call holds a reference to the lease, which keeps the batch while its rows are read without
+ * the GIL. The caller's arguments keep the block.
  *
  * Thread: any, with the GIL. */
 #include "client/python/src/convert.h"
@@ -36,7 +36,7 @@ int convert_read_dtype(const char *name, uint32_t *ret_dtype)
 		}
 	}
 	PyErr_Format(PyExc_ValueError,
-		"dtype is \"%s\": expected uint8, float32, float16 or bfloat16", name);
+		"dtype: expected 'uint8', 'float32', 'float16' or 'bfloat16', got '%s'", name);
 	return -1;
 }
 
@@ -86,7 +86,7 @@ static PyObject *converter_row_bytes(PyObject *object, PyObject *args)
 		penstock_convert_row_bytes(((struct converter *)object)->convert, height, width));
 }
 
-/* The lease of `batch`, and `target` as a block, of whoever calls with (batch, block). */
+/* Reads the arguments (batch, block): returns the lease of the batch, and the block unchecked. */
 static struct lease *convert_read_target(
 	struct module_state *state, PyObject *args, PyObject **ret_target)
 {
@@ -107,7 +107,8 @@ static PyObject *converter_images(PyObject *object, PyObject *args)
 	const struct penstock_batch *batch = &lease->batch;
 	if (lease->channel->info.dtype != PENSTOCK_UINT8 ||
 		lease->channel->info.layout != PENSTOCK_NHWC) {
-		PyErr_SetString(PyExc_ValueError, "the stream's images are converted already");
+		PyErr_SetString(PyExc_ValueError,
+			"the daemon has already converted this stream's images: use fill_images()");
 		return NULL;
 	}
 	uint32_t rows = batch_rows(lease);
@@ -143,7 +144,7 @@ PyObject *convert_fill_images(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* Seldom more than a few thousand bytes: not worth letting go of the GIL. */
+/* Labels are seldom more than a few thousand bytes, so releasing the GIL would not pay. */
 PyObject *convert_fill_labels(PyObject *module, PyObject *args)
 {
 	struct module_state *state = PyModule_GetState(module);
@@ -172,13 +173,15 @@ static void converter_dealloc(PyObject *object)
 }
 
 static PyMethodDef converter_methods[] = {
-	{"row_bytes", converter_row_bytes, METH_VARARGS, "row_bytes(height, width)"},
-	{"images", converter_images, METH_VARARGS, "images(batch, block): writes the valid rows."},
+	{"row_bytes", converter_row_bytes, METH_VARARGS,
+		"row_bytes(height, width): bytes of one converted image."},
+	{"images", converter_images, METH_VARARGS,
+		"images(batch, block): converts the valid rows into the block."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot converter_slots[] = {
-	{Py_tp_doc, "Converter(dtype, channels_last, mean, std): makes tensors of images."},
+	{Py_tp_doc, "Converter(dtype, channels_last, mean, std): converts images into tensors."},
 	{Py_tp_new, MODULE_SLOT(converter_new)},
 	{Py_tp_dealloc, MODULE_SLOT(converter_dealloc)},
 	{Py_tp_methods, converter_methods},

@@ -1,8 +1,9 @@
 /* cuda: see cuda.h.
  *
- * While a stream is attached it is the attachment's, whose thread calls it: the turn (channel.h) is
- * taken for all that time, so that nobody else does. One thread at a time uses the attachment; one
- * that detaches while another waits has that one do it.
+ * An attached stream belongs to the attachment, whose thread calls it. The attachment keeps the
+ * turn (channel.h) for all that time, so that no other thread calls the stream. One thread at a
+ * time uses the attachment. If a thread detaches while another thread waits, the waiting thread
+ * detaches.
  *
  * Thread: any, with the GIL; bodies of calls without it. */
 #ifdef PENSTOCK_PYTHON_CUDA
@@ -18,17 +19,17 @@
 #include <string.h>
 
 enum {
-	CUDA_LOOK_MS = 100, /* for signals */
-	CUDA_STATE_ROOM = 512, /* penstock_cuda_state */
+	CUDA_LOOK_MS = 100, /* how often a thread that waits for the turn checks for signals */
+	CUDA_STATE_ROOM = 512, /* for the text of penstock_cuda_state */
 };
 
 struct cuda {
 	PyObject ob_base;
 	struct channel *channel; /* NULL: detached */
 	struct penstock_cuda *attachment;
-	struct penstock_cuda_batch batch; /* held, while it has images */
-	PyThreadState *caller; /* of the call that is under way, or NULL */
-	bool ending; /* to be detached by it */
+	struct penstock_cuda_batch batch; /* held if `images` is not NULL */
+	PyThreadState *caller; /* of the call in progress, or NULL */
+	bool ending; /* the call in progress detaches when it ends */
 };
 
 /* ---- attaching ---- */
@@ -55,8 +56,8 @@ static int cuda_read_dtype(const char *name, uint32_t *ret_dtype)
 			return 0;
 		}
 	}
-	PyErr_Format(
-		PyExc_ValueError, "dtype is \"%s\": expected float32, float16 or bfloat16", name);
+	PyErr_Format(PyExc_ValueError,
+		"dtype: expected 'float32', 'float16' or 'bfloat16', got '%s'", name);
 	return -1;
 }
 
@@ -81,8 +82,8 @@ static int cuda_read_options(
 	return cuda_read_dtype(dtype, &o->dtype);
 }
 
-/* The turn, without anybody to ask for signals: the attachment's thread has none. 0; -1 with an
- * exception. */
+/* Takes the turn. It passes no interrupt data, because the attachment's thread handles no signals.
+ * 0; -1 with an exception. */
 static int cuda_take_turn(struct module_state *state, struct channel *channel)
 {
 	for (;;) {
@@ -94,8 +95,8 @@ static int cuda_take_turn(struct module_state *state, struct channel *channel)
 			return 0;
 		if (result == CHANNEL_E_MINE) {
 			errors_raise(state, -EINPROGRESS,
-				"the stream is attached to a device, or in use by this thread: "
-				"open another one");
+				"the stream is already attached to a device, or this thread is "
+				"using it: open another stream");
 			return -1;
 		}
 		if (PyErr_CheckSignals() < 0)
@@ -143,7 +144,7 @@ static PyObject *cuda_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* ---- detaching ---- */
 
-/* Waits for the device; in a child only what is the host's goes. */
+/* Waits for the device. In a forked child it only frees memory of the host. */
 static void cuda_end(struct cuda *self)
 {
 	struct channel *channel = self->channel;
@@ -164,7 +165,7 @@ static PyObject *cuda_detach(PyObject *object, PyObject *unused)
 {
 	(void)unused;
 	struct cuda *self = (struct cuda *)object;
-	/* A child has no thread that would come back. */
+	/* In a forked child, the thread of the call in progress does not exist. */
 	if (self->caller && !channel_is_forked(self->channel))
 		self->ending = true;
 	else
@@ -190,14 +191,14 @@ static int cuda_check(struct module_state *state, const struct cuda *self)
 		errors_raise_forked(state, (long)self->channel->owner);
 	else if (self->caller)
 		errors_raise(state, -EINPROGRESS,
-			"another thread, or the code that this signal interrupted, uses the same "
-			"attachment: let one thread use it");
+			"another thread, or the code that this signal handler interrupted, is "
+			"using the same loader: use a loader on a device from one thread only");
 	else
 		return 0;
 	return -1;
 }
 
-/* Runs `body` without the GIL: what it returns, or -1 with an exception. */
+/* Runs `body` without the GIL. Returns what `body` returns, or -1 with an exception. */
 static int cuda_run(PyObject *object, cuda_body *body, void *data)
 {
 	struct module_state *state = module_state_of(object);
@@ -223,7 +224,8 @@ static int cuda_run(PyObject *object, cuda_body *body, void *data)
 
 /* ---- batches ---- */
 
-/* One that was given and not released is given again: a signal may have come between. */
+/* A batch that was delivered and not released is delivered again: a signal may have interrupted the
+ * caller between the two. */
 static int cuda_body_next(struct cuda *self, void *data)
 {
 	if (self->batch.images)
@@ -231,7 +233,7 @@ static int cuda_body_next(struct cuda *self, void *data)
 	return penstock_cuda_next(self->attachment, &self->batch, *(const int32_t *)data);
 }
 
-static PyObject *cuda_tell(const struct penstock_cuda_batch *batch)
+static PyObject *cuda_describe(const struct penstock_cuda_batch *batch)
 {
 	PyObject *samples = PyBytes_FromStringAndSize(
 		(const char *)batch->samples, (Py_ssize_t)(batch->count * sizeof *batch->samples));
@@ -252,11 +254,12 @@ static PyObject *cuda_next(PyObject *object, PyObject *args)
 		return NULL;
 	if (result == PENSTOCK_END)
 		Py_RETURN_NONE;
-	return cuda_tell(&self->batch);
+	return cuda_describe(&self->batch);
 }
 
 struct cuda_work {
-	unsigned long long out, queue; /* device memory; a CUDA stream */
+	unsigned long long out; /* address of device memory */
+	unsigned long long queue; /* a CUDA stream */
 	unsigned int classes;
 	float smoothing;
 };
@@ -405,17 +408,19 @@ static PyGetSetDef cuda_getters[] = {
 
 static PyMethodDef cuda_methods[] = {
 	{"next", cuda_next, METH_VARARGS,
-		"next(timeout_ms): (count, last, epoch, batch, samples, images, labels), the last "
-		"two "
-		"addresses on the device; None after the last epoch."},
-	{"transform", cuda_transform, METH_VARARGS, "transform(out, queue)"},
-	{"targets", cuda_targets, METH_VARARGS, "targets(out, queue, classes, smoothing)"},
-	{"wait", cuda_wait, METH_VARARGS, "wait(queue): the CUDA stream, not the caller."},
-	{"release", cuda_release, METH_VARARGS, "release(queue)"},
-	{"state", cuda_state, METH_NOARGS, "Where the loop is: JSON."},
+		"next(timeout_ms): (count, last, epoch, batch, samples, images, labels); images "
+		"and labels are addresses on the device. None after the last epoch."},
+	{"transform", cuda_transform, METH_VARARGS,
+		"transform(out, queue): writes the normalized images to `out`."},
+	{"targets", cuda_targets, METH_VARARGS,
+		"targets(out, queue, classes, smoothing): writes the soft labels to `out`."},
+	{"wait", cuda_wait, METH_VARARGS,
+		"wait(queue): the CUDA stream waits for the batch, the caller does not."},
+	{"release", cuda_release, METH_VARARGS, "release(queue): returns the batch."},
+	{"state", cuda_state, METH_NOARGS, "The position of the loop, as JSON."},
 	{"path", cuda_path, METH_VARARGS, "path(index): a file, or SHARD!MEMBER."},
-	{"stats", cuda_stats, METH_NOARGS, "Counters and verdict: JSON."},
-	{"detach", cuda_detach, METH_NOARGS, "Waits for the device; no more calls."},
+	{"stats", cuda_stats, METH_NOARGS, "Counters and verdict, as JSON."},
+	{"detach", cuda_detach, METH_NOARGS, "Waits for the device and refuses further calls."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -1,9 +1,10 @@
-/* cuda: Cuda, a stream's batches on a device: libpenstock_cuda as Python sees it.
+/* cuda: the Python type Cuda, which brings a stream's batches to a device through libpenstock_cuda.
  *
- * Its objects are inside this module, as libpenstock is, and not looked up at run time: the library
- * as such brings a libpenstock of its own along, and a stream may only be used by the one that
- * opened it. Only the driver is looked up, when a stream is attached. Where there was no nvcc the
- * module has no Cuda, and penstock/cuda.py goes through torch. */
+ * The objects of libpenstock_cuda are linked into this module, as libpenstock is, and the
+ * library is not loaded at run time: it would load a second libpenstock, and only the
+ * libpenstock that opened a stream may use it. Only the driver is loaded at run time, when a
+ * stream is attached. A module that was built without nvcc has no Cuda, and penstock/cuda.py
+ * uses torch instead. */
 #pragma once
 
 #include "client/python/src/module.h"

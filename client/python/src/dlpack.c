@@ -1,13 +1,13 @@
 /* dlpack: see dlpack.h.
  *
- * The structs and numbers are those of DLPack 1.0 (dmlc/dlpack, include/dlpack/dlpack.h). Only its
- * versioned struct can say that memory is read-only, so that is what views are given as; a copy may
- * be written to and is given to everybody.
+ * The structs and numbers are those of DLPack 1.0 (dmlc/dlpack, include/dlpack/dlpack.h). Only the
+ * versioned struct can mark memory as read-only, so a view is exported only with it. A copy is
+ * writable and is exported in either form.
  *
- * A consumer calls the deleter from any thread, with the GIL or without: it touches nothing of
- * Python. A capsule that nobody consumed (it keeps its first name) deletes in its destructor.
+ * A consumer calls the deleter from any thread, with or without the GIL, so the deleters do not use
+ * Python. A capsule that was not consumed keeps its first name; its destructor calls the deleter.
  *
- * Thread: any, with the GIL, but for the deleters. */
+ * Thread: any, with the GIL; the deleters without it. */
 #include "client/python/src/dlpack.h"
 
 #include "client/python/src/errors.h"
@@ -17,7 +17,8 @@
 #include <string.h>
 
 enum { DLPACK_CPU = 1 };
-enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 }; /* DLDataTypeCode */
+/* DLDataTypeCode. */
+enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4 };
 enum { DLPACK_READ_ONLY = 1, DLPACK_COPIED = 2 };
 enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 };
 
@@ -51,9 +52,9 @@ struct dlpack_versioned {
 	struct dlpack_tensor tensor;
 };
 
-static_assert(sizeof(struct dlpack_tensor) == 48, "as dlpack.h has it");
-static_assert(sizeof(struct dlpack_managed) == 64, "as dlpack.h has it");
-static_assert(offsetof(struct dlpack_versioned, tensor) == 32, "as dlpack.h has it");
+static_assert(sizeof(struct dlpack_tensor) == 48, "layout of DLPack's dlpack.h");
+static_assert(sizeof(struct dlpack_managed) == 64, "layout of DLPack's dlpack.h");
+static_assert(offsetof(struct dlpack_versioned, tensor) == 32, "layout of DLPack's dlpack.h");
 
 /* What a capsule points into. */
 struct dlpack {
@@ -121,7 +122,8 @@ static int dlpack_read_version(PyObject *version, struct dlpack_request *request
 	if (version == Py_None)
 		return 0;
 	if (!PyTuple_Check(version)) {
-		PyErr_SetString(PyExc_TypeError, "max_version is a tuple (major, minor), or None");
+		PyErr_SetString(
+			PyExc_TypeError, "max_version: expected a tuple (major, minor), or None");
 		return -1;
 	}
 	if (!PyArg_ParseTuple(version, "ii", &major, &minor))
@@ -138,13 +140,14 @@ static int dlpack_read_request(PyObject *args, PyObject *kwargs, struct dlpack_r
 		    args, kwargs, "|$OOOO", names, &stream, &version, &device, &copy))
 		return -1;
 	if (device != Py_None && !dlpack_is_cpu(device)) {
-		PyErr_SetString(PyExc_BufferError, "a view lies in the memory of the CPU, "
-						   "dl_device (1, 0): copy it to the other "
-						   "device from there");
+		PyErr_SetString(PyExc_BufferError,
+			"a view is in the CPU's memory, dl_device=(1, 0): copy it to the other "
+			"device from there");
 		return -1;
 	}
 	if (stream != Py_None) {
-		PyErr_SetString(PyExc_BufferError, "the CPU has no streams: stream must be None");
+		PyErr_SetString(
+			PyExc_BufferError, "stream: expected None, because the CPU has no streams");
 		return -1;
 	}
 	*request = (struct dlpack_request){.copy = copy == Py_True};
@@ -153,7 +156,7 @@ static int dlpack_read_request(PyObject *args, PyObject *kwargs, struct dlpack_r
 
 /* ---- making one ---- */
 
-/* Of views' formats; what has none is bfloat16. */
+/* The code of a view's format. bfloat16 has no format of its own: its views have 'H'. */
 static uint8_t dlpack_code(char format)
 {
 	if (format == 'q')
@@ -189,7 +192,7 @@ static int dlpack_hold(struct dlpack *self, const struct view *view, bool copy)
 	self->copy = malloc((size_t)view->bytes);
 	if (!self->copy)
 		return -1;
-	/* The view is the caller's: its batch stays meanwhile. */
+	/* The caller holds the view, which keeps the batch. */
 	Py_BEGIN_ALLOW_THREADS;
 	memcpy(self->copy, view->data, (size_t)view->bytes);
 	Py_END_ALLOW_THREADS;
@@ -224,9 +227,9 @@ PyObject *dlpack_export(PyObject *object, PyObject *args, PyObject *kwargs)
 		dlpack_read_request(args, kwargs, &request) < 0)
 		return NULL;
 	if (!request.versioned && !request.copy) {
-		PyErr_SetString(PyExc_BufferError, "a view is read-only, which DLPack can say from "
-						   "1.0 on: ask with max_version=(1, "
-						   "0), or for a copy");
+		PyErr_SetString(PyExc_BufferError,
+			"a view is read-only, which DLPack can express only from version 1.0 on: "
+			"pass max_version=(1, 0), or copy=True");
 		return NULL;
 	}
 	struct dlpack *self = calloc(1, sizeof *self);

@@ -10,8 +10,8 @@
 
 PyObject *errors_raise(struct module_state *state, int code, const char *sentence)
 {
-	/* Names of files may be in it, which may be no UTF-8: it shall be printable all the same.
-	 */
+	/* The sentence may contain names of files that are not UTF-8, and must still be
+	 * printable. */
 	PyObject *text =
 		PyUnicode_DecodeUTF8(sentence, (Py_ssize_t)strlen(sentence), "backslashreplace");
 	if (!text)
@@ -37,15 +37,14 @@ PyObject *errors_raise_format(struct module_state *state, int code, const char *
 
 PyObject *errors_raise_closed(struct module_state *state)
 {
-	PyErr_SetString(state->closed_error, "this stream was closed: make another one");
+	PyErr_SetString(state->closed_error, "this stream was closed: open a new one");
 	return NULL;
 }
 
 PyObject *errors_raise_forked(struct module_state *state, long owner)
 {
 	return errors_raise_format(state, -EBADF,
-		"this stream belongs to the parent process (pid %ld): make one after fork(), in "
-		"the "
-		"process that reads it",
+		"this stream belongs to the parent process (pid %ld): open one after fork(), "
+		"in the process that reads it",
 		owner);
 }

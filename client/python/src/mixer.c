@@ -1,7 +1,7 @@
 /* mixer: see mixer.h.
  *
- * What was planned goes through Python as bytes: a batch is planned, and its labels mixed, while it
- * is held; its images, which the block has, when it was given back.
+ * The plan passes through Python as bytes. The caller plans a batch and mixes its labels while it
+ * holds the batch. It mixes the images, which are in the block, after it has released the batch.
  *
  * Thread: any, with the GIL. */
 #include "client/python/src/mixer.h"
@@ -62,7 +62,7 @@ static PyObject *mixer_plan(PyObject *object, PyObject *batch)
 		return NULL;
 	size_t bytes = batch_rows(lease) * sizeof(struct penstock_mix_row);
 	PyObject *rows = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
-	/* Nobody else has seen these bytes yet. */
+	/* Writing to a bytes object is allowed here: no other code has seen it yet. */
 	char *to = rows ? PyBytes_AsString(rows) : NULL;
 	if (to)
 		penstock_mix_plan(((struct mixer *)object)->mix, &lease->channel->info,
@@ -70,7 +70,7 @@ static PyObject *mixer_plan(PyObject *object, PyObject *batch)
 	return rows;
 }
 
-/* Rows out of `bytes`, which mixer_plan made. NULL with an exception. */
+/* The rows in `bytes`, which mixer_plan made. NULL with an exception. */
 static const struct penstock_mix_row *mixer_rows(PyObject *bytes, uint32_t *ret_count)
 {
 	char *rows;
@@ -78,7 +78,7 @@ static const struct penstock_mix_row *mixer_rows(PyObject *bytes, uint32_t *ret_
 	if (PyBytes_AsStringAndSize(bytes, &rows, &size) < 0)
 		return NULL;
 	if ((size_t)size % sizeof(struct penstock_mix_row)) {
-		PyErr_SetString(PyExc_ValueError, "expected the rows of Mixer.plan()");
+		PyErr_SetString(PyExc_ValueError, "expected the bytes that Mixer.plan() returned");
 		return NULL;
 	}
 	*ret_count = (uint32_t)((size_t)size / sizeof(struct penstock_mix_row));
@@ -182,10 +182,11 @@ static void mixer_dealloc(PyObject *object)
 }
 
 static PyMethodDef mixer_methods[] = {
-	{"plan", mixer_plan, METH_O, "plan(batch): what is done to its rows, as bytes."},
+	{"plan", mixer_plan, METH_O, "plan(batch): draws what is done to its rows, as bytes."},
 	{"images", mixer_images, METH_VARARGS,
-		"images(rows, block, dtype, channels_last, height, width): erases and mixes."},
-	{"labels", mixer_labels, METH_VARARGS, "labels(rows, batch, block): soft labels, float32."},
+		"images(rows, block, dtype, channels_last, height, width): erases and mixes in "
+		"place."},
+	{"labels", mixer_labels, METH_VARARGS, "labels(rows, batch, block): writes soft labels."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* mixer: Mixer, penstock_mix for batches in blocks. */
+/* mixer: the Python type Mixer: penstock_mix for batches that were copied into blocks. */
 #pragma once
 
 #include "client/python/src/module.h"

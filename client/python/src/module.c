@@ -27,14 +27,15 @@ PyObject *module_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	(void)type;
 	(void)args;
 	(void)kwargs;
-	PyErr_SetString(PyExc_TypeError, "only penstock makes objects of this type");
+	PyErr_SetString(PyExc_TypeError, "only penstock creates objects of this type");
 	return NULL;
 }
 
 void module_free_object(PyObject *object)
 {
 	PyTypeObject *type = Py_TYPE(object);
-	/* Types of the stable ABI are objects of the heap, and each of theirs has a reference. */
+	/* Types of the stable ABI live on the heap, and each object holds a reference to its
+	 * type. */
 	PyObject_Free(object);
 	Py_DECREF(type);
 }
@@ -61,15 +62,15 @@ static PyObject *module_daemon_status(PyObject *module, PyObject *socket)
 static PyMethodDef module_functions[] = {
 	{"daemon_status", module_daemon_status, METH_O, "daemon_status(socket): JSON."},
 	{"fill_images", convert_fill_images, METH_VARARGS,
-		"fill_images(batch, block): the images of the valid rows, as they are."},
+		"fill_images(batch, block): copies the images of the valid rows, unconverted."},
 	{"fill_labels", convert_fill_labels, METH_VARARGS,
-		"fill_labels(batch, block): the labels of the valid samples, as they are."},
+		"fill_labels(batch, block): copies the labels of the valid samples."},
 	{NULL, NULL, 0, NULL},
 };
 
 /* ---- starting ---- */
 
-/* `value` is taken over. */
+/* Takes over the reference to `value`. */
 static int module_add(PyObject *module, const char *name, PyObject *value)
 {
 	if (value && PyModule_AddObject(module, name, value) == 0)
@@ -83,7 +84,8 @@ static PyObject *module_library(void)
 {
 	Dl_info info;
 	if (!dladdr((const void *)(uintptr_t)&module_library, &info) || !info.dli_fname) {
-		PyErr_SetString(PyExc_ImportError, "the file of penstock._penstock is not known");
+		PyErr_SetString(PyExc_ImportError,
+			"cannot find out from which file penstock._penstock was loaded");
 		return NULL;
 	}
 	return PyUnicode_DecodeFSDefault(info.dli_fname);
@@ -135,7 +137,7 @@ static int module_add_types(PyObject *module, struct module_state *state)
 	return 0;
 }
 
-/* Signals, the GIL that waits are begun without, and fork() are the process's. */
+/* Signals, the GIL and fork() belong to the process: module.h. */
 static int module_refuse_subinterpreter(void)
 {
 	static int64_t first = -1;
@@ -145,7 +147,7 @@ static int module_refuse_subinterpreter(void)
 	if (mine == first)
 		return 0;
 	PyErr_SetString(PyExc_ImportError,
-		"penstock was imported by another interpreter of this process: use it in that one");
+		"another interpreter of this process has imported penstock: use it there");
 	return -1;
 }
 
@@ -208,12 +210,10 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "_penstock",
-	.m_doc = "The compiled half of penstock: libpenstock, without the GIL wherever it computes "
-		 "or "
-		 "waits.\n\n"
-		 "Private to the package. One interpreter of a process can use it, and Python with "
-		 "a "
-		 "GIL.",
+	.m_doc = "The compiled half of penstock: libpenstock. It computes and waits without the "
+		 "GIL.\n\n"
+		 "Private to the package. Only one interpreter of a process can use it, and only "
+		 "in a Python with a GIL.",
 	.m_size = sizeof(struct module_state),
 	.m_methods = module_functions,
 	.m_slots = module_slots,

@@ -1,48 +1,53 @@
-/* module: the compiled half of the Python package, penstock._penstock. _penstock.pyi says what it
- * offers.
+/* module: the compiled half of the Python package, penstock._penstock. _penstock.pyi describes what
+ * it offers.
  *
+ * A map of this folder:
  *   module.[ch]    the module: its state, its types, its functions
- *   errors.[ch]    failures, raised as penstock.errors makes them
+ *   errors.[ch]    raises failures as the exceptions that penstock.errors makes of them
  *   options.[ch]   a dict -> struct penstock_options
- *   channel.[ch]   a stream, who may call it when, and the leases of its batches: no Python in it
- *   call.[ch]      a call into a channel: without the GIL, and ended by Ctrl-C
+ *   channel.[ch]   a stream, its turns between threads, its leases; without Python
+ *   call.[ch]      a call into a channel: without the GIL, and Ctrl-C ends it
  *   stream.[ch]    Stream
  *   batch.[ch]     Batch
  *   view.[ch]      View: the buffer protocol
  *   dlpack.[ch]    View: DLPack
  *   pool.[ch]      Pool, Block
- *   convert.[ch]   Converter, fill_images, fill_labels; channels.[ch]: mean and std
+ *   convert.[ch]   Converter, fill_images, fill_labels
+ *   channels.[ch]  reads mean and std
  *   mixer.[ch]     Mixer
- *   cuda.[ch]      Cuda: libpenstock_cuda, whose objects are in here too; with nvcc alone
+ *   cuda.[ch]      Cuda: libpenstock_cuda, linked into this module if nvcc was found
  *
- * The stable ABI. The headers are asked for 3.11's (Py_LIMITED_API), the first that has the buffer
- * protocol, and the module runs on 3.9 all the same: that has these functions too, with the same
- * structs, and only promises them from 3.11 on. So no function may be used here that came after
- * 3.9, whatever the headers allow: PyModule_AddObjectRef, Py_NewRef, PyErr_GetRaisedException are
- * such. The linker does not see it; tests/python/test_extension.py compares with a list.
+ * The stable ABI. The module is compiled against the stable ABI of 3.11 (Py_LIMITED_API), the first
+ * one with the buffer protocol, and it also runs on 3.9: Python 3.9 has these functions with the
+ * same structs, but promises them only from 3.11 on. The module must therefore not use a function
+ * that was added after 3.9, although the headers allow it: PyModule_AddObjectRef, Py_NewRef and
+ * PyErr_GetRaisedException are such functions. The linker does not notice;
+ * tests/python/test_extension.py compares the symbols with a list.
  *
- * One interpreter per process: signals, the GIL and fork() are the process's. A second one is
- * refused at import; so are builds without a GIL, which load no module of the stable ABI. */
+ * One interpreter per process, because signals, the GIL and fork() belong to the process. The
+ * module refuses to be imported by a second one. Builds of Python without a GIL do not load
+ * modules of the stable ABI. */
 #pragma once
 
-/* First of all headers: it says what the others declare. */
+/* Python.h comes before all other headers, because it defines macros that change them. */
 #include <Python.h>
 
 struct module_state {
 	PyObject *from_code; /* penstock.errors.from_code */
 	PyObject *closed_error, *read_only_error;
 	PyTypeObject *stream, *batch, *view, *pool, *block, *converter, *mixer;
-	PyTypeObject *cuda; /* NULL: built without it */
+	PyTypeObject *cuda; /* NULL: built without CUDA */
 };
 
-/* The module behind an object of one of its types. */
+/* The state of the module that defined the type of `object`. */
 struct module_state *module_state_of(PyObject *object);
 
-/* tp_new of types that are made by the module alone. */
+/* tp_new of types whose objects only the module makes. */
 PyObject *module_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
-/* Frees the memory of an object, and lets its type go. The last step of every tp_dealloc. */
+/* Frees the memory of an object and drops its reference to its type. The last step of every
+ * tp_dealloc. */
 void module_free_object(PyObject *object);
 
-/* Slots are void pointers, and C knows no conversion of a function's into one. */
+/* Slots are void pointers, and C does not define the conversion of a function pointer into one. */
 #define MODULE_SLOT(function) ((void *)(uintptr_t)(function))

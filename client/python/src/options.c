@@ -78,7 +78,7 @@ static int option_take_text(struct module_state *state, struct options *options,
 {
 	PyObject *bytes = NULL;
 	char *text;
-	/* Of each key there is one, but for keys of a type that says it equals nothing. */
+	/* A dict has each key once, unless the keys' type compares unequal to itself. */
 	if (options->kept_count == OPTIONS_TEXTS) {
 		PyErr_Format(PyExc_TypeError, "%s is given more than once", o->name);
 		return -1;
@@ -88,7 +88,7 @@ static int option_take_text(struct module_state *state, struct options *options,
 			!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
 			PyErr_Clear();
 			errors_raise_format(state, -EINVAL,
-				"%s has a zero byte in it: nothing is called so", o->name);
+				"%s contains a zero byte, which no path or name can have", o->name);
 		}
 		return -1;
 	}
@@ -105,7 +105,7 @@ static int option_refuse(
 	const char *text = shown ? PyUnicode_AsUTF8AndSize(shown, NULL) : NULL;
 	if (text)
 		errors_raise_format(
-			state, -EINVAL, "%s is %s: expected %s", o->name, text, expected);
+			state, -EINVAL, "%s: expected %s, got %s", o->name, expected, text);
 	Py_XDECREF(shown);
 	return -1;
 }
@@ -118,7 +118,7 @@ static int option_take_signed(struct module_state *state, struct options *option
 	if (number == -1 && PyErr_Occurred())
 		return -1;
 	if (overflow || number < INT32_MIN || number > INT32_MAX)
-		return option_refuse(state, o, value, "a whole number of 32 bits");
+		return option_refuse(state, o, value, "a whole number, -2147483648 to 2147483647");
 	int32_t small = (int32_t)number;
 	memcpy((char *)&options->options + o->offset, &small, sizeof small);
 	return 0;
@@ -182,12 +182,12 @@ static int option_take(
 	struct module_state *state, struct options *options, PyObject *key, PyObject *value)
 {
 	if (!PyUnicode_Check(key)) {
-		PyErr_SetString(PyExc_TypeError, "an option's name is a str");
+		PyErr_SetString(PyExc_TypeError, "the name of an option must be a str");
 		return -1;
 	}
 	const struct option *o = option_find(key);
 	if (!o) {
-		PyErr_Format(PyExc_TypeError, "no option is called %R", key);
+		PyErr_Format(PyExc_TypeError, "there is no option %R", key);
 		return -1;
 	}
 	if (value == Py_None)
@@ -214,7 +214,7 @@ int options_init(struct module_state *state, struct options *options, PyObject *
 	int result = 0;
 	memset(options, 0, sizeof *options);
 	penstock_options_init(&options->options);
-	/* Values are asked for their texts and numbers, and what answers may change the dict. */
+	/* Reading a value may run Python code that changes the dict, so a copy is read. */
 	PyObject *copy = PyDict_Copy(dict);
 	if (!copy)
 		return -1;

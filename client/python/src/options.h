@@ -4,7 +4,7 @@
 #include "client/python/src/module.h"
 #include "penstock/penstock.h"
 
-/* Texts that the options point to. */
+/* The most texts that the options can point to. */
 enum { OPTIONS_TEXTS = 24 };
 
 struct options {
@@ -14,9 +14,10 @@ struct options {
 	float mean[3], std[3];
 };
 
-/* Takes a dict: keys are fields of the struct, None is as if absent. Texts are what os.fsencode
- * takes. 0; -1 with an exception: TypeError an unknown key or another type, ArgumentError (named) a
- * number out of its range or a zero byte. To be deinited in both cases. */
+/* Reads a dict. Its keys are fields of the struct; a value of None counts as absent. Texts are
+ * anything that os.fsencode accepts. 0; -1 with an exception: TypeError for an unknown key or a
+ * wrong type, ArgumentError that names the key for a number out of range or a zero byte. Call
+ * options_deinit in both cases. */
 int options_init(struct module_state *state, struct options *options, PyObject *dict);
 
 void options_deinit(struct options *options);

@@ -1,11 +1,13 @@
 /* pool: see pool.h.
  *
- * A tensor of a batch is tens of megabytes, and the kernel clears each page of a fresh one, and
- * takes it back right after. Huge pages make that cheaper, and using blocks again avoids it.
+ * The tensor of a batch has tens of megabytes. The kernel clears every page of new memory, and
+ * takes the pages back as soon as the tensor is freed. Huge pages make that cheaper, and reusing
+ * blocks avoids it.
  *
- * The pool is there as long as its object or a block is; once its object is gone it keeps nothing.
+ * A pool exists as long as its object or one of its blocks exists. Once its object is gone, it
+ * keeps no unused blocks.
  *
- * Thread: any, with the GIL, which is what guards a pool. */
+ * Thread: any, with the GIL, which guards the pool. */
 #include "client/python/src/pool.h"
 
 #include <errno.h>
@@ -22,9 +24,10 @@ enum { POOL_ALIGNMENT = 4096, POOL_HUGE_PAGE = 2 << 20 };
 struct pool {
 	Py_ssize_t block_bytes;
 	size_t page_bytes, mapped_bytes;
-	Py_ssize_t refs; /* of its object, of blocks */
-	Py_ssize_t keep, unused_count;
-	void **unused; /* keep */
+	Py_ssize_t refs; /* held by its object and by each block */
+	Py_ssize_t keep; /* the most unused blocks that it keeps */
+	Py_ssize_t unused_count;
+	void **unused; /* has room for `keep` */
 };
 
 struct pool_object {
@@ -34,7 +37,7 @@ struct pool_object {
 
 /* ---- memory ---- */
 
-/* Of the kernel, which may be larger than what is promised of a block. */
+/* Bytes of a page; at least POOL_ALIGNMENT, which a block is promised to have. */
 static size_t pool_page(void)
 {
 	long bytes = sysconf(_SC_PAGESIZE);
@@ -46,7 +49,8 @@ static size_t pool_alignment(const struct pool *pool)
 	return pool->mapped_bytes < POOL_HUGE_PAGE ? pool->page_bytes : POOL_HUGE_PAGE;
 }
 
-/* Maps more and takes off what is too much: older kernels align nothing to huge pages. */
+/* Maps more than is needed and unmaps the rest, because older kernels do not align mappings to huge
+ * pages. */
 static void *pool_map(const struct pool *pool)
 {
 	size_t alignment = pool_alignment(pool), slack = alignment - pool->page_bytes;
@@ -59,7 +63,7 @@ static void *pool_map(const struct pool *pool)
 		(void)munmap(mapped, before);
 	if (slack > before)
 		(void)munmap(mapped + before + pool->mapped_bytes, slack - before);
-	/* Where there are none, ordinary ones do. */
+	/* On failure, the block has ordinary pages. */
 	if (slack)
 		(void)madvise(mapped + before, pool->mapped_bytes, MADV_HUGEPAGE);
 	return mapped + before;
@@ -73,7 +77,7 @@ static void pool_unref(struct pool *pool)
 	free(pool);
 }
 
-/* From here on nothing is kept. */
+/* The pool keeps no unused blocks from now on. */
 static void pool_close(struct pool *pool)
 {
 	while (pool->unused_count > 0)
@@ -84,7 +88,7 @@ static void pool_close(struct pool *pool)
 
 static void *pool_take(struct pool *pool)
 {
-	/* The last one that came back: it is the likeliest to lie in a cache. */
+	/* The block that was returned last is the most likely to be in a cache. */
 	return pool->unused_count > 0 ? pool->unused[--pool->unused_count] : pool_map(pool);
 }
 
@@ -125,11 +129,11 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n|n", names, &block_bytes, &keep))
 		return NULL;
 	if (block_bytes < 1 || block_bytes > PY_SSIZE_T_MAX / 2)
-		return PyErr_Format(PyExc_ValueError, "block_bytes is %zd: expected 1 to %zd",
-			block_bytes, PY_SSIZE_T_MAX / 2);
+		return PyErr_Format(PyExc_ValueError, "block_bytes: expected 1 to %zd, got %zd",
+			PY_SSIZE_T_MAX / 2, block_bytes);
 	if (keep < 0 || keep > UINT16_MAX)
 		return PyErr_Format(
-			PyExc_ValueError, "keep is %zd: expected 0 to %d", keep, UINT16_MAX);
+			PyExc_ValueError, "keep: expected 0 to %d, got %zd", UINT16_MAX, keep);
 	struct pool_object *self = (struct pool_object *)PyType_GenericAlloc(type, 0);
 	if (!self)
 		return NULL;
@@ -169,12 +173,12 @@ static void pool_dealloc(PyObject *object)
 }
 
 static PyMethodDef pool_methods[] = {
-	{"take", pool_take_block, METH_NOARGS, "An unused Block, or a new one."},
+	{"take", pool_take_block, METH_NOARGS, "Returns an unused Block, or a new one."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot pool_slots[] = {
-	{Py_tp_doc, "Pool(block_bytes, keep=2): blocks of one size, used again."},
+	{Py_tp_doc, "Pool(block_bytes, keep=2): reuses blocks of one size."},
 	{Py_tp_new, MODULE_SLOT(pool_new)},
 	{Py_tp_dealloc, MODULE_SLOT(pool_dealloc)},
 	{Py_tp_methods, pool_methods},
@@ -193,12 +197,12 @@ PyType_Spec pool_spec = {
 struct block *block_check(struct module_state *state, PyObject *object, size_t bytes)
 {
 	if (!PyObject_TypeCheck(object, state->block)) {
-		PyErr_SetString(PyExc_TypeError, "expected a Block of Pool.take()");
+		PyErr_SetString(PyExc_TypeError, "expected a Block that Pool.take() returned");
 		return NULL;
 	}
 	struct block *block = (struct block *)object;
 	if ((size_t)block->bytes < bytes) {
-		PyErr_Format(PyExc_ValueError, "the block has %zd bytes, and %zu are to be written",
+		PyErr_Format(PyExc_ValueError, "the block has %zd bytes: expected at least %zu",
 			block->bytes, bytes);
 		return NULL;
 	}

@@ -1,4 +1,4 @@
-/* pool: Pool and Block, memory for owned tensors. */
+/* pool: Pool and Block, the memory of tensors that belong to the user. */
 #pragma once
 
 #include "client/python/src/module.h"
@@ -12,5 +12,5 @@ struct block {
 
 extern PyType_Spec pool_spec, block_spec;
 
-/* An object that must be a Block of at least so many bytes, borrowed. NULL with an exception. */
+/* `object` as a Block of at least `bytes` bytes, borrowed. NULL with an exception. */
 struct block *block_check(struct module_state *state, PyObject *object, size_t bytes);

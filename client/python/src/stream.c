@@ -1,9 +1,9 @@
 /* stream: see stream.h.
  *
- * `next` does not wait inside the library. It looks, with its turn, and waits without it, so that
- * other threads can drop their views, and ask questions, meanwhile. Locks: channel.h.
+ * `next` does not wait inside the library. It looks for a batch with the turn and waits without it,
+ * so that other threads can drop their views and ask questions meanwhile. Locks: channel.h.
  *
- * Thread: any, with the GIL; bodies of calls (call.h) with the turn and without the GIL. */
+ * Thread: any, with the GIL; the bodies of calls (call.h) with the turn and without the GIL. */
 #include "client/python/src/stream.h"
 
 #include "client/python/src/batch.h"
@@ -21,9 +21,9 @@
 #include <structmember.h>
 
 enum {
-	STREAM_LOOK_MS = 100, /* for signals */
-	STREAM_STATE_ROOM = 512, /* penstock_stream_state */
-	STREAM_HELD_MS = 1, /* other than 0, for the library to say that all slots are held */
+	STREAM_LOOK_MS = 100, /* how often a wait checks for signals */
+	STREAM_STATE_ROOM = 512, /* for the text of penstock_stream_state */
+	STREAM_HELD_MS = 1, /* with a timeout of 0 the library does not report -EDEADLK */
 };
 
 struct stream {
@@ -61,7 +61,8 @@ static struct channel *stream_new_channel(struct module_state *state, PyObject *
 		channel = channel_new();
 		if (!channel)
 			errors_raise_format(state, -errno,
-				"no memory or no descriptor for a stream: %s (raise `ulimit -n`?)",
+				"cannot open a stream: %s: close other files or loaders, or raise "
+				"`ulimit -n`",
 				strerror(errno));
 	}
 	if (channel && stream_open_channel(state, channel, &options) < 0) {
@@ -72,7 +73,7 @@ static struct channel *stream_new_channel(struct module_state *state, PyObject *
 	return channel;
 }
 
-/* All in tp_new: there is no Stream that is not open, and none is opened twice. */
+/* tp_new does everything, so that every Stream has been opened, and only once. */
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"options", NULL};
@@ -90,7 +91,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-/* Closing unmaps, which may take milliseconds. */
+/* Without the GIL: unmapping may take milliseconds. */
 static PyObject *stream_close(PyObject *object, PyObject *unused)
 {
 	(void)unused;
@@ -129,8 +130,8 @@ struct channel *stream_channel(struct module_state *state, PyObject *object)
 	return NULL;
 }
 
-/* A call of this object's, with a reference of its own: another thread may close it meanwhile. 0;
- * -1 with an exception. */
+/* Makes a call with a reference to the channel, because another thread may close the object
+ * meanwhile. 0; -1 with an exception. */
 static int stream_call(PyObject *object, struct call *call, call_body *body, void *data)
 {
 	struct module_state *state = module_state_of(object);
@@ -148,9 +149,9 @@ static int stream_call(PyObject *object, struct call *call, call_body *body, voi
 struct stream_next {
 	struct channel *channel;
 	struct lease *lease;
-	int64_t deadline_ns; /* INT64_MAX: never */
+	int64_t deadline_ns; /* INT64_MAX: none */
 	int32_t timeout_ms;
-	char *why; /* malloc'ed: what the daemon waits for */
+	char *why; /* malloc'ed: the daemon's sentence about what it is waiting for */
 };
 
 static int64_t stream_now_ns(void)
@@ -160,7 +161,7 @@ static int64_t stream_now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* As penstock_stream_next with timeout 0, but for -EDEADLK, which that does not say. */
+/* Like penstock_stream_next with a timeout of 0, but also returns -EDEADLK. */
 static int stream_look(struct channel *channel, void *data)
 {
 	struct stream_next *next = data;
@@ -169,7 +170,7 @@ static int stream_look(struct channel *channel, void *data)
 	int result = penstock_stream_next(channel->stream, batch, 0);
 	if (result == -EAGAIN && channel->held == channel->info.slots)
 		result = penstock_stream_next(channel->stream, batch, STREAM_HELD_MS);
-	/* Not all that is held is of the daemon which the stream has now; or not any more. */
+	/* Some of the held batches belong to a daemon that is gone, or were dropped meanwhile. */
 	if (result == -ETIMEDOUT || (result == -EDEADLK && channel_settle(channel)))
 		result = -EAGAIN;
 	if (result == 0)
@@ -177,7 +178,7 @@ static int stream_look(struct channel *channel, void *data)
 	return result;
 }
 
-/* The time is up: why, and whether a batch has come meanwhile. */
+/* The timeout has passed: asks for the reason, and looks for a batch once more. */
 static int stream_look_why(struct channel *channel, void *data)
 {
 	struct stream_next *next = data;
@@ -189,13 +190,14 @@ static int stream_look_why(struct channel *channel, void *data)
 	return stream_look(channel, data);
 }
 
-/* Waits a while for the stream, or its closing, to say something. */
+/* Waits a while for a message to the stream, or for its closing. */
 static int stream_pause(const struct stream_next *next)
 {
 	struct pollfd fds[] = {{.fd = next->channel->stream_fd, .events = POLLIN},
 		{.fd = next->channel->bell_fd, .events = POLLIN}};
 	int64_t left_ms = (next->deadline_ns - stream_now_ns()) / 1000000 + 1;
-	/* It may have passed since it was looked at; to poll() less than 0 is for ever. */
+	/* The deadline may have passed since the caller checked it; poll() waits forever if the
+	 * timeout is negative. */
 	if (left_ms < 0)
 		left_ms = 0;
 	Py_BEGIN_ALLOW_THREADS;
@@ -204,7 +206,7 @@ static int stream_pause(const struct stream_next *next)
 	return PyErr_CheckSignals();
 }
 
-/* Views that only the garbage collector knows of hold slots too. */
+/* Views in reference cycles hold slots too, until the garbage collector runs. */
 static int stream_collect(struct module_state *state, struct stream_next *next, struct call *call)
 {
 	PyGC_Collect();
@@ -224,7 +226,7 @@ static int stream_await(struct module_state *state, struct stream_next *next, st
 			break;
 		result = stream_pause(next);
 	} while (result == 0);
-	/* Whoever waits for nothing does not want to wait for an explanation. */
+	/* A caller that does not wait for a batch does not wait for an explanation either. */
 	if (result < 0 || next->timeout_ms == 0)
 		return result;
 	return call_run(state, call, stream_look_why, next);
@@ -235,14 +237,13 @@ static PyObject *stream_raise_next(
 {
 	if (call->result == -EAGAIN)
 		return errors_raise_format(state, -ETIMEDOUT, "no batch within %.1f s: %s",
-			next->timeout_ms / 1000.0, next->why ? next->why : "none was waited for");
+			next->timeout_ms / 1000.0,
+			next->why ? next->why : "the call was made without waiting");
 	if (call->result == -EDEADLK)
 		return errors_raise_format(state, -EDEADLK,
-			"all %u batches of the stream are held by zero-copy views that this "
-			"process "
-			"keeps, so no other can come: drop them, copy what is to stay "
-			"(array.copy(), "
-			"tensor.clone()), or open the stream with a larger prefetch than %u",
+			"all %u batches of the stream are held by zero-copy views in this process, "
+			"so no other batch can come: delete the views, copy the data that you want "
+			"to keep (array.copy(), tensor.clone()), or use a prefetch larger than %u",
 			next->channel->info.slots, next->channel->info.slots);
 	return errors_raise(state, call->result, call->sentence);
 }
@@ -269,7 +270,10 @@ static int stream_begin_next(
 	if (timeout_ms == PENSTOCK_TIMEOUT_DEFAULT)
 		timeout_ms = penstock_stream_timeout_ms(channel->stream);
 	if (timeout_ms > INT32_MAX || (timeout_ms < 0 && timeout_ms != PENSTOCK_FOREVER)) {
-		PyErr_Format(PyExc_ValueError, "timeout_ms is %ld", timeout_ms);
+		PyErr_Format(PyExc_ValueError,
+			"timeout_ms: expected 0 to 2147483647, -1 for the stream's own, or -2 for "
+			"no limit, got %ld",
+			timeout_ms);
 		return -1;
 	}
 	next->timeout_ms = (int32_t)timeout_ms;
@@ -340,8 +344,8 @@ static int stream_ask_config(struct channel *channel, void *data)
 	return penstock_stream_config(channel->stream, &((struct stream_text *)data)->text);
 }
 
-/* Names of files and folders may be no UTF-8: os.fsencode makes the same bytes of the text again,
- * and texts without such are as they are. */
+/* Names of files and folders need not be UTF-8. os.fsencode turns the text back into the same
+ * bytes. */
 static PyObject *stream_decode(const char *text, size_t bytes)
 {
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes, "surrogateescape");
@@ -431,7 +435,7 @@ static PyObject *stream_config(PyObject *object, PyObject *unused)
 struct stream_field {
 	const char *name;
 	size_t offset;
-	bool wide; /* uint64_t; uint32_t otherwise */
+	bool wide; /* true: uint64_t; false: uint32_t */
 };
 
 #define STREAM_WIDE(name)                                                \
@@ -524,18 +528,18 @@ static PyGetSetDef stream_getters[] = {
 
 static PyMethodDef stream_methods[] = {
 	{"next", stream_next, METH_VARARGS,
-		"next(timeout_ms): a Batch; None after the last epoch."},
-	{"state", stream_state, METH_NOARGS, "Where the loop is: JSON."},
-	{"classes", stream_classes, METH_NOARGS, "Class names, by label."},
+		"next(timeout_ms): the next Batch; None after the last epoch."},
+	{"state", stream_state, METH_NOARGS, "The position of the loop, as JSON."},
+	{"classes", stream_classes, METH_NOARGS, "The class names, by label."},
 	{"path", stream_path, METH_O, "path(index): a file, or SHARD!MEMBER."},
-	{"stats", stream_stats, METH_NOARGS, "Counters and verdict: JSON."},
-	{"config", stream_config, METH_NOARGS, "The full definition: JSON."},
-	{"close", stream_close, METH_NOARGS, "No more calls. Views stay readable."},
+	{"stats", stream_stats, METH_NOARGS, "Counters and verdict, as JSON."},
+	{"config", stream_config, METH_NOARGS, "The full definition, as JSON."},
+	{"close", stream_close, METH_NOARGS, "Refuses further calls. Views stay readable."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot stream_slots[] = {
-	{Py_tp_doc, "Stream(options): a stream of the daemon."},
+	{Py_tp_doc, "Stream(options): opens a stream of the daemon."},
 	{Py_tp_new, MODULE_SLOT(stream_new)},
 	{Py_tp_dealloc, MODULE_SLOT(stream_dealloc)},
 	{Py_tp_getset, stream_getters},

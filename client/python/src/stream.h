@@ -1,4 +1,4 @@
-/* stream: Stream, a channel as Python sees it. */
+/* stream: the Python type Stream, which holds a channel. */
 #pragma once
 
 #include "client/python/src/channel.h"
@@ -6,6 +6,6 @@
 
 extern PyType_Spec stream_spec;
 
-/* The channel of an object that must be a Stream, borrowed. NULL with an exception: another type,
- * it was closed, or this process is a child. */
+/* The channel of `object`, borrowed. NULL with an exception: `object` is not a Stream, it was
+ * closed, or this process is a forked child. */
 struct channel *stream_channel(struct module_state *state, PyObject *object);

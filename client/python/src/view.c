@@ -1,7 +1,7 @@
 /* view: see view.h.
  *
- * Whoever asks for the buffer holds the View, and that the lease. Records are bytes to the buffer
- * protocol, (count, 64): a structured dtype is laid over them by np.frombuffer.
+ * A consumer of the buffer holds the View, and the View holds the lease. The buffer protocol sees
+ * the records of samples as bytes, (count, 64); np.frombuffer gives them a structured dtype.
  *
  * Thread: any, with the GIL. */
 #include "client/python/src/view.h"
@@ -25,7 +25,7 @@ static void view_lay_out(struct view *view)
 
 static void view_of_images(struct view *view)
 {
-	/* bfloat16 has no format: its bits have. */
+	/* bfloat16 has no format in Python: its views are uint16 with the same bits. */
 	static const struct {
 		const char *format;
 		Py_ssize_t item_bytes;
@@ -89,11 +89,11 @@ static view_of *view_find(PyObject *name)
 PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name)
 {
 	if (!PyUnicode_Check(name))
-		return PyErr_Format(PyExc_TypeError, "a view's name is a str");
+		return PyErr_Format(PyExc_TypeError, "the name of a view must be a str");
 	view_of *fill = view_find(name);
 	if (!fill)
 		return PyErr_Format(PyExc_ValueError,
-			"no view is called %R: expected images, labels or samples", name);
+			"there is no view %R: expected 'images', 'labels' or 'samples'", name);
 	struct view *self = (struct view *)PyType_GenericAlloc(state->view, 0);
 	if (!self)
 		return NULL;
@@ -119,16 +119,15 @@ static int view_refuse(struct module_state *state, const struct view *view, int 
 		return -1;
 	if (flags & PyBUF_WRITABLE) {
 		PyErr_SetString(state->read_only_error,
-			"a zero-copy view cannot be written to: its memory is the daemon's, and "
-			"others "
-			"may read it. Copy it first, or leave zero_copy out");
+			"a zero-copy view cannot be written to: its memory belongs to the daemon, "
+			"and other trainers may read it. Copy it first, or leave zero_copy out");
 		return -1;
 	}
 	bool columns = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS &&
 		       (flags & PyBUF_C_CONTIGUOUS) != PyBUF_C_CONTIGUOUS;
 	if (columns && view->dims > 1) {
-		PyErr_SetString(
-			PyExc_BufferError, "a view's rows lie one after the other (C order)");
+		PyErr_SetString(PyExc_BufferError, "a view is in C order (row by row) and cannot "
+						   "be exported in Fortran order");
 		return -1;
 	}
 	return 0;
@@ -141,7 +140,7 @@ static int view_get_buffer(PyObject *object, Py_buffer *buffer, int flags)
 	if (view_refuse(module_state_of(object), self, flags) < 0)
 		return -1;
 	*buffer = (Py_buffer){
-		/* Read-only as it says below: the protocol has no pointer to const. */
+		/* The protocol has no pointer to const; `readonly` below says it. */
 		.buf = (void *)(uintptr_t)self->data,
 		.len = self->bytes,
 		.itemsize = self->item_bytes,
@@ -188,13 +187,13 @@ static PyGetSetDef view_getters[] = {
 
 static PyMethodDef view_methods[] = {
 	{"__dlpack__", (PyCFunction)(void (*)(void))dlpack_export, METH_VARARGS | METH_KEYWORDS,
-		"A DLPack capsule, read-only."},
-	{"__dlpack_device__", dlpack_device, METH_NOARGS, "The CPU."},
+		"A DLPack capsule: read-only, or of a copy."},
+	{"__dlpack_device__", dlpack_device, METH_NOARGS, "The device of DLPack: the CPU."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot view_slots[] = {
-	{Py_tp_doc, "Read-only memory of a batch."},
+	{Py_tp_doc, "The read-only memory of a batch."},
 	{Py_tp_new, MODULE_SLOT(module_refuse_new)},
 	{Py_tp_dealloc, MODULE_SLOT(view_dealloc)},
 	{Py_tp_getset, view_getters},

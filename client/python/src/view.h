@@ -1,4 +1,4 @@
-/* view: View, read-only memory of a batch. */
+/* view: the Python type View, the read-only memory of a batch. */
 #pragma once
 
 #include "client/python/src/channel.h"
@@ -10,7 +10,7 @@ struct view {
 	PyObject ob_base;
 	struct lease *lease;
 	const void *data;
-	const char *format; /* as struct's */
+	const char *format; /* in the notation of Python's module struct */
 	Py_ssize_t item_bytes, bytes;
 	int dims;
 	Py_ssize_t shape[VIEW_DIMS], strides[VIEW_DIMS];
@@ -18,8 +18,9 @@ struct view {
 
 extern PyType_Spec view_spec;
 
-/* `name`: "images", "labels", "samples"; a str, or TypeError, and of these, or ValueError. */
+/* `name` is "images", "labels" or "samples". NULL with an exception: TypeError (not a str) or
+ * ValueError (another name). */
 PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name);
 
-/* 0; -1 with an exception: this process is a child, and the memory its parent's. */
+/* 0; -1 with an exception: this process is a forked child, and the memory belongs to its parent. */
 int view_check(struct module_state *state, const struct view *view);
