@@ -42,7 +42,7 @@ enum {
 				  that walks over an image in steps of this many units of values
 				  stays with its channels */
 	KERNELS_SPAN = 8 * KERNELS_THREADS, /* pixels of one row that a block processes at a time */
-	KERNELS_BLOCKS = 5, /* threads of a multiprocessor: 64 registers per thread */
+	KERNELS_BLOCKS = 5, /* blocks per multiprocessor at 64 registers per thread */
 	KERNELS_TARGETS_THREADS = 128,
 	KERNELS_GRID_MOST =
 		/* The most blocks in y that devices allow; a block processes further rows in a
