@@ -118,9 +118,9 @@ def test_bad_command_lines():
         (["show", "x", "--rows", "0"], "from 1 to 4096"),
         (["show", "x", "--output", ""], "not an empty text"),
         (["replay", "x", "--crop", "1,2,3,4"], "give its --index"),
-        (["replay", "x", "--index", "1"], "wants the record's --crop"),
+        (["replay", "x", "--index", "1"], "also needs the record's --crop"),
         (["replay", "x", "--index", "1", "--crop", "0,0,1,1", "--batch", "1"], "--batch cannot be given"),
-        (["replay", "x", "--flip-vertical"], "--flip-vertical belongs to a record; give its --index"),
+        (["replay", "x", "--flip-vertical"], "--flip-vertical belongs to a record: give its --index"),
         (["plan", "x", "--transforms", "[ColorJitter]"], "--transforms:1:2: transforms: ColorJitter cannot come first"),
         (["bench", "x", "--transforms", "[CenterCrop: {size: 8}, ColourJitter]"], 'no operation "ColourJitter"; did you mean "ColorJitter"?'),
         (["replay", "x", "--transforms", "[CenterCrop: {size: 8}, RandomApply: {transforms: [RandomInvert: {p: 2}]}]"],
@@ -218,7 +218,7 @@ def test_check_says_what_is_there():
         assert got["machine"]["cpus"] >= 1 and got["use"]["threads"] == got["machine"]["cpus"]
         text, err = run(home, "check", images, "--threads", "1")
         assert err == "", "a bar belongs on a terminal alone"
-        for words in ("folder of class folders", "3 classes: beach, bricks, forest", "this machine", "what will be used", "none is broken"):
+        for words in ("folder of class folders", "3 classes: beach, bricks, forest", "this machine", "what will be used", "no image is broken"):
             assert words in text, text
         assert not [line for line in text.splitlines()[1:] if len(line) > 80]
 
@@ -478,14 +478,14 @@ def test_replay_of_what_is_not_there():
         images = make_dataset(home / "images", per_class=4)
         for args, says in ((["-b", 4, "--batch", 3], "--batch 3 is beyond the epoch's last, 2"),
                            (["-b", 13], "12 samples, not enough for one batch of 13"),
-                           (["-b", 4, "--row", 4], "--row wants a whole number from 0 to 3, or all"),
-                           (["-b", 4, "--row", "x"], "--row wants"),
+                           (["-b", 4, "--row", 4], "--row: expected a whole number from 0 to 3, or all"),
+                           (["-b", 4, "--row", "x"], "--row: expected"),
                            (["--index", 12, "--crop", "0,0,1,1"], "--index 12 is beyond the dataset's last, 11"),
-                           (["--index", 1, "--crop", "0,0,9999,1"], "does not lie within the image"),
-                           (["--index", 1, "--crop", "0,0,0,1"], "does not lie within the image"),
-                           (["--index", 1, "--crop", "0,0,1"], "--crop wants X,Y,W,H"),
-                           (["--index", 1, "--crop", "0,0,1,1,1"], "--crop wants X,Y,W,H"),
-                           (["--index", 1, "--crop", "-1,0,1,1"], "--crop wants X,Y,W,H")):
+                           (["--index", 1, "--crop", "0,0,9999,1"], "is not inside the image"),
+                           (["--index", 1, "--crop", "0,0,0,1"], "is not inside the image"),
+                           (["--index", 1, "--crop", "0,0,1"], "--crop: expected X,Y,W,H"),
+                           (["--index", 1, "--crop", "0,0,1,1,1"], "--crop: expected X,Y,W,H"),
+                           (["--index", 1, "--crop", "-1,0,1,1"], "--crop: expected X,Y,W,H")):
             refuse(home, "replay", images, *args, says=says)
 
 

@@ -144,7 +144,7 @@ def test_tar_members_and_stdin():
         width, height, pixels = ppm(done.stdout)
         assert (width, height) == (wanted["width"], wanted["height"]) and f"{zlib.crc32(pixels):08x}" == wanted["crc32"]
         refuse(home, "decode", f"{shard}!x/three.jpg", says=["has no member x/three.jpg", str(shard)])
-        refuse(home, "decode", f"{shard}!link.jpg", says="no plain file")
+        refuse(home, "decode", f"{shard}!link.jpg", says="not a regular file in the tar")
         refuse(home, "decode", f"{shard}!empty.jpg", says=["empty.jpg: not-image", "an empty file"], code=1)
         refuse(home, "decode", f"{name}!x", says=[f"{name}"], code=2)
         cut = home / "cut.tar"
@@ -159,7 +159,7 @@ def test_what_is_there_is_kept():
         out.mkdir()
         target = out / f"{name.stem}.png"
         target.write_bytes(old)
-        refuse(home, "decode", name, "-o", out, says=["there already", "--force", str(target)], code=1)
+        refuse(home, "decode", name, "-o", out, says=["the file exists", "--force", str(target)], code=1)
         assert target.read_bytes() == old
         run(home, "decode", name, "-o", out, "--force")
         assert target.read_bytes()[:4] == b"\x89PNG"
@@ -180,7 +180,7 @@ def test_what_is_there_is_kept():
         os.link(name, same)
         for path in (name.parent / ".." / name.parent.name / name.name, same):
             before = name.read_bytes()
-            refuse(home, "decode", name, "-o", path, "--format", "png", says="nothing is written onto it")
+            refuse(home, "decode", name, "-o", path, "--format", "png", says="is not overwritten")
             assert name.read_bytes() == before
         # Nor onto what is read later, or from standard input, or the shard of a member.
         later = home / "later"
@@ -188,11 +188,11 @@ def test_what_is_there_is_kept():
         shutil.copy(name, later / "a.jpg")
         run(home, "decode", name, "-o", later / "a.png")
         before = (later / "a.png").read_bytes()
-        refuse(home, "decode", later / "a.jpg", later / "a.png", "-o", later, "--force", says="nothing is written onto it")
+        refuse(home, "decode", later / "a.jpg", later / "a.png", "-o", later, "--force", says="is not overwritten")
         with open(later / "a.png", "rb") as stdin:
             done = subprocess.run([tool("penstock"), "decode", "-", "-o", str(later / "a.png")], env=environment(home),
                                   capture_output=True, text=True, timeout=LIMIT, stdin=stdin)
-        assert done.returncode == 2 and "nothing is written onto it" in done.stderr, done
+        assert done.returncode == 2 and "is not overwritten" in done.stderr, done
         assert (later / "a.png").read_bytes() == before
         assert not [p for p in home.rglob("*.png.*")], "temporary files were left"
 
@@ -244,15 +244,15 @@ def test_bad_command_lines():
             (["decode", name, "--crop", "1,2,3,0"], "at least 1"),
             (["decode", name, "--crop", "1,2,3,4,5"], "X,Y,W,H"),
             (["decode", name, "--crop", "-1,2,3,4"], "X,Y,W,H"),
-            (["decode", name, "--crop", "0,0,9999,1"], "does not lie within the image"),
-            (["decode", name, "--crop", "65535,65535,65535,65535"], "does not lie within the image"),
+            (["decode", name, "--crop", "0,0,9999,1"], "is not inside the image"),
+            (["decode", name, "--crop", "65535,65535,65535,65535"], "is not inside the image"),
             (["decode", name, "--resize", "10"], "WxH"),
             (["decode", name, "--resize", "0x5"], "from 1"),
             (["decode", name, "--resize", "70000x5"], "65535"),
             (["decode", name, "--interpolation", "cubic"], "bilinear|bicubic|box"),
             (["decode", name, "--output", "x.gif"], ".png or .ppm"),
             (["decode", name, "--output", "-", "--json"], "both write to standard output"),
-            (["decode", name, name, "--output", "-"], "takes one picture"),
+            (["decode", name, name, "--output", "-"], "takes one image"),
             (["decode", name, "--format", "gif"], "png|ppm"),
             (["decode", name, "--memory", "1"], "at least 1.0 MiB"),
             (["decode", name, name, "--output", name], "is a file"),

@@ -385,7 +385,7 @@ def test_passed_over():
             (one / name).write_bytes(b"GIF89a")
         for _ in range(2):  # built, and found again
             out, err = run(home, "check", source)
-            assert "passed over  4 files with other extensions than .jpg, .jpeg, .png" in out, out
+            assert "passed over  4 files with an extension other than .jpg, .jpeg, .png" in out, out
             said = " ".join((out + err).split())
             assert f"2 images were left out because of the extension ({source}): formats such as GIF, WebP, BMP" in said, (out, err)
         got = json.loads(run(home, "check", source, "--json")[0])

@@ -76,7 +76,7 @@ def test_what_could_not_be_kept():
             wait_until(lambda: daemon.status()["checkpoints_kept"] == "not kept", "the checkpoints' note")
             told = flat(penstock(daemon, "status"))
             assert "entry points not kept (see the note)" in told and "recorder none (see the note)" in told, told
-            assert "1 of 1 index (" in daemon.text() and ") lies in a temporary file and is built again" in daemon.text(), daemon.text()
+            assert "1 of 1 index (" in daemon.text() and ") is kept in a temporary file and must be built again" in daemon.text(), daemon.text()
         with Daemon(home, "--threads", 1) as daemon:
             wait_until(lambda: daemon.status()["recorder"]["writes"], "the recorder's file")
             told = flat(penstock(daemon, "status"))
@@ -94,7 +94,7 @@ def test_images_that_need_no_checkpoints():
         counts = told["checkpoints"]
         assert counts["needless"] > 0 and counts["made"] == 0, counts
         assert counts["kept"] + counts["needless"] == told["decoded"], told
-        assert f"checkpoints: {counts['kept']} made, 0 were there; {counts['needless']} images need none" in text, text
+        assert f"entry points: {counts['kept']} made, 0 already there; {counts['needless']} images need none" in text, text
 
 
 def test_a_verdict_names_its_window():
@@ -107,7 +107,7 @@ def test_a_verdict_names_its_window():
                               timeout=LIMIT).stdout
         verdict = flat(text[text.index("  verdict "):])
         assert verdict.startswith("verdict trainer-bound, ") and "%" in verdict, verdict
-        assert "(as the daemon saw its last ten seconds; the lines above are of 2.0" in verdict, verdict
+        assert "(over the daemon's last ten seconds; the lines above cover 2.0" in verdict, verdict
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def test_a_state_in_words():
                 assert got["shuffle"] == ("shuffled" in order) and got["rows"]["image_size"] == 32
                 assert got["next"] == {"epoch": 0, "batch": 2, "position": 24, "aligned": True, "batch_size": 4, "world_size": 3}
         unsaid = " ".join(run(home, "state", json.dumps({**json.loads(state), "position": 24}))[0].split())
-        assert "it begins between two of them, and 64 is a default: give -b, and -W for several ranks, to know" in unsaid, unsaid
+        assert "it begins between two batches of 64, the default: give -b, and -W for several ranks, to learn more" in unsaid, unsaid
         (home / "ck.json").write_text(json.dumps({"epoch": 1, "loader": json.loads(state)}, indent=2))
         assert run(home, "state", home / "ck.json", "-b", 4, "-W", 3)[0] == text, "a checkpoint that keeps it"
         assert "between two batches" in " ".join(run(home, "state", home / "state.json", "-b", 7)[0].split())
@@ -299,7 +299,7 @@ def test_what_is_no_state():
         for size in range(len(state)):
             file.write_text(state[:size])
             for source in ([], [images]) if size % 16 == 0 else ([],):
-                err = refuse(home, "state", file, *source, code=1, says=[f"{file}:", "go on from an earlier state"])
+                err = refuse(home, "state", file, *source, code=1, says=[f"{file}:", "resume from an earlier state"])
                 assert len(err.splitlines()) == 1, err
         edited = [
             (state.replace('"version":1', '"version":2'), "the state has version 2, of another release"),
@@ -322,7 +322,7 @@ def test_what_is_no_state():
         file.write_bytes(b"\x00\x01\xff" + bytes(range(256)))
         refuse(home, "state", file, code=1, says=str(file))
         file.write_bytes(b" " * (1 << 17))
-        refuse(home, "state", file, code=1, says="more than 64 KiB, so it is no state")
+        refuse(home, "state", file, code=1, says="more than 64 KiB, so it is not a state")
         file.write_bytes(b"\xef\xbb\xbf" + state.encode())
         run(home, "state", file)
         refuse(home, "plan", images, "-b", 8, "--state", "{}", code=1, says="the state has no version")
@@ -334,7 +334,7 @@ def test_bad_command_lines():
         (["state", "a", "b", "c"], '"c" is one more'),
         (["state", "/nowhere"], ["cannot read /nowhere: No such file", "its text in quotes"]),
         (["state", "/"], "cannot read /: Is a directory"),
-        (["state", "{}", "--seed", "1"], "--seed belongs to the stream that is to go on; name its SOURCE too"),
+        (["state", "{}", "--seed", "1"], "--seed belongs to the stream that should resume: name its SOURCE, too"),
         (["state", "{}", "--no-drop-last"], "--no-drop-last belongs to"),
         (["state", "{}", "x", "-W", "0"], "--world-size wants a whole number from 1 to 65536"),
         (["state", "{}", "stream:a"], "state opens the dataset itself"),

@@ -1,9 +1,9 @@
-/* check: what a dataset is, what this machine offers, and which images are broken.
+/* check: `penstock check`: what a dataset is, what this machine offers, which images are broken.
  *
- * Every image is decoded whole, as Pillow's load() does, by W threads that take the next samples
- * from one counter. Memory is bounded: per thread a decoder and a buffer; what is larger comes out
- * of two pools, one for files and one for decoders, so that no thread ever waits for a pool that it
- * holds a part of. */
+ * W threads take sample numbers from one counter and decode every image in full, as Pillow's
+ * load() does. Memory is bounded: each thread has a decoder and a buffer; memory for larger
+ * files and images comes from two pools, one for files and one for decoders, so that no thread
+ * ever waits for a pool of which it holds a part. */
 #include "client/cli/cli.h"
 
 #include "base/clock.h"
@@ -49,33 +49,34 @@ struct check {
 	bool index_only, json, entry_points;
 
 	struct dataset *dataset;
-	struct sidecar *sidecar; /* where checkpoints are kept; NULL: they are not asked for */
+	struct sidecar *sidecar; /* keeps entry points; NULL: the user did not ask for them */
 	struct machine machine;
 	char reader[256], io_why[256];
 	bool direct;
 
 	struct permit files, decoders;
-	_Atomic uint64_t next, done; /* relaxed: counters alone */
-	_Atomic uint64_t made, kept, needless; /* images whose checkpoints are new; were there;
-						  that have no use for any */
+	_Atomic uint64_t next, done; /* relaxed: only counters */
+	_Atomic uint64_t made, kept,
+		/* Images with new entry points; with entry points already; without use for any. */
+		needless;
 	_Atomic bool stop;
 	double seconds;
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t over; /* a thread has ended */
 	uint64_t running;
 	struct check_broken *broken;
 	size_t broken_count, broken_room;
-	struct fault fault; /* why everything stopped; "" while nothing did */
+	struct fault fault; /* why everything stopped; "" if nothing did */
 };
 
 struct check_worker {
 	struct check *check;
 	pthread_t thread;
 	struct decoder *decoder;
-	struct decoder *recorder; /* that makes checkpoints; NULL: nobody asked for them */
+	struct decoder *recorder; /* makes entry points; NULL: the user did not ask for them */
 	uint8_t *buffer;
-	/* The image whose checkpoints are being made. */
+	/* The image whose entry points are being made. */
 	struct decode_job job;
 	struct sidecar_place place;
 	bool given;
@@ -112,7 +113,8 @@ static int check_options(struct check *check, int argc, char **argv)
 	if (r == OPTIONS_OK)
 		check->source = operand[0];
 	if (r == OPTIONS_OK && check->entry_points && check->index_only) {
-		cli_note("--index makes checkpoints, which takes decoding: leave out --index-only");
+		cli_note("--index makes entry points, which requires decoding: leave out "
+			 "--index-only");
 		return -EINVAL;
 	}
 	if (!check->threads)
@@ -139,11 +141,10 @@ static int check_plan_reader(struct check *check)
 		fetch_free(fetch);
 	}
 	permit_deinit(&large);
-	return r < 0 ? cli_fail(CLI_FAILED, "no reader can be made: %s", fault.text) : CLI_OK;
+	return r < 0 ? cli_fail(CLI_FAILED, "cannot make a reader: %s", fault.text) : CLI_OK;
 }
 
-/* Half of the memory at most is the threads' own; the rest is what large files and large images
- * share. */
+/* The threads' own memory is at most half; large files and large images share the rest. */
 static int check_divide_memory(struct check *check)
 {
 	uint64_t decoders =
@@ -162,7 +163,7 @@ static int check_divide_memory(struct check *check)
 	return CLI_OK;
 }
 
-/* Everything ends: the machine is at fault, not an image. */
+/* Ends everything: a fault of the machine, not of an image. */
 static void check_stop(struct check *check, const char *text)
 {
 	(void)pthread_mutex_lock(&check->lock);
@@ -193,7 +194,7 @@ static void check_note(
 	}
 	(void)pthread_mutex_unlock(&check->lock);
 	if (!kept)
-		check_stop(check, "no memory left for the list of broken images");
+		check_stop(check, "not enough memory for the list of broken images");
 }
 
 static void check_drop_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
@@ -202,7 +203,7 @@ static void check_drop_row(void *context, const uint8_t *const rgb[DECODE_PLANES
 	(void)rgb;
 }
 
-/* True for a good image of a kind that may have checkpoints. */
+/* True for a good image of a kind that can have entry points. */
 static bool check_decode(
 	struct check_worker *worker, uint64_t number, const uint8_t *data, size_t size)
 {
@@ -216,8 +217,8 @@ static bool check_decode(
 		check_note(worker->check, number, decode_outcome_name((enum decode_outcome)r),
 			decoder_message(worker->decoder));
 	else if (r < 0)
-		check_stop(
-			worker->check, "no memory left to decode an image; give fewer --threads");
+		check_stop(worker->check,
+			"not enough memory to decode an image; give fewer --threads");
 	bool may = info.format == DECODE_JPEG && !info.progressive;
 	if (r == DECODE_OK && !may)
 		(void)atomic_fetch_add_explicit(&worker->check->needless, 1, memory_order_relaxed);
@@ -232,7 +233,7 @@ static struct decode_job *check_record_next(void *context)
 	return job;
 }
 
-/* As little as there is: whoever makes checkpoints decodes through the end all the same. */
+/* The smallest region: making entry points decodes the whole image anyway. */
 static void check_record_header(
 	void *context, struct decode_job *job, const struct decode_info *info)
 {
@@ -267,7 +268,7 @@ static bool check_record_keep(
 	return sidecar_write(worker->check->sidecar, &worker->place, pack, size);
 }
 
-/* Makes an image's checkpoints, unless it has some that fit. */
+/* Makes an image's entry points, unless it has valid ones. */
 static void check_record(
 	struct check_worker *worker, const struct sample *sample, const uint8_t *data)
 {
@@ -311,21 +312,21 @@ static void check_read(struct check_worker *worker, const struct sample *sample,
 		check_stop(worker->check, fault.text);
 }
 
-/* A file beyond the thread's own buffer: its memory comes from the pool. */
+/* A file larger than the thread's own buffer: its memory comes from the pool. */
 static void check_read_large(struct check_worker *worker, const struct sample *sample)
 {
 	struct check *check = worker->check;
 	uint64_t room = (uint64_t)sample->size + CHECK_SLACK;
 	if (permit_acquire(&check->files, room) != 0) {
 		check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE),
-			"larger than --memory lets one file be");
+			"larger than --memory allows for one file");
 		return;
 	}
 	uint8_t *buffer = malloc(room);
 	if (buffer)
 		check_read(worker, sample, buffer);
 	else
-		check_stop(check, "no memory left to read a file; lower --memory or --threads");
+		check_stop(check, "not enough memory to read a file; lower --memory or --threads");
 	free(buffer);
 	permit_release(&check->files, room);
 }
@@ -372,7 +373,7 @@ static void *check_work(void *argument)
 	return NULL;
 }
 
-/* Returns when no thread is left. */
+/* Returns when all threads have ended. */
 static void check_watch(struct check *check)
 {
 	struct progress progress;
@@ -440,10 +441,10 @@ static int check_everything(struct check *check)
 {
 	cleanup(free_ptr) struct check_worker *workers = calloc(check->threads, sizeof *workers);
 	if (!workers)
-		return cli_fail(
-			CLI_FAILED, "no memory for %" PRIu64 " decoding threads", check->threads);
+		return cli_fail(CLI_FAILED, "not enough memory for %" PRIu64 " decoding threads",
+			check->threads);
 	if (check->entry_points && sidecar_new(check->dataset, &check->sidecar))
-		return cli_fail(CLI_FAILED, "no memory for the checkpoints of %u shards",
+		return cli_fail(CLI_FAILED, "not enough memory for the entry points of %u shards",
 			dataset_shards(check->dataset));
 	uint64_t begin_ns = clock_ns(), started = 0;
 	while (started < check->threads && check_worker_start(check, &workers[started]) == 0)
@@ -474,8 +475,7 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 	const uint32_t width = dataset_label_width(dataset);
 	const enum label_type type = dataset_label_type(dataset);
 	if (type == LABEL_TYPE_FLOAT)
-		(void)snprintf(
-			out, room, "%u number%s for each sample", width, width == 1 ? "" : "s");
+		(void)snprintf(out, room, "%u number%s per sample", width, width == 1 ? "" : "s");
 	else if (!classes && type == LABEL_TYPE_MULTI_HOT)
 		(void)snprintf(out, room, "any of %u classes, without names", width);
 	else if (!classes)
@@ -507,13 +507,13 @@ static void check_print_dataset(const struct check *check)
 		table_count(dataset_count(dataset)).text, table_bytes(dataset_bytes(dataset)).text,
 		table_bytes(dataset_largest(dataset)).text);
 	if (dataset_passed(dataset))
-		(void)printf("  %-12s %s file%s with other extensions than .jpg, .jpeg, .png\n",
+		(void)printf("  %-12s %s file%s with an extension other than .jpg, .jpeg, .png\n",
 			"passed over", table_count(dataset_passed(dataset)).text,
 			dataset_passed(dataset) == 1 ? "" : "s");
 	check_describe_labels(dataset, labels, sizeof labels);
 	table_sentence(2, 12, "labels", labels, 80);
 	if (dataset_indexed_ns(dataset))
-		(void)snprintf(index, sizeof index, "built just now, in %s",
+		(void)snprintf(index, sizeof index, "built now, in %s",
 			table_seconds((double)dataset_indexed_ns(dataset) / 1e9).text);
 	(void)printf("  %-12s %s\n", "index", index);
 	(void)printf("  %-12s %016" PRIx64 "\n", "fingerprint", dataset_fingerprint(dataset));
@@ -544,12 +544,12 @@ static int check_path(
 
 static void check_print_entry_points(const struct check *check)
 {
-	(void)printf("checkpoints: %s made, %s were there; %s image%s none\n",
+	(void)printf("entry points: %s made, %s already there; %s image%s none\n",
 		table_count(check->made).text, table_count(check->kept).text,
 		table_count(check->needless).text, check->needless == 1 ? " needs" : "s need");
 }
 
-/* Checkpoints that were asked for and cannot be kept are a failure. */
+/* Entry points that the user asked for and that cannot be kept are a failure. */
 static int check_kept(struct check *check)
 {
 	char text[FAULT_TEXT];
@@ -565,7 +565,7 @@ static int check_print_broken(const struct check *check)
 	(void)printf("decoded %s image%s in %s, %s/s\n", table_count(samples).text,
 		samples == 1 ? "" : "s", table_seconds(check->seconds).text,
 		table_count((uint64_t)((double)samples / UTIL_MAX(check->seconds, 1e-9))).text);
-	(void)printf(check->broken_count ? "%s broken:\n" : "none is broken\n",
+	(void)printf(check->broken_count ? "%s broken:\n" : "no image is broken\n",
 		table_count(check->broken_count).text);
 	for (size_t i = 0; i < check->broken_count && !ferror(stdout); i++) {
 		const struct check_broken *broken = &check->broken[i];

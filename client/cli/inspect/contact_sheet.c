@@ -1,4 +1,4 @@
-/* sheet: see sheet.h. */
+/* contact_sheet: see contact_sheet.h. */
 #include "client/cli/inspect/contact_sheet.h"
 
 #include "base/util.h"
@@ -19,15 +19,16 @@ struct sheet_pen {
 	struct decoder *decoder;
 	struct catalog_bytes bytes;
 	struct thumb thumb;
-	char name[96]; /* of the sample loaded: the last part of its path */
+	char name[96]; /* the last part of the loaded sample's path */
 };
 
-/* A sample's source as a thumbnail in `pen->thumb`. 0, 1 when it is broken, or a negative errno. */
+/* Makes a thumbnail of a sample's source in `pen->thumb`. 0; 1 if it is broken; or a negative
+ * errno. */
 static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *fault)
 {
 	const struct concat *parts = pen->sheet->parts;
 	struct sample sample;
-	/* Another dataset may lie there by now than the daemon opened. */
+	/* The dataset may have changed since the daemon opened it. */
 	if (number >= concat_samples(parts))
 		return fault_set(fault, -ESTALE,
 			"there is no sample %" PRIu64 " any more: the dataset has %" PRIu64, number,
@@ -42,12 +43,12 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 		return 1;
 	r = thumb_make(&pen->thumb, pen->decoder, pen->bytes.data, sample.size);
 	if (r < 0)
-		return fault_set(fault, r, "no memory left to decode a source");
+		return fault_set(fault, r, "not enough memory to decode a source");
 	return r > 0 ? 1 : 0;
 }
 
-/* What of the source the row shows: the crop, or the part that a centre crop or a random one
- * leaves. In source pixels. */
+/* The part of the source that the row shows, in source pixels: the crop, or what a center crop or a
+ * random crop leaves. */
 static void sheet_visible(
 	const struct contact_sheet *sheet, const struct penstock_sample *s, double ret_box[4])
 {
@@ -82,7 +83,7 @@ static void sheet_draw_source(struct sheet_pen *pen, const struct penstock_sampl
 		.h = UTIL_MAX((int)(visible[3] * sy + 0.5), 1),
 	};
 	canvas_dim(pen->canvas, box, crop, 45);
-	/* A dark line within the bright one keeps it visible on bright pictures. */
+	/* A dark line inside the bright one keeps it visible on bright images. */
 	canvas_frame(pen->canvas, crop, 3, SHEET_INK);
 	canvas_frame(pen->canvas, crop, 2, SHEET_CROP);
 }
@@ -101,10 +102,11 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 			s->flags & PENSTOCK_INVALID ? SHEET_RED : SHEET_ORANGE);
 }
 
-/* The class; an unlabelled sample has only its file's name. */
+/* The class; an unlabeled sample only has the name of its file. */
 static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, size_t room)
 {
-	const struct dataset *dataset = pen->sheet->parts->dataset[0]; /* all have its classes */
+	const struct dataset *dataset =
+		pen->sheet->parts->dataset[0]; /* all its datasets have the same classes */
 	if (label < 0)
 		(void)snprintf(out, room, "%s", pen->name);
 	else if (label < dataset_classes(dataset))
@@ -113,7 +115,7 @@ static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, s
 		(void)snprintf(out, room, "label %" PRId64, label);
 }
 
-/* One of a sample's labels that are floats: a class that it has, or a number. */
+/* One of the float labels of a sample: a class that it has, or a number. */
 static int sheet_value(const struct dataset *dataset, uint32_t i, float value, const char *comma,
 	char *out, size_t room)
 {
@@ -189,7 +191,7 @@ static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 	int r = sheet_load(pen, s->index, fault);
 	if (r < 0)
 		return r;
-	/* The record of a broken sample has no sizes. */
+	/* The record of a broken sample holds no sizes. */
 	if (r == 0 && s->src_w && s->src_h)
 		sheet_draw_source(pen, s, x, y);
 	sheet_draw_row(pen, row, x + tile + SHEET_GAP, y);
@@ -223,11 +225,11 @@ int contact_sheet_draw(
 	struct sheet_pen pen = {.sheet = sheet, .canvas = &canvas};
 	if (canvas_init(&canvas, width, height, SHEET_PAPER) < 0)
 		return fault_set(fault, -ENOMEM,
-			"no memory for a picture of %d x %d pixels; draw fewer --rows", width,
-			height);
+			"not enough memory for an image of %d x %d pixels; draw fewer --rows",
+			width, height);
 	int r = thumb_init(&pen.thumb, sheet->tile) == 0
 			? decoder_new(&limits, &pen.decoder, fault)
-			: fault_set(fault, -ENOMEM, "no memory for a thumbnail");
+			: fault_set(fault, -ENOMEM, "not enough memory for a thumbnail");
 	if (r == 0)
 		r = sheet_cells(&pen, fault);
 	decoder_free(pen.decoder);

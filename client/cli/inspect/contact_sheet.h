@@ -1,6 +1,6 @@
-/* sheet: draws a batch as a contact sheet: for each row its source with the crop marked, beside it
- * the row as the network sees it, and underneath its class, its number and what was done to it.
- * Main thread. */
+/* contact_sheet: draws a batch as a contact sheet: for each row its source with the crop marked,
+ * next to it the row as the network sees it, and below them its class, its number and what was
+ * done to it. Main thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -11,14 +11,14 @@
 
 struct contact_sheet {
 	const char *title, *subtitle;
-	const struct concat *parts; /* where the sources are read */
+	const struct concat *parts; /* the dataset of the sources */
 	const struct penstock_batch *batch;
 	const struct penstock_stream_info *info;
-	struct pixel_recipe recipe; /* how its rows were made */
-	unsigned rows, columns, tile; /* rows drawn; cells in a line; pixels of a picture's side */
+	struct pixel_recipe recipe; /* how the rows were made */
+	unsigned rows, columns, tile; /* rows to draw; cells per line; pixels of an image's side */
 };
 
-/* 0 and a canvas for the caller to free; -ENOMEM; -errno with a fault when the sources cannot be
+/* 0 and a canvas that the caller frees; -ENOMEM; -errno with a fault if the sources cannot be
  * read. */
 int contact_sheet_draw(
 	const struct contact_sheet *sheet, struct canvas *ret_canvas, struct fault *fault);

@@ -1,9 +1,9 @@
-/* decode: single images written out, so that anyone can check penstock's pixels.
+/* decode: `penstock decode`: writes single images, so that anyone can check penstock's pixels.
  *
- * An image is always judged whole by libjpeg-turbo or libpng first, since the own decoder never
- * looks behind the rows it was asked for; that pass gives the pixels where no other decoder was
- * asked for, and what the own decoder's are compared with. Pixels are kept in memory: at most a
- * quarter of --memory, beside a quarter for the file and half for the decoders. Main thread. */
+ * libjpeg-turbo or libpng always judges the whole image first, because penstock's decoder never
+ * reads beyond the requested rows. That pass provides the pixels if the user asked for no other
+ * decoder, and the reference for penstock's decoder. Pixels stay in memory: at most a quarter of
+ * --memory, besides a quarter for the file and half for the decoders. Main thread. */
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -46,27 +46,27 @@ struct decode {
 	struct resample *resample;
 	const char **files;
 	int file_count;
-	char **written; /* paths below the folder */
+	char **written; /* paths below the output folder */
 	int written_count;
 	struct jsontext out;
 };
 
-/* One image on its way. */
+/* The current image. */
 struct decode_image {
-	const char *given, *name; /* on the command line; in sentences */
+	const char *given, *name; /* its name on the command line; in messages */
 	struct input input;
 	struct headline headline;
 	struct decode_info info;
 	struct decode_region region;
-	struct picture picture; /* of the region, then of the result */
-	uint8_t *woven; /* a row of the region */
-	uint32_t row; /* the next one of the region */
-	bool compare; /* rows are compared with the picture instead of kept */
-	bool asked; /* whether the own decoder was given it */
+	struct picture picture; /* pixels of the region, then of the result */
+	uint8_t *woven; /* one row of the region */
+	uint32_t row; /* the next row of the region */
+	bool compare; /* compare rows with the image instead of keeping them */
+	bool asked; /* whether penstock's decoder was tried */
 	struct decode_job job;
 	struct picture_difference difference;
-	bool compared; /* there were two decoders */
-	int outcome; /* an enum decode_outcome; the words in `fault` */
+	bool compared; /* two decoders decoded it */
+	int outcome; /* an enum decode_outcome; `fault` has the text */
 	struct fault fault;
 	char output[PATH_MAX];
 };
@@ -82,7 +82,7 @@ static const struct command decode_command = {
 
 /* ---- the command line ---- */
 
-/* `count` whole numbers with `mark` between them. */
+/* Reads `count` whole numbers separated by `mark`. */
 static int decode_numbers(const char *text, char mark, uint32_t *ret, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -103,19 +103,20 @@ static int decode_judge_sizes(struct decode *decode)
 	if (decode->crop_text && (decode_numbers(decode->crop_text, ',', decode->crop, 4) < 0 ||
 					 !decode->crop[2] || !decode->crop[3]))
 		return cli_fail(CLI_USAGE,
-			"--crop wants X,Y,W,H, four whole numbers of source pixels, W and H at "
-			"least 1, not \"%s\"",
+			"--crop: expected X,Y,W,H, four whole numbers of source pixels with W and "
+			"H at "
+			"least 1, got \"%s\"",
 			decode->crop_text);
 	if (decode->resize_text &&
 		(decode_numbers(decode->resize_text, 'x', decode->resize, 2) < 0 ||
 			!decode->resize[0] || !decode->resize[1]))
 		return cli_fail(CLI_USAGE,
-			"--resize wants WxH, two whole numbers from 1 to %d, not \"%s\"",
+			"--resize: expected WxH, two whole numbers from 1 to %d, got \"%s\"",
 			DECODE_SIDE_MAX, decode->resize_text);
 	return CLI_OK;
 }
 
-/* 0 or -EINVAL: the name does not say. */
+/* 0, or -EINVAL: the name does not tell the format. */
 static int decode_format(const char *path, enum picture_format *ret)
 {
 	const char *dot = strrchr(path, '.');
@@ -139,12 +140,12 @@ static int decode_judge_stdout(struct decode *decode)
 		return cli_fail(CLI_USAGE,
 			"--output - and --json both write to standard output; give one of them");
 	if (decode->file_count > 1)
-		return cli_fail(CLI_USAGE,
-			"standard output takes one picture; name a folder with --output");
+		return cli_fail(
+			CLI_USAGE, "standard output takes one image; name a folder with --output");
 	if (isatty(STDOUT_FILENO))
-		return cli_fail(CLI_USAGE,
-			"standard output is a terminal, which takes no picture; redirect it, or "
-			"name a file with --output");
+		return cli_fail(CLI_USAGE, "standard output is a terminal and cannot show an "
+					   "image; redirect it, or name "
+					   "a file with --output");
 	return CLI_OK;
 }
 
@@ -171,8 +172,8 @@ static int decode_judge_output(struct decode *decode)
 	if (decode->to_folder && mkdir(output, 0777) < 0 && errno != EEXIST)
 		return cli_fail(CLI_FAILED, "cannot make %s: %s", output, strerror(errno));
 	if (decode->to_folder && there && !S_ISDIR(st.st_mode))
-		return cli_fail(
-			CLI_USAGE, "several images want a folder, and %s is a file", output);
+		return cli_fail(CLI_USAGE, "several images need an output folder, but %s is a file",
+			output);
 	return CLI_OK;
 }
 
@@ -276,11 +277,11 @@ static int decode_judged(struct decode_image *image, const struct decoder *decod
 	if (outcome > 0)
 		(void)fault_set(&image->fault, 0, "%s", decoder_message(decoder));
 	if (outcome < 0)
-		return cli_fail(CLI_FAILED, "no memory left to decode %s", image->name);
+		return cli_fail(CLI_FAILED, "not enough memory to decode %s", image->name);
 	return outcome ? CLI_FAILED : CLI_OK;
 }
 
-/* The own decoder's pixels in place of the library's, or compared with them. */
+/* Takes the pixels of penstock's decoder in place of the library's, or compares the two. */
 static int decode_by_own(struct decode *decode, struct decode_image *image)
 {
 	const struct decode_stream stream = {.next = decode_next,
@@ -296,7 +297,7 @@ static int decode_by_own(struct decode *decode, struct decode_image *image)
 	return decode_judged(image, decode->own, image->job.outcome);
 }
 
-/* The part that is wanted, and memory for it and for the result. */
+/* Determines the requested region, and takes memory for it and for the result. */
 static int decode_frame(const struct decode *decode, struct decode_image *image)
 {
 	const uint32_t *crop = decode->crop;
@@ -305,7 +306,7 @@ static int decode_frame(const struct decode *decode, struct decode_image *image)
 	if (decode->crop_text) {
 		if (crop[0] + crop[2] > width || crop[1] + crop[3] > height)
 			return cli_fail(CLI_USAGE,
-				"%s: the crop %s does not lie within the image, which is %ux%u",
+				"%s: the crop %s is not inside the image, which is %ux%u",
 				image->name, decode->crop_text, width, height);
 		image->region = (struct decode_region){
 			crop[0], crop[1], crop[0] + crop[2], crop[1] + crop[3]};
@@ -322,7 +323,8 @@ static int decode_frame(const struct decode *decode, struct decode_image *image)
 	image->woven = malloc((size_t)image->picture.width * 3);
 	return image->picture.rgb && image->woven
 		       ? CLI_OK
-		       : cli_fail(CLI_FAILED, "no memory for the pixels of %s", image->name);
+		       : cli_fail(
+				 CLI_FAILED, "not enough memory for the pixels of %s", image->name);
 }
 
 static int decode_pixels(struct decode *decode, struct decode_image *image)
@@ -342,7 +344,7 @@ static int decode_pixels(struct decode *decode, struct decode_image *image)
 	return code;
 }
 
-/* As Pillow: the picture by itself, edges and all. */
+/* As Pillow: the crop is an image by itself, with its own edges. */
 static int decode_resize(struct decode *decode, struct decode_image *image)
 {
 	uint32_t width = decode->resize[0], height = decode->resize[1];
@@ -352,7 +354,7 @@ static int decode_resize(struct decode *decode, struct decode_image *image)
 	uint8_t *resized = malloc((size_t)width * height * 3);
 	if (!resized || !planes) {
 		free(resized);
-		return cli_fail(CLI_FAILED, "no memory for the pixels of %s", image->name);
+		return cli_fail(CLI_FAILED, "not enough memory for the pixels of %s", image->name);
 	}
 	struct resample_job job = {.x = {.source = picture->width,
 					   .result = width,
@@ -377,9 +379,9 @@ static int decode_resize(struct decode *decode, struct decode_image *image)
 	return CLI_OK;
 }
 
-/* ---- what becomes of them ---- */
+/* ---- output ---- */
 
-/* Whether any of this run's images is read from there: it would be lost. */
+/* Whether this run reads one of its images from that file: writing would destroy it. */
 static bool decode_reads(const struct decode *decode, const char *path)
 {
 	struct stat st;
@@ -391,7 +393,7 @@ static bool decode_reads(const struct decode *decode, const char *path)
 	return false;
 }
 
-/* True when two of this run's images would get one name: one of them would be lost. */
+/* True if two images of this run would get the same name: one would be lost. */
 static bool decode_written(struct decode *decode, const char *path)
 {
 	for (int i = 0; i < decode->written_count; i++)
@@ -415,12 +417,12 @@ static int decode_name_output(struct decode *decode, struct decode_image *image)
 			CLI_FAILED, "cannot write %s: its name is too long", decode->output);
 	if (decode_reads(decode, image->output))
 		return cli_fail(CLI_USAGE,
-			"%s is what is read: nothing is written onto it; give another --output",
+			"%s is an input file and is not overwritten; give another --output",
 			image->output);
 	if (decode_written(decode, image->output))
 		return cli_fail(CLI_FAILED,
-			"%s: %s has just been written from another image of the same name; decode "
-			"them into different folders",
+			"%s: %s was just written from another image of the same name; decode them "
+			"into different folders",
 			image->name, image->output);
 	return CLI_OK;
 }
@@ -443,7 +445,7 @@ static int decode_write(struct decode *decode, struct decode_image *image)
 	if (decode->to_folder) {
 		char *path = strdup(image->output);
 		if (!path)
-			return cli_fail(CLI_FAILED, "no memory for the names of pictures");
+			return cli_fail(CLI_FAILED, "not enough memory for the names of images");
 		decode->written[decode->written_count++] = path;
 	}
 	return CLI_OK;
@@ -461,11 +463,11 @@ static void decode_print_difference(const struct decode_image *image)
 	const struct picture_difference *difference = &image->difference;
 	(void)printf("  compared   ");
 	if (image->info.format == DECODE_PNG)
-		(void)printf("no: libpng alone reads PNGs\n");
+		(void)printf("no: only libpng reads PNGs\n");
 	else if (!image->compared)
-		(void)printf("no: libjpeg-turbo alone reads it\n");
+		(void)printf("no: only libjpeg-turbo reads it\n");
 	else if (!difference->pixels)
-		(void)printf("equal: the own decoder's pixels are libjpeg-turbo's\n");
+		(void)printf("equal: penstock's decoder gives libjpeg-turbo's pixels\n");
 	else
 		(void)printf("%" PRIu64 " pixels differ, by up to %u, the first at %u,%u\n",
 			difference->pixels, difference->largest, image->region.x0 + difference->x,
@@ -499,7 +501,7 @@ static void decode_print(const struct decode *decode, const struct decode_image 
 	decode_print_kind(image);
 	(void)printf("  decoder    %s", decode_decoder(decode, image));
 	if (image->job.stepback)
-		(void)printf(" (the own decoder stepped back: %s)",
+		(void)printf(" (penstock's decoder stepped back: %s)",
 			stepback_name((enum stepback)image->job.stepback));
 	(void)printf("\n  pixels     %ux%u, crc32 %08x\n", image->picture.width,
 		image->picture.height, decode_crc(&image->picture));
@@ -596,7 +598,8 @@ static int decode_read(struct decode *decode, struct decode_image *image)
 		return cli_fail(r == -EISDIR ? CLI_USAGE : cli_exit_code(r), "%s", fault.text);
 	r = headline_read(image->input.data, image->input.size, &image->headline);
 	if (r < 0)
-		return cli_fail(cli_exit_code(r), "%s: no memory to read its header", image->given);
+		return cli_fail(
+			cli_exit_code(r), "%s: not enough memory to read its header", image->given);
 	return CLI_OK;
 }
 
@@ -679,7 +682,7 @@ int decode_main(int argc, char **argv)
 		int r = decode_options(&decode, argc, argv);
 		code = r == OPTIONS_OK ? decode_run(&decode) : r < 0 ? CLI_USAGE : CLI_OK;
 	} else {
-		code = cli_fail(CLI_FAILED, "no memory for %d names", argc);
+		code = cli_fail(CLI_FAILED, "not enough memory for %d names", argc);
 	}
 	for (int i = 0; i < decode.written_count; i++)
 		free(decode.written[i]);

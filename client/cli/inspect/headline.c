@@ -49,7 +49,7 @@ static const char *headline_colour(J_COLOR_SPACE space)
 	}
 }
 
-/* The names that people know, by the first component's factors, the others' being 1x1. */
+/* The usual names, by the factors of the first component; those of the others are 1x1. */
 static const char *headline_sampling_name(const struct jpeg_decompress_struct *cinfo)
 {
 	static const struct {
@@ -93,7 +93,7 @@ static void headline_note(const struct jpeg_decompress_struct *cinfo, struct hea
 	ret->restart = cinfo->restart_interval;
 }
 
-/* All that lives across a jump out of libjpeg is the caller's. */
+/* Everything that survives a longjmp out of libjpeg belongs to the caller. */
 static void headline_jpeg(
 	struct headline_jpeg *jpeg, const uint8_t *data, size_t size, struct headline *ret)
 {
@@ -117,7 +117,7 @@ static void headline_png(const uint8_t *data, size_t size, struct headline *ret)
 		data[IHDR_COLOUR] < UTIL_COUNT(colours) ? colours[data[IHDR_COLOUR]] : NULL;
 	(void)snprintf(ret->kind, sizeof ret->kind, "%sPNG, %u bit, %s",
 		data[IHDR_INTERLACE] ? "interlaced " : "", data[IHDR_DEPTH],
-		colour ? colour : "unknown colours");
+		colour ? colour : "unknown colors");
 }
 
 int headline_read(const uint8_t *data, size_t size, struct headline *ret)

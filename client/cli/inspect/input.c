@@ -20,17 +20,18 @@ static int input_too_large(const char *name, uint64_t limit, struct fault *fault
 {
 	char most[16];
 	return fault_set(fault, -EFBIG,
-		"%s has more than %s, too much for one image; give more --memory, of which a "
-		"quarter may be the file",
+		"%s has more than %s, which is too much for one image; give more --memory: the "
+		"file "
+		"may take a quarter of it",
 		name, size_format(limit, most, sizeof most));
 }
 
 static int input_no_memory(const char *name, struct fault *fault)
 {
-	return fault_set(fault, -ENOMEM, "no memory for the bytes of %s", name);
+	return fault_set(fault, -ENOMEM, "not enough memory for the bytes of %s", name);
 }
 
-/* To the end, whatever the file said of its size: a pipe says nothing. */
+/* Reads to the end, whatever size the file reports: a pipe reports none. */
 static int input_drain(
 	int fd, const char *name, uint64_t limit, struct input *ret, struct fault *fault)
 {
@@ -65,7 +66,7 @@ static int input_drain(
 
 static int input_file(const char *path, uint64_t limit, struct input *ret, struct fault *fault)
 {
-	/* A pipe that nobody writes to is waited for like stdin. */
+	/* Waits for the writer of a pipe, as for standard input. */
 	struct stat st;
 	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -81,7 +82,7 @@ static int input_member_bytes(struct tar_reader *reader, const struct tar_member
 	const char *name, uint64_t limit, struct input *ret, struct fault *fault)
 {
 	if (member->kind != TAR_FILE)
-		return fault_set(fault, -EINVAL, "%s is no plain file of the tar", name);
+		return fault_set(fault, -EINVAL, "%s is not a regular file in the tar", name);
 	if (member->size > limit)
 		return input_too_large(name, limit, fault);
 	cleanup(free_ptr) uint8_t *data = calloc(1, (size_t)member->size + INPUT_SLACK);
@@ -107,7 +108,8 @@ static int input_find(
 	return r < 0 ? r : fault_set(fault, -ENOENT, "%s has no member %s", reader->path, wanted);
 }
 
-/* `shard` bytes of the name are the shard's path; its first member of that name is taken. */
+/* The first `shard` bytes of the name are the path of the shard; takes its first member of that
+ * name. */
 static int input_member(
 	const char *name, size_t shard, uint64_t limit, struct input *ret, struct fault *fault)
 {
@@ -128,7 +130,7 @@ static int input_member(
 	return r;
 }
 
-/* Where the shard's path ends; 0: it is no member's name. */
+/* Where the path of the shard ends; 0: it does not name a member. */
 static size_t input_shard(const char *name)
 {
 	struct stat st;
@@ -161,7 +163,7 @@ int input_read(const char *name, uint64_t limit, struct input *ret, struct fault
 	return r;
 }
 
-/* What a name is read from. False: nothing that there is. */
+/* The file that a name is read from. False: it does not exist. */
 static bool input_stat(const char *name, struct stat *ret)
 {
 	if (strcmp(name, "-") == 0)

@@ -20,7 +20,7 @@
 #define MACHINE_STRING(x) #x
 #define MACHINE_TEXT(x) MACHINE_STRING(x)
 
-/* Whether io_uring can be had is found out by having it: the smallest reader there is. */
+/* Finds out whether io_uring works by using it: makes the smallest reader. */
 static void machine_read_uring(struct machine *machine)
 {
 	struct permit large;
@@ -66,7 +66,7 @@ void machine_print(const struct machine *machine)
 {
 	(void)printf("\nthis machine\n");
 	(void)printf("  %-12s %u of %u may be used\n", "CPUs", machine->cpus, machine->cpus_online);
-	(void)printf("  %-12s %s can be had; the limit is %s (%.40s)\n", "memory",
+	(void)printf("  %-12s %s available; the limit is %s (%.40s)\n", "memory",
 		table_bytes(machine->memory.available).text,
 		table_bytes(machine->memory.limit).text, machine->memory.source);
 	(void)printf("  %-12s %s\n", "memlock",

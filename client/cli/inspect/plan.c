@@ -1,8 +1,8 @@
-/* plan: what every rank of a job will get, before a GPU is reserved: batches, samples, what is
- * dropped and padded, where each begins, what memory that takes. Needs no daemon.
+/* plan: `penstock plan`: what every rank of a job will get, before a user reserves a GPU: batches,
+ * samples, what is dropped and padded, where each rank begins, and the memory. It needs no daemon.
  *
- * All of it follows from order.h and from how the daemon cuts up its memory: nothing is estimated.
- * Ranks that get the same are one line. */
+ * order.h and serve/budget.h determine all of it: nothing is an estimate. Ranks that get the
+ * same share one line. */
 #include "client/cli/cli.h"
 
 #include "base/host/ledger.h"
@@ -28,7 +28,7 @@ enum {
 	PLAN_NAME = 11,
 	PLAN_RANKS = 16, /* that get a line each */
 	PLAN_SAMPLES = 3, /* of a rank's first rows */
-	PLAN_SLOTS = 4, /* the daemon's default of prefetch */
+	PLAN_SLOTS = 4, /* the daemon's default for prefetch */
 	PLAN_SLOTS_LEAST = 2,
 	PLAN_NOTES = 8,
 	PLAN_NOTE = 320,
@@ -42,18 +42,19 @@ struct plan {
 	bool json;
 
 	struct order_epoch epoch;
-	struct resume_place from; /* the beginning, or where the state is */
-	uint64_t batches, left; /* a rank's: of a whole epoch; of the one that it goes on in */
-	uint64_t wanted, least; /* --memory of a node's daemon: as asked for; if prefetch is 2 */
-	unsigned threads; /* that it would have here */
+	struct resume_place from; /* the beginning, or the position of the state */
+	uint64_t batches,
+		left; /* of one rank: for a whole epoch; for the epoch in which it resumes */
+	uint64_t wanted, least; /* --memory of one node's daemon: as requested; with prefetch 2 */
+	unsigned threads; /* decoding threads that it would have here */
 	char note[PLAN_NOTES][PLAN_NOTE];
 	unsigned notes;
 };
 
-/* What one rank gets from `from` to the end of that epoch. */
+/* What one rank gets from `from` to the end of its epoch. */
 struct plan_rank {
 	struct order_slice first, last;
-	uint64_t rows; /* padded ones included */
+	uint64_t rows; /* including padded rows */
 };
 
 static const struct command plan_command = {
@@ -108,19 +109,19 @@ static uint64_t plan_global(const struct plan *plan)
 	return (uint64_t)plan->epoch.batch_size * plan->epoch.world_size;
 }
 
-/* Samples of a whole epoch that no rank gets. */
+/* The samples of a whole epoch that no rank gets. */
 static uint64_t plan_dropped(const struct plan *plan)
 {
 	return plan->epoch.samples - order_left(&plan->epoch, 0);
 }
 
-/* Where the last batch begins of an epoch that is read from `start` on. */
+/* Where the last batch begins in an epoch that is read from `start` on. */
 static uint64_t plan_last_position(const struct plan *plan, uint64_t start)
 {
 	return start + (order_batches(&plan->epoch, start) - 1) * plan_global(plan);
 }
 
-/* Its rows, all ranks together, without padding. */
+/* The rows of that batch over all ranks, without padding. */
 static uint64_t plan_last_rows(const struct plan *plan, uint64_t start)
 {
 	uint64_t left = order_left(&plan->epoch, plan_last_position(plan, start));
@@ -152,7 +153,7 @@ static uint64_t plan_slot_bytes(const struct plan *plan)
 	return extent_stride(&geometry);
 }
 
-/* Batches of a rank in all epochs asked for, from `from` on; 0: they are over already. */
+/* The batches of a rank in all requested epochs, from `from` on; 0: they are over already. */
 static uint64_t plan_total(const struct plan *plan)
 {
 	if (plan->epochs <= plan->from.epoch)
@@ -190,7 +191,7 @@ static void plan_note_dropped(struct plan *plan)
 			share * 100);
 }
 
-/* A tail of less than a quarter of a batch. */
+/* A last batch of less than a quarter of a batch. */
 static void plan_note_last(struct plan *plan)
 {
 	uint64_t rows = plan_last_rows(plan, 0), global = plan_global(plan);
@@ -237,7 +238,7 @@ static void plan_judge(struct plan *plan)
 		plan_note(plan, "%" PRIu64 " ranks do not fill nodes of %" PRIu64 ": one has fewer",
 			plan->cut.world_size, plan->ranks_per_node);
 	if (plan->named_state && plan->epochs && !plan_total(plan))
-		plan_note(plan, "the state lies behind the %" PRIu64 " epochs: nothing is left",
+		plan_note(plan, "the state is past the %" PRIu64 " epochs: nothing is left",
 			plan->epochs);
 }
 
@@ -357,7 +358,7 @@ static void plan_say_memory(const struct plan *plan)
 		plan->threads == 1 ? "" : "s");
 }
 
-/* "1234 77 9": the samples of the first rows of a rank. */
+/* "1234 77 9": the samples of a rank's first rows. */
 static void plan_cell_samples(
 	const struct plan *plan, struct table *table, const struct order_slice *first)
 {
@@ -385,7 +386,7 @@ static void plan_row(const struct plan *plan, struct table *table, uint32_t rank
 	plan_cell_samples(plan, table, &one.first);
 }
 
-/* Ranks that get as much as `rank` does: one after the last of them. */
+/* The first rank after `rank` that gets a different amount. */
 static uint32_t plan_alike(const struct plan *plan, uint32_t rank)
 {
 	uint64_t rows = plan_last_rows(plan, plan->from.position);
@@ -399,7 +400,7 @@ static int plan_say_ranks(const struct plan *plan)
 		"rank", "batches", "samples", "in the last", "padded", "begins at", "with samples"};
 	struct table *table = table_new();
 	if (!table)
-		return cli_fail(CLI_FAILED, "no memory for a table");
+		return cli_fail(CLI_FAILED, "not enough memory for a table");
 	table_row(table);
 	for (size_t i = 0; i < UTIL_COUNT(head); i++)
 		table_cell(table, i + 1 < UTIL_COUNT(head), "%s", head[i]);
@@ -411,7 +412,7 @@ static int plan_say_ranks(const struct plan *plan)
 	(void)printf("\n");
 	table_print(table, 2);
 	if (!each)
-		(void)printf("  (ranks that get as much are one line; --json has each)\n");
+		(void)printf("  (ranks that get the same share a line; --json lists each)\n");
 	table_free(table);
 	return CLI_OK;
 }
@@ -527,7 +528,7 @@ static int plan_json(const struct plan *plan)
 
 /* ---- main ---- */
 
-/* A state that such a stream would refuse leaves nothing to plan. */
+/* If such a stream would refuse the state, there is nothing to plan. */
 static int plan_resume(struct plan *plan)
 {
 	struct spec_state state;
@@ -557,11 +558,11 @@ static uint64_t plan_stream(const struct plan *plan, const struct stream_spec *s
 	return stream_bytes(spec, plan->recipe.parts.dataset[0], machine_threads(), slots);
 }
 
-/* What a node's daemon needs, with the room that streams take beside their slots. */
+/* What the daemon of a node needs, including the memory that streams take besides their slots. */
 static void plan_measure(struct plan *plan)
 {
 	const struct stream_spec *spec = &plan->recipe.spec;
-	/* One list serves all ranks. */
+	/* All ranks share one list. */
 	uint64_t list = recipe_list_bytes(&plan->recipe), ranks = plan->ranks_per_node,
 		 all = plan_stream(plan, spec, (uint32_t)plan->prefetch) * ranks + list,
 		 two = plan_stream(plan, spec, PLAN_SLOTS_LEAST) * ranks + list;

@@ -1,10 +1,10 @@
-/* replay: rows of a batch made again, without a daemon.
+/* replay: `penstock replay`: makes rows of a batch again, without a daemon.
  *
- * Either the rows of (seed, epoch, batch), which is what a stream of that seed serves: order says
- * which sample, Philox which crop; or one row from a record: a sample's index, its crop, its flip.
- * Both go through row.h, as the daemon's workers do. A broken sample is replaced, or in evaluation
- * marked, as the stream does it; what only a small memory budget makes unreadable is readable here.
- */
+ * It makes the rows of (seed, epoch, batch), which a stream with that seed serves: order
+ * determines the sample, Philox the crop. Or it makes one row from a record: the sample's index,
+ * its crop, its flip. Both go through row.h, as in the daemon's workers. A broken sample is
+ * replaced, or in evaluation marked, as by the stream; an image that is only too large for a
+ * small memory budget is readable here. */
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -40,9 +40,9 @@ struct replay {
 	struct row_maker maker;
 	struct pixel_recipe pixels;
 	struct postprocess postprocess;
-	struct postprocessor *postprocessor; /* NULL: images are rows */
+	struct postprocessor *postprocessor; /* NULL: the images are the rows */
 	struct catalog_bytes bytes;
-	uint8_t *rows; /* of a sample, one for each view */
+	uint8_t *rows; /* of one sample: one per view */
 	size_t row_bytes;
 	struct jsontext out;
 };
@@ -61,7 +61,7 @@ static const struct command replay_command = {
 		 "Prints a line for each row, with the CRC-32 of its bytes.",
 };
 
-/* Whether a row hangs on more draws than its record tells of. */
+/* Whether a row depends on draws that its record does not hold. */
 static bool replay_draws(const struct replay *replay)
 {
 	const struct stream_spec *spec = &replay->recipe.spec;
@@ -76,7 +76,7 @@ static bool replay_is_converted(const struct replay *replay)
 	return shape->dtype != SHAPE_UINT8 || shape->layout != SHAPE_NHWC;
 }
 
-/* Two ways to name a row, and no mixture of them. */
+/* There are two ways to name a row; they cannot be mixed. */
 static int replay_judge(const struct replay *replay)
 {
 	bool drawn = replay->position_given;
@@ -95,17 +95,19 @@ static int replay_judge(const struct replay *replay)
 		cli_note("--index names a sample by itself, so --%s cannot be given with it",
 			with_index);
 	else if (!replay->index_given && recorded)
-		cli_note("--%s belongs to a record; give its --index too", recorded);
+		cli_note("--%s belongs to a record: give its --index, too", recorded);
 	else if (replay->index_given && !replay->crop &&
 		 recipe_pixels(&replay->recipe).kind == PIXEL_RESIZED_CROP)
-		cli_note("--index wants the record's --crop X,Y,W,H too, or --eval");
+		cli_note("--index also needs the record's --crop X,Y,W,H, or --eval");
 	else if (replay->index_given && !drawn && replay_draws(replay))
-		cli_note("--transforms draw more than a crop: --index wants the record's "
-			 "--position P too, its --view V where there are several, and the --epoch "
-			 "and --seed of its batch");
+		cli_note("--transforms draw more than a crop: --index also needs the record's "
+			 "--position P, "
+			 "its --view V if there are several, and the --epoch and --seed of its "
+			 "batch");
 	else if (replay->folder && replay_is_converted(replay))
-		cli_note("--output writes PNG files, of rows as --dtype uint8 --layout NHWC has "
-			 "them; leave one of these out");
+		cli_note("--output writes PNG files of rows with --dtype uint8 --layout NHWC; "
+			 "leave one "
+			 "of these options out");
 	else if (replay->rank >= replay->cut.world_size)
 		cli_note("--rank %" PRIu64 " is not below --world-size, which is %" PRIu64
 			 ": ranks count from 0",
@@ -161,7 +163,7 @@ static int replay_options(struct replay *replay, int argc, char **argv)
 
 static int replay_fail_memory(void)
 {
-	return cli_fail(CLI_FAILED, "no memory left for a row");
+	return cli_fail(CLI_FAILED, "not enough memory for a row");
 }
 
 static int replay_number(const char *text, const char *end_at, uint32_t *ret, const char **ret_end)
@@ -184,7 +186,8 @@ static int replay_parse_crop(const char *text, struct slots_record *record)
 	for (size_t i = 0; i < UTIL_COUNT(fields); i++)
 		if (replay_number(at, i + 1 < UTIL_COUNT(fields) ? "," : "", fields[i], &at) < 0)
 			return cli_fail(CLI_USAGE,
-				"--crop wants X,Y,W,H, four whole numbers of source pixels, not "
+				"--crop: expected X,Y,W,H, four whole numbers of source pixels, "
+				"got "
 				"\"%s\"",
 				text);
 	return CLI_OK;
@@ -281,7 +284,7 @@ static int replay_write_row(const struct replay *replay, uint64_t row,
 		       : CLI_OK;
 }
 
-/* Says what the row is that lies there. */
+/* Prints what the row is. */
 static int replay_deliver(
 	struct replay *replay, uint64_t row, const struct slots_record *record, uint8_t *pixels)
 {
@@ -297,7 +300,7 @@ static int replay_deliver(
 	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
 }
 
-/* By its number among all that the stream reads. */
+/* `number`: among all samples that the stream reads. */
 static int replay_read(
 	struct replay *replay, uint64_t number, struct sample *ret_sample, struct fault *fault)
 {
@@ -307,8 +310,8 @@ static int replay_read(
 		parts->dataset[pick.part], pick.number, &replay->bytes, ret_sample, fault);
 }
 
-/* One sample, all its views: 0, a positive outcome of reading or decoding with its words in
- * `fault`, or a negative errno. */
+/* Makes all views of one sample. 0; a positive outcome of reading or decoding, with its text in
+ * `fault`; or a negative errno. */
 static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *key,
 	struct slots_record *records, struct fault *fault)
 {
@@ -330,7 +333,7 @@ static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *
 	return r;
 }
 
-/* Evaluation: a broken sample keeps its place as rows of zeros. */
+/* In evaluation, rows of zeros take the place of a broken sample. */
 static int replay_mark(struct replay *replay, uint64_t number, struct slots_record *records)
 {
 	const struct slots_record plain = records[0];
@@ -351,7 +354,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	return CLI_OK;
 }
 
-/* The rows of the sample at this position, and a record for each view. */
+/* Makes the rows of the sample at this position, and a record for each view. */
 static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_records)
 {
 	struct pixel_key key = {.seed = replay->recipe.spec.seed,
@@ -382,7 +385,7 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 		position, REPLAY_ATTEMPTS, fault.text, replay->source);
 }
 
-/* Finds the slice, and which of its rows are wanted. */
+/* Finds the slice of the rank, and the requested rows of it. */
 static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
 {
 	struct order_epoch epoch =
@@ -405,7 +408,7 @@ static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret
 	const char *end;
 	if (replay_number(replay->row, "", &row, &end) < 0 || row >= rows)
 		return cli_fail(CLI_USAGE,
-			"--row wants a whole number from 0 to %u, or all, not \"%s\"", rows - 1,
+			"--row: expected a whole number from 0 to %u, or all, got \"%s\"", rows - 1,
 			replay->row);
 	*ret_first = row;
 	*ret_end = (uint64_t)row + 1;
@@ -431,7 +434,7 @@ static int replay_batch(struct replay *replay)
 	return code;
 }
 
-/* A record names no source size: the image has it. */
+/* The size of the source comes from the image: the command line does not give it. */
 static int replay_source_size(
 	struct replay *replay, const struct sample *sample, struct slots_record *record)
 {
@@ -479,9 +482,8 @@ static int replay_record(struct replay *replay)
 		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &replay->pixels,
 			&record, &key, replay->postprocessor, replay->rows);
 	if (r == -EINVAL)
-		return cli_fail(CLI_USAGE,
-			"the crop %s does not lie within the image, which is %ux%u", replay->crop,
-			record.src_w, record.src_h);
+		return cli_fail(CLI_USAGE, "the crop %s is not inside the image, which is %ux%u",
+			replay->crop, record.src_w, record.src_h);
 	if (r > 0)
 		return cli_fail(CLI_FAILED, "sample %" PRIu64 " (%s) is broken: %s: %s",
 			replay->index, sample.name, decode_outcome_name((enum decode_outcome)r),
@@ -492,7 +494,7 @@ static int replay_record(struct replay *replay)
 	return replay_deliver(replay, 0, &record, replay->rows);
 }
 
-/* Whatever rows are made with. */
+/* Sets up what making rows needs. */
 static int replay_prepare(struct replay *replay)
 {
 	struct decode_limits limits = decode_limits_default();

@@ -14,12 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A state has some 200 bytes. */
+/* A state has about 200 bytes. */
 enum { RESUME_TEXT_MAX = 64 << 10 };
 
 /* ---- reading ---- */
 
-/* To the end: a pipe says nothing of its size. The exit code, or CLI_OK. */
+/* Reads to the end, because a pipe reports no size. The exit code, or CLI_OK. */
 static int resume_drain(int fd, const char *name, char *text, size_t *ret_size)
 {
 	size_t size = 0;
@@ -35,9 +35,11 @@ static int resume_drain(int fd, const char *name, char *text, size_t *ret_size)
 		size += (size_t)n;
 		if (size > RESUME_TEXT_MAX)
 			return cli_fail(CLI_FAILED,
-				"%s has more than %d KiB, so it is no state: a state is a line of "
-				"some 200 bytes; where it lies inside a checkpoint, write it out "
-				"by itself",
+				"%s has more than %d KiB, so it is not a state: a state is one "
+				"line of "
+				"about 200 bytes; if a checkpoint contains it, write it to a file "
+				"of its "
+				"own",
 				name, RESUME_TEXT_MAX >> 10);
 	}
 	*ret_size = size;
@@ -51,8 +53,8 @@ static int resume_file(const char *named, char *text, size_t *ret_size)
 	cleanup(close_fd) int fd = open(named, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return cli_fail(cli_exit_code(-errno),
-			"cannot read %s: %s; a state is named by a file, - for standard input, or "
-			"its text in quotes: '{\"version\":1,...}'",
+			"cannot read %s: %s; name a state by a file, by - for standard input, or "
+			"by its text in quotes: '{\"version\":1,...}'",
 			named, strerror(errno));
 	return resume_drain(fd, named, text, ret_size);
 }
@@ -63,8 +65,8 @@ static int resume_parse(
 	struct fault fault = {{0}};
 	int r = spec_state_parse_kept(text, size, origin, ret_state, &fault);
 	if (r < 0)
-		return cli_fail(CLI_FAILED, "%s: go on from an earlier state, or begin without one",
-			fault.text);
+		return cli_fail(CLI_FAILED,
+			"%s: resume from an earlier state, or start without one", fault.text);
 	return CLI_OK;
 }
 
@@ -76,7 +78,7 @@ int resume_read(const char *named, struct spec_state *ret_state)
 	cleanup(free_ptr) char *text = malloc(RESUME_TEXT_MAX + 1);
 	size_t size = 0;
 	if (!text)
-		return cli_fail(CLI_FAILED, "no memory for a state");
+		return cli_fail(CLI_FAILED, "not enough memory for a state");
 	int code = resume_file(named, text, &size);
 	bool piped = strcmp(named, "-") == 0;
 	return code == CLI_OK
@@ -108,7 +110,7 @@ static void resume_recognise_order(const struct spec_state *state, const struct 
 	}
 }
 
-/* Of one kind, decode and filter: every size there is. */
+/* Tries every size for one kind, decoder and filter. */
 static bool resume_recognise_size(const struct spec_state *state, struct stream_spec *spec)
 {
 	enum { RESUME_IMAGE_SIZE_MAX = 2048 };
@@ -141,7 +143,7 @@ void resume_recognise(const struct spec_state *state, const struct stream_spec *
 	resume_recognise_rows(state, ret_meaning);
 }
 
-/* "shuffled, of the subset, sampled as asked": what was tried and fits. */
+/* "shuffled, of the subset, sampled as asked": the combination that fits. */
 static void resume_order_name(bool shuffle, bool subset, bool sampled, char *buffer, size_t room)
 {
 	(void)snprintf(buffer, room, "%s%s%s", shuffle ? "shuffled" : "in order",
@@ -198,9 +200,9 @@ static bool resume_differs_dataset(
 	(void)snprintf(ret->state, sizeof ret->state, "%016" PRIx64, state->fingerprint);
 	(void)snprintf(ret->here, sizeof ret->here, "%016" PRIx64, here);
 	resume_advise(ret,
-		"samples were added, removed, renamed, relabelled or changed in size since, or "
-		"this is another source; name the one that the state was taken of, or begin "
-		"without the state");
+		"samples were added, removed, renamed, relabeled or resized since, or this is "
+		"another source; name the source that the state was taken from, or start without "
+		"the state");
 	return state->fingerprint != here;
 }
 
@@ -214,7 +216,7 @@ static bool resume_differs_seed(const struct spec_state *state, const struct str
 	return state->seed != spec->seed;
 }
 
-/* The order's hash covers the seed, which is judged by itself. */
+/* The hash of the order covers the seed, which is compared separately. */
 static bool resume_differs_order(const struct spec_state *state,
 	const struct resume_meaning *meaning, const struct stream_spec *spec,
 	struct resume_difference *ret)
@@ -248,7 +250,7 @@ static bool resume_differs_position(
 	*ret = (struct resume_difference){.what = "position", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
 	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
-	resume_advise(ret, "an epoch has no such position: the state was edited");
+	resume_advise(ret, "an epoch has no such position: the state has been edited");
 	return state->position > samples;
 }
 
@@ -279,7 +281,7 @@ unsigned resume_compare(const struct spec_state *state, const struct stream_spec
 	n += resume_differs_dataset(state, fingerprint, &ret[n]);
 	n += resume_differs_seed(state, spec, &ret[n]);
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
-	/* Of another dataset it says nothing. */
+	/* For another dataset the position means nothing. */
 	if (state->fingerprint == fingerprint)
 		n += resume_differs_position(state, samples, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);

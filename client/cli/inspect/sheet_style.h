@@ -1,4 +1,4 @@
-/* sheet_style: what the pictures that `show` draws have in common: sizes, colours, the lines at the
+/* sheet_style: what the images that `show` draws have in common: sizes, colors, the lines at the
  * top. */
 #pragma once
 
@@ -7,8 +7,8 @@
 
 enum {
 	SHEET_MARGIN = 32,
-	SHEET_GAP = 6, /* between a source and its row */
-	SHEET_GUTTER = 22, /* between cells */
+	SHEET_GAP = 6, /* pixels between a source and its row */
+	SHEET_GUTTER = 22, /* pixels between cells */
 	SHEET_TITLE = 3, /* scale of the letters */
 	SHEET_TEXT = 2,
 	SHEET_LINE = FONT_HEIGHT * SHEET_TEXT + 4,

@@ -1,7 +1,9 @@
-/* show: a batch as a picture, taken through the client as a trainer would take it.
+/* show: `penstock show`: draws a batch as an image. It takes the batch through the client library,
+ * as a trainer does.
  *
- * A stream begins where a state says, so a batch far into an epoch is reached by writing its
- * position into the state of the stream just opened, without decoding what lies before it. */
+ * A stream begins where a state says. So to reach a batch far into an epoch, show writes its
+ * position into the state of the stream that it has just opened; the batches before it are not
+ * decoded. */
 #include "client/cli/cli.h"
 #include "client/cli/find.h"
 
@@ -26,7 +28,7 @@
 
 struct show {
 	const char *source, *output;
-	char socket[FIND_SOCKET]; /* of the daemon that runs, where one of its streams is shown */
+	char socket[FIND_SOCKET]; /* of the running daemon, if one of its streams is shown */
 	struct recipe recipe;
 	struct recipe_daemon daemon;
 	uint64_t epoch, batch, rows, columns, tile, sample, draws;
@@ -103,7 +105,7 @@ static int show_open_stream(struct show *show, const char *state)
 	options.private_daemon = 0;
 	options.prefetch = (uint32_t)show->daemon.prefetch;
 	options.state = state;
-	/* To look at what is broken is as good a reason as any. */
+	/* A user may want to look at broken images. */
 	if (!recipe_is_stream(show->source))
 		options.max_broken = 1;
 	int r = penstock_stream_open(&options, &show->stream);
@@ -114,13 +116,12 @@ static int show_open_stream(struct show *show, const char *state)
 		return CLI_OK;
 	return cli_fail(CLI_FAILED,
 		"a sheet shows rows of dtype uint8 in layout NHWC, and those of %s are %s %s: open "
-		"a "
-		"stream without dtype and layout to look at the same images",
+		"a stream without dtype and layout to see the same images",
 		show->source, shape_dtype_names[show->info.dtype],
 		shape_layout_names[show->info.layout]);
 }
 
-/* Opens the stream again at the batch wanted. */
+/* Opens the stream again at the requested batch. */
 static int show_seek(struct show *show)
 {
 	char state[1024];
@@ -133,18 +134,19 @@ static int show_seek(struct show *show)
 		return show_fail(r);
 	penstock_stream_close(show->stream);
 	show->stream = NULL;
-	/* Not by way of a JSON library: theirs hold no seed beyond 2^63. */
+	/* Does not use a JSON library: its integers cannot hold a seed beyond 2^63. */
 	char *place = strstr(state, "\"epoch\":");
 	if (!place)
-		return cli_fail(CLI_FAILED, "the stream's state names no epoch; are command and "
-					    "library of one release?");
+		return cli_fail(CLI_FAILED,
+			"the stream's state has no epoch; are the command and the "
+			"daemon of the same release?");
 	(void)snprintf(place, sizeof state - (size_t)(place - state),
 		"\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 "}", show->epoch,
 		show->batch * show->info.batch_size);
 	return show_open_stream(show, state);
 }
 
-/* Whether a definition says other than that each epoch has each sample of its source once. */
+/* Whether a definition does anything but give each sample of its source once per epoch. */
 static bool show_is_sampled(const struct node *definition)
 {
 	static const char *const keys[] = {
@@ -155,8 +157,8 @@ static bool show_is_sampled(const struct node *definition)
 	return document_number(definition, "repeats", 1) > 1;
 }
 
-/* What a definition's `key` says, as an option would say it: a word, or a mapping or list as JSON,
- * allocated. NULL: it is not there, or memory is out. */
+/* The value of a definition's `key` as an option writes it: a word, or a mapping or list as JSON,
+ * malloc'ed. NULL: the key is absent, or there is not enough memory. */
 static char *show_said(const struct node *definition, const char *key)
 {
 	const struct node *value = document_get(definition, key);
@@ -166,7 +168,7 @@ static char *show_said(const struct node *definition, const char *key)
 	return word ? strdup(word) : document_dump(value);
 }
 
-/* The datasets behind a definition, which the recipe has learned. */
+/* Opens the datasets of a definition, which the recipe has read. */
 static int show_open_parts(struct show *show, const struct node *definition)
 {
 	cleanup(free_ptr) char *source = show_said(definition, "source");
@@ -174,7 +176,7 @@ static int show_open_parts(struct show *show, const struct node *definition)
 	return recipe_open_parts(&show->recipe, sources ? sources : source ? source : "");
 }
 
-/* The dataset behind `stream:NAME`, for the sources of its rows. */
+/* Opens the dataset of `stream:NAME`, for the sources of its rows. */
 static int show_open_dataset(struct show *show)
 {
 	cleanup(free_ptr) char *text = NULL;
@@ -189,7 +191,7 @@ static int show_open_dataset(struct show *show)
 	return code;
 }
 
-/* A stream of the running daemon says what its recipe is. */
+/* A stream of the running daemon tells its recipe. */
 static int show_learn(struct show *show)
 {
 	int code = show_open_stream(show, NULL);
@@ -234,7 +236,7 @@ static int show_say(
 	return cli_print_json(&json);
 }
 
-/* The default is no promise, a number that was given is. */
+/* Only a number that the user gave must be met; the default is an upper limit. */
 static unsigned show_rows(const struct show *show)
 {
 	enum { SHOW_ROWS = 64 };
@@ -245,7 +247,7 @@ static unsigned show_rows(const struct show *show)
 	return (unsigned)UTIL_MIN(show->rows ? show->rows : SHOW_ROWS, count);
 }
 
-/* What was opened is what is spoken of. */
+/* Messages name what was opened. */
 static void show_take_info(struct show *show)
 {
 	show->recipe.spec.batch_size = show->info.batch_size;
@@ -308,7 +310,7 @@ static int show_one(struct show *show)
 	}
 	if (show->recipe.parts.count > 1)
 		return cli_fail(CLI_USAGE,
-			"--sample is of one dataset, and %s mixes %" PRIu32
+			"--sample shows one dataset, and %s mixes %" PRIu32
 			": name the dataset as SOURCE",
 			show->source, show->recipe.parts.count);
 	const struct show_sample ask = {.output = show->output,
@@ -322,7 +324,7 @@ static int show_one(struct show *show)
 	return show_sample(&ask);
 }
 
-/* What is shown, and a daemon for it where it needs one. */
+/* Opens what is shown, and starts a daemon if it needs one. */
 static int show_prepare(struct show *show)
 {
 	if (recipe_is_stream(show->source))

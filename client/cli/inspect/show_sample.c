@@ -1,8 +1,8 @@
 /* show_sample: see show_sample.h.
  *
- * A column shows what a stream of this recipe gives in that epoch: the draws hang on the sample's
- * place in its order, which is computed. Where a sample has no one place (samplers), its number
- * stands for it. */
+ * A column shows what a stream of this recipe gives in that epoch: the draws depend on the sample's
+ * position in the order, which is computed. If a sample has no single position (with samplers), its
+ * number takes the place of the position. */
 #include "client/cli/inspect/show_sample.h"
 
 #include "base/util.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A list's operations in words, those within others with them. */
+/* Describes the operations of a list, including nested ones. */
 struct show_names {
 	char text[TRANSFORMS_MAX][STEP_SHEET_TEXT];
 	const char *all[TRANSFORMS_MAX];
@@ -45,7 +45,7 @@ static uint32_t show_stages(const struct step_recipe *steps)
 	return stages;
 }
 
-/* Whether a sample comes once in each epoch, at a place that can be computed. */
+/* Whether a sample comes once in each epoch, at a position that can be computed. */
 static bool show_is_placed(const struct recipe *recipe, const struct dataset *dataset)
 {
 	const struct sampler *sampler = &recipe->sampler;

@@ -16,5 +16,5 @@ struct show_sample {
 	bool json;
 };
 
-/* An exit code, after saying what is wrong, or what was drawn. */
+/* Returns an exit code, after printing what is wrong or what was drawn. */
 int show_sample(const struct show_sample *ask);

@@ -1,5 +1,5 @@
-/* state: what a state says in words, and whether a stream could go on from it. Needs no daemon: the
- * dataset is opened here. */
+/* state: `penstock state`: describes a state, and tells whether a stream can resume from it. It
+ * opens the dataset itself and needs no daemon. */
 #include "client/cli/cli.h"
 
 #include "base/util.h"
@@ -18,14 +18,14 @@
 enum { STATE_WIDTH = 80, STATE_NAME = 11, STATE_RANKS = 16 };
 
 struct state {
-	const char *named, *source; /* source NULL: nothing to compare with */
+	const char *named, *source; /* source NULL: there is nothing to compare with */
 	struct recipe recipe;
 	struct recipe_cut cut;
 	bool json, batch_given;
 
 	struct spec_state state;
 	struct resume_meaning meaning;
-	struct order_epoch epoch; /* samples 0 without a dataset */
+	struct order_epoch epoch; /* samples is 0 without a dataset */
 	struct resume_place place;
 	struct resume_difference difference[RESUME_DIFFERENCES];
 	unsigned differences;
@@ -41,7 +41,7 @@ static const struct command state_command = {
 		 "resume from the state, what differs, and what each rank gets next.",
 };
 
-/* What only a comparison looks at says nothing without a SOURCE. */
+/* Options that only a comparison uses mean nothing without a SOURCE. */
 static int state_needs_source(const struct state *state)
 {
 	const char *name = recipe_written(&state->recipe);
@@ -51,7 +51,7 @@ static int state_needs_source(const struct state *state)
 		name = "no-drop-last";
 	if (!name)
 		return 0;
-	cli_note("--%s belongs to the stream that is to go on; name its SOURCE too", name);
+	cli_note("--%s belongs to the stream that should resume: name its SOURCE, too", name);
 	return -EINVAL;
 }
 
@@ -77,20 +77,20 @@ static int state_options(struct state *state, int argc, char **argv)
 	return r < 0 ? r : recipe_check_cut(&state->cut);
 }
 
-/* Whether there is a next batch to speak of. */
+/* Whether there is a next batch to describe. */
 static bool state_fits(const struct state *state)
 {
 	return !resume_refused(state->difference, state->differences);
 }
 
-/* What a position between two batches says; of a batch size that nobody gave, nothing. */
+/* What a position between two batches means; nothing if the user gave no batch size. */
 static const char *state_aligned_text(const struct state *state)
 {
 	if (state->place.aligned)
 		return "";
 	if (!state->batch_given)
-		return "; it begins between two of them, and 64 is a default: give -b, and -W for "
-		       "several ranks, to know";
+		return "; it begins between two batches of 64, the default: give -b, and -W for "
+		       "several ranks, to learn more";
 	return "; it begins between two batches of an epoch read from its beginning, so the state "
 	       "was taken with another batch size or world size";
 }
@@ -136,7 +136,7 @@ static void state_say_what(const struct state *state)
 		(void)snprintf(text + strlen(text), sizeof text - strlen(text),
 			" of %s samples (%.1f %%)", table_count(state->epoch.samples).text,
 			100 * (double)state->state.position / (double)state->epoch.samples);
-	state_line("goes on", text);
+	state_line("resumes", text);
 }
 
 static void state_rank_row(const struct state *state, struct table *table, uint32_t rank)
@@ -153,13 +153,13 @@ static void state_rank_row(const struct state *state, struct table *table, uint3
 		table_cell(table, false, "padded");
 }
 
-/* The next batch of each rank, the first sixteen of them. */
+/* The next batch of each of the first sixteen ranks. */
 static int state_say_ranks(const struct state *state)
 {
 	static const char *const head[] = {"rank", "position", "rows", "first sample"};
 	struct table *table = table_new();
 	if (!table)
-		return cli_fail(CLI_FAILED, "no memory for a table");
+		return cli_fail(CLI_FAILED, "not enough memory for a table");
 	table_row(table);
 	for (size_t i = 0; i < UTIL_COUNT(head); i++)
 		table_cell(table, true, "%s", head[i]);
@@ -169,7 +169,7 @@ static int state_say_ranks(const struct state *state)
 	(void)printf("\n");
 	table_print(table, 2);
 	if (shown < ranks)
-		(void)printf("  and so on to rank %" PRIu32 "; --json has them all\n", ranks - 1);
+		(void)printf("  and so on to rank %" PRIu32 "; --json lists all\n", ranks - 1);
 	table_free(table);
 	return CLI_OK;
 }
@@ -259,7 +259,7 @@ static void state_json_ranks(struct jsontext *json, const struct state *state)
 	jsontext_end(json);
 }
 
-/* The batch that comes next, in numbers. */
+/* Adds the next batch as JSON. */
 static void state_json_next(struct jsontext *json, const struct state *state)
 {
 	jsontext_object(json, "next");

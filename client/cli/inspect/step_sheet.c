@@ -1,7 +1,7 @@
-/* trace: see trace.h.
+/* step_sheet: see step_sheet.h.
  *
- * The picture behind a step is what the recipe makes that ends there: draws are named by the kinds
- * of steps, so what is left off behind changes nothing before it. */
+ * The image after a step is what the recipe that ends with this step makes: the kinds of steps
+ * identify draws, so leaving off later steps changes nothing before them. */
 #include "client/cli/inspect/step_sheet.h"
 
 #include "augment/augment.h"
@@ -17,13 +17,13 @@
 #include <string.h>
 
 enum {
-	STEP_SHEET_NAMES = 270, /* pixels of the column that says what is done */
-	STEP_SHEET_LINE = FONT_HEIGHT + 3, /* of small letters */
-	STEP_SHEET_LINES = 3, /* of them under a picture */
+	STEP_SHEET_NAMES = 270, /* pixels of the column of descriptions */
+	STEP_SHEET_LINE = FONT_HEIGHT + 3, /* scale of small letters */
+	STEP_SHEET_LINES = 3, /* lines of small letters under an image */
 	STEP_SHEET_GAP = SHEET_GUTTER / 2,
 };
 
-/* The recipe up to and with a step that stands in no other. */
+/* The recipe up to and including a step that is not nested. */
 struct step_sheet_stage {
 	struct step_recipe recipe;
 	struct augmenter *augmenter;
@@ -34,9 +34,9 @@ struct step_sheet_pen {
 	struct canvas *canvas;
 	struct row_maker maker;
 	struct thumb thumb;
-	struct step_sheet_stage *stage; /* NULL, or of each step that stands in no other */
+	struct step_sheet_stage *stage; /* NULL, or for each step that is not nested */
 	unsigned stages;
-	struct step_plan *plan; /* of the stage before, and of this one */
+	struct step_plan *plan; /* of the stage before, and of this stage */
 	uint8_t *picture, *head; /* image_size x image_size x 3 */
 };
 
@@ -47,7 +47,7 @@ static int step_sheet_line_height(const struct step_sheet *trace)
 	return (int)trace->tile + 4 + STEP_SHEET_LINES * STEP_SHEET_LINE + STEP_SHEET_GAP;
 }
 
-/* Small letters, broken at blanks into at most `lines` lines. */
+/* Draws small letters, broken at blanks into at most `lines` lines. */
 static void step_sheet_text(
 	struct canvas *canvas, struct canvas_box box, int lines, const char *text)
 {
@@ -87,7 +87,7 @@ static void step_sheet_cell(struct step_sheet_pen *pen, unsigned line, unsigned 
 	step_sheet_text(pen->canvas, box, STEP_SHEET_LINES, caption);
 }
 
-/* What the ops of `plan` from number `from` on do, as far as there is room. */
+/* Describes the ops of `plan` from number `from` on, as far as there is room. */
 static void step_sheet_caption(
 	const struct step_plan *plan, uint32_t from, char *buffer, size_t room)
 {
@@ -131,7 +131,7 @@ static int step_sheet_head(struct step_sheet_pen *pen, unsigned column, struct f
 	int r = row_make(&pen->maker, trace->data, trace->size, &trace->head, &trace->key[column],
 		NULL, pen->head, &record);
 	if (r < 0)
-		return fault_set(fault, r, "no memory left to decode the image");
+		return fault_set(fault, r, "not enough memory to decode the image");
 	if (r > 0) {
 		(void)fault_set(fault, 0, "%s: %s", decode_outcome_name((enum decode_outcome)r),
 			decoder_message(pen->maker.decoder));
@@ -174,7 +174,7 @@ static int step_sheet_column(struct step_sheet_pen *pen, unsigned column, struct
 	return r;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole sheet ---- */
 
 static void step_sheet_name(struct step_sheet_pen *pen, unsigned line, const char *name)
 {
@@ -200,13 +200,13 @@ static void step_sheet_names(struct step_sheet_pen *pen)
 		step_sheet_name(pen, i + 2, trace->step_name[i]);
 }
 
-/* One stage for each step that stands in no other. */
+/* Makes one stage per step that is not nested. */
 static int step_sheet_stages(struct step_sheet_pen *pen, struct fault *fault)
 {
 	const struct step_recipe *steps = pen->trace->steps;
 	pen->stage = calloc(UTIL_MAX(steps->count, 1u), sizeof *pen->stage);
 	if (!pen->stage)
-		return fault_set(fault, -ENOMEM, "no memory for a picture of each step");
+		return fault_set(fault, -ENOMEM, "not enough memory for an image of each step");
 	for (uint32_t i = 0; i < steps->count; i += 1 + steps->step[i].inside) {
 		struct step_sheet_stage *stage = &pen->stage[pen->stages++];
 		stage->recipe = *steps;
@@ -228,7 +228,7 @@ static int step_sheet_prepare(struct step_sheet_pen *pen, struct fault *fault)
 	pen->picture = malloc(bytes);
 	pen->head = malloc(bytes);
 	if (!pen->plan || !pen->picture || !pen->head || thumb_init(&pen->thumb, trace->tile) < 0)
-		return fault_set(fault, -ENOMEM, "no memory for the pictures");
+		return fault_set(fault, -ENOMEM, "not enough memory for the images");
 	int r = row_maker_init(&pen->maker, &limits, trace->head.image_size, fault);
 	return r < 0 ? r : step_sheet_stages(pen, fault);
 }
@@ -255,8 +255,8 @@ static int step_sheet_canvas(
 	int height = 2 * SHEET_MARGIN + SHEET_HEAD + lines * step_sheet_line_height(trace);
 	if (canvas_init(canvas, width, height, SHEET_PAPER) < 0)
 		return fault_set(fault, -ENOMEM,
-			"no memory for a picture of %d x %d pixels; draw fewer --draws", width,
-			height);
+			"not enough memory for an image of %d x %d pixels; draw fewer --draws",
+			width, height);
 	return 0;
 }
 
@@ -267,7 +267,7 @@ static int step_sheet_fill(struct step_sheet_pen *pen, struct canvas *canvas, st
 	if (r > 0)
 		(void)fault_set(fault, 0, "%s", decoder_message(pen->maker.decoder));
 	if (r != 0)
-		return r > 0 ? r : fault_set(fault, r, "no memory left to decode the image");
+		return r > 0 ? r : fault_set(fault, r, "not enough memory to decode the image");
 	r = step_sheet_canvas(pen, canvas, fault);
 	if (r < 0)
 		return r;

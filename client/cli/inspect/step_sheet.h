@@ -1,6 +1,6 @@
-/* trace: one sample on its way through a recipe, as a picture: a line for the source, one for what
- * its crop makes, one behind each step; a column for each of several draws. What a step did is
- * written under its picture. Main thread. */
+/* step_sheet: draws one sample on its way through a recipe: one line for the source, one for the
+ * crop, one after each step; one column per draw. The text below an image tells what the step
+ * did. Main thread. */
 #pragma once
 
 #include "augment/step.h"
@@ -20,15 +20,15 @@ struct step_sheet {
 	size_t size;
 	struct pixel_recipe head;
 	const struct step_recipe *steps;
-	/* "ColorJitter brightness 0.6 to 1.4": of the head, and of each of `steps` that stands in
-	 * no other. What follows the first word is written small. */
+	/* "ColorJitter brightness 0.6 to 1.4": for the head, and for each of `steps` that is not
+	 * nested in another. The text after the first word is drawn small. */
 	const char *head_name;
 	const char *const *step_name;
 	const struct pixel_key *key; /* of each draw */
 	unsigned draws; /* 1 .. STEP_SHEET_DRAWS */
-	unsigned tile; /* pixels of a picture's side */
+	unsigned tile; /* pixels of an image's side */
 };
 
-/* 0 and a canvas for the caller to free; 1 the image is broken, with a fault that says how; -ENOMEM
- * and other negative errnos with a fault. */
+/* 0 and a canvas that the caller frees; 1: the image is broken, with a fault; -ENOMEM and other
+ * negative errnos, with a fault. */
 int step_sheet_draw(const struct step_sheet *trace, struct canvas *ret_canvas, struct fault *fault);
