@@ -4,7 +4,7 @@
  *   bench.c               this
  *   measure.[ch]          one run: starts the daemon and the trainers, watches them, sums up
  *   trainer.[ch]          a forked process that takes batches and times them
- *   watch.[ch]            looks at daemon and trainers from outside, ten times a second
+ *   monitor.[ch]          looks at daemon and trainers from outside, ten times a second
  *   series.[ch]           what it saw, over time
  *   cold.[ch]             drops a dataset's files from the page cache
  *   accelerate.[ch]       how many accelerators this machine feeds, in MLPerf Storage's terms
@@ -99,7 +99,7 @@ static int bench_options(
 			"private: each has a stream of its own (all)",
 			0, 0, &bench->share_given},
 		{"distinct-seeds", 0, OPTION_FLAG, &measure->distinct_seeds, NULL,
-			"with --share private: every stream has a different seed", 0, 0, NULL},
+			"with --share private: a seed for each stream", 0, 0, NULL},
 		{"seconds", 0, OPTION_SECONDS, &measure->seconds, "S", "how long to measure (10)",
 			0, 86400, NULL},
 		{"cold", 0, OPTION_FLAG, &measure->cold, NULL,
@@ -109,13 +109,13 @@ static int bench_options(
 		{"rate", 0, OPTION_NUMBER, &bench->rate, "N",
 			"simulate a trainer that takes at most N images/s", 1, 1000000000, NULL},
 		{"accelerators", 0, OPTION_TEXT, &bench->accelerators, "N|auto",
-			"simulate N accelerators of MLPerf Storage's ResNet-50 workload, or find "
-			"out how many this machine can feed",
+			"simulate N accelerators of MLPerf Storage's ResNet-50 workload; auto: "
+			"find out how many can be fed",
 			0, 0, NULL},
 		{"profile", 0, OPTION_CHOICE, &bench->profile, ACCELERATE_PROFILES,
 			"which accelerator to simulate (h100)", 0, 0, &bench->profile_given},
 		{"max-broken", 0, OPTION_SHARE, &measure->max_broken, "SHARE",
-			"share of an epoch's samples that may be broken (0.01)", 0, 0, NULL},
+			"share of samples that may be broken (0.01)", 0, 0, NULL},
 		SWEEP_OPTIONS(bench->sweep),
 		{"json", 'j', OPTION_FLAG, &bench->json, NULL, "print one JSON object", 0, 0, NULL},
 	};

@@ -1,11 +1,11 @@
-/* measure: see measure.h. Ten times a second it looks at the daemon and the trainers (watch.h), and
+/* measure: see measure.h. Ten times a second it looks at the daemon and the trainers (monitor.h), and
  * checks that they are alive. */
 #include "client/cli/bench/measure.h"
 #include "client/cli/find.h"
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "client/cli/bench/watch.h"
+#include "client/cli/bench/monitor.h"
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
 #include "client/cli/document.h"
@@ -35,7 +35,7 @@ struct run {
 	struct trainer_board *board;
 	pid_t pid[TRAINER_MAX];
 	unsigned started;
-	struct watch watch;
+	struct monitor monitor;
 };
 
 static bool run_shares(const struct measure_options *options, const char *share)
@@ -265,7 +265,7 @@ static void run_let_go(struct run *run)
 static int run_watch(struct run *run)
 {
 	struct progress progress;
-	watch_begin(&run->watch, run->board, run->pid, run->started);
+	monitor_begin(&run->monitor, run->board, run->pid, run->started);
 	progress_begin(&progress, run->options->label, PROGRESS_SECONDS,
 		(uint64_t)(run->options->seconds * 1e9), true);
 	int code = CLI_OK;
@@ -275,13 +275,13 @@ static int run_watch(struct run *run)
 			break;
 		run_let_go(run);
 		run_show_progress(run, &progress);
-		watch_look(&run->watch);
+		monitor_look(&run->monitor);
 		struct timespec tick = {.tv_nsec = MEASURE_TICK_NS};
 		(void)nanosleep(&tick, NULL);
 	}
 	progress_end(&progress);
 	if (code == CLI_OK)
-		watch_look(&run->watch);
+		monitor_look(&run->monitor);
 	return code;
 }
 
@@ -406,10 +406,10 @@ static int run_sum_up(const struct run *run, struct measure *measure)
 	measure->cpu_known = board->daemon > 0;
 	measure->bytes_known =
 		board->daemon > 0 && process_bytes_read(board->daemon, &measure->bytes_read) == 0;
-	measure->memory_known = run->watch.memory_known;
-	measure->peak_memory = run->watch.peak_memory;
-	measure->cgroup_peak = watch_cgroup_peak(&run->watch, &measure->cgroup_exact);
-	measure->series = run->watch.series;
+	measure->memory_known = run->monitor.memory_known;
+	measure->peak_memory = run->monitor.peak_memory;
+	measure->cgroup_peak = monitor_cgroup_peak(&run->monitor, &measure->cgroup_exact);
+	measure->series = run->monitor.series;
 	run_describe(run, measure);
 	run_average(run, measure);
 	return CLI_OK;
@@ -429,7 +429,7 @@ static int run_whole(struct run *run, struct measure *measure)
 	if (code == CLI_OK)
 		run_stop_trainers(run);
 	spawn_stop();
-	watch_end(&run->watch);
+	monitor_end(&run->monitor);
 	trainer_boards_free(run->board, run->options->trainers);
 	return code;
 }
@@ -439,7 +439,7 @@ int measure_run(const struct measure_options *options, struct measure *ret)
 	struct measure_options with_begin = *options;
 	if (!with_begin.began_ns)
 		with_begin.began_ns = clock_ns();
-	struct run run = {.options = &with_begin, .watch = {.used_fd = -1, .peak_fd = -1}};
+	struct run run = {.options = &with_begin, .monitor = {.used_fd = -1, .peak_fd = -1}};
 	struct measure measure = {.source = options->source,
 		.trainers = options->trainers,
 		.share = options->share,

@@ -29,7 +29,7 @@
 			"compared, otherwise 1)",                                              \
 			1, SPREAD_MAX, NULL},                                                  \
 		{"yardstick", 0, OPTION_FLAG, &(sweep).yardstick, NULL,                        \
-			"also measure libjpeg-turbo's full decode of the files", 0, 0, NULL},  \
+			"also measure libjpeg-turbo's full decode", 0, 0, NULL},               \
 		{"compare", 0, OPTION_FLAG, &(sweep).compare, NULL,                            \
 			"also measure PyTorch's DataLoader over the files", 0, 0, NULL},       \
 		{"python", 0, OPTION_TEXT, &(sweep).python, "FILE",                            \

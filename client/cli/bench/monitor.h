@@ -1,4 +1,4 @@
-/* watch: looks at a daemon and its trainers from outside while they are measured: memory, processor
+/* monitor: looks at a daemon and its trainers from outside while they are measured: memory, processor
  * time, bytes read from storage, waits.
  *
  * Memory is the sum of the proportional set sizes of the daemon, of the processes that it forked (its
@@ -17,17 +17,17 @@
 #include <sys/types.h>
 
 /* Sums since the start of the run. */
-struct watch_seen {
+struct monitor_seen {
 	uint64_t ns, waited_ns, cpu_ns, bytes_read;
 	uint64_t images; /* in the windows */
 };
 
-struct watch {
+struct monitor {
 	const struct trainer_board *board;
 	const pid_t *pid;
 	unsigned trainers;
 	uint64_t begin_ns; /* of the first window; 0: no window has begun */
-	struct watch_seen seen;
+	struct monitor_seen seen;
 	struct series series;
 	uint64_t peak_memory; /* the highest sum so far */
 	bool memory_known; /* false if the daemon belongs to another user */
@@ -39,15 +39,15 @@ struct watch {
 };
 
 /* `board` and `pid` are borrowed. */
-void watch_begin(struct watch *watch, const struct trainer_board *board, const pid_t *pid,
+void monitor_begin(struct monitor *monitor, const struct trainer_board *board, const pid_t *pid,
 	unsigned trainers);
 
 /* Call it ten times a second, and once after all windows have ended. */
-void watch_look(struct watch *watch);
+void monitor_look(struct monitor *monitor);
 
 /* The most that was charged to the cgroup during the run; 0: not known. Exact if the kernel's own
  * mark rose during the run, otherwise the highest sample. */
-uint64_t watch_cgroup_peak(const struct watch *watch, bool *ret_exact);
+uint64_t monitor_cgroup_peak(const struct monitor *monitor, bool *ret_exact);
 
-/* A watch that never began has -1 for both descriptors. */
-void watch_end(struct watch *watch);
+/* A monitor that never began has -1 for both descriptors. */
+void monitor_end(struct monitor *monitor);
