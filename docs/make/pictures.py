@@ -2,7 +2,7 @@
 
     pictures.py FOLDER      needs PENSTOCK_BIN, the Python package and Chromium
 
-page.png: the page while two trainers read. top.svg: `penstock top` at the same time. sheet.png: a contact
+page.png: the page while two trainers read, and page-short.png, its most important parts. top.svg: `penstock top` at the same time. sheet.png: a contact
 sheet of `penstock show`."""
 import os
 import subprocess
@@ -49,7 +49,7 @@ def start_trainer(daemon, name, stream, pace):
     return subprocess.Popen(command, cwd=daemon.home, env=environment, stdin=subprocess.DEVNULL)
 
 
-def page_picture(browser, url, path):
+def page_pictures(browser, url, to):
     with browser.open(url, width=1100, height=900) as page:
         page.reads("photos", "#streams")
         time.sleep(SECONDS)
@@ -61,7 +61,12 @@ def page_picture(browser, url, path):
             streams.dispatchEvent(new Event('change'));""")
         page.value("document.querySelector('#sheet-show').click()")
         page.reads("sample", "#sheet")
-        page.picture(path)
+        page.picture(to / "page.png")
+        page.value("""for (const title of ['#stages-title', '#memory-title', '#streams-title', '#trainers-title'])
+                document.querySelector(title).closest('section').style.display = 'none';
+            document.querySelectorAll('#sheet > :nth-child(n + 9)').forEach((row) => { row.style.display = 'none'; });
+            document.querySelector('footer').style.display = 'none';""")
+        page.picture(to / "page-short.png")
 
 
 def text_picture(words, path):
@@ -87,9 +92,9 @@ def main(to):
         subprocess.run([harness.tool("penstock"), "show", "photos", "--rows", "12", "--columns", "4", "--tile", "120", "--seed", "3",
                         "--output", str(to.resolve() / "sheet.png")], check=True, stdout=subprocess.DEVNULL, cwd=home)
         with harness.Daemon(home, "--http", "0", config=CONFIGURATION.format(data=data)) as daemon:
-            trainers = [start_trainer(daemon, "train.py", "photos", 0.035), start_trainer(daemon, "validate.py", "validation", 0.25)]
+            trainers = [start_trainer(daemon, "train.py", "photos", 0.026), start_trainer(daemon, "validate.py", "validation", 0.25)]
             try:
-                page_picture(browser, daemon.status()["http"], to / "page.png")
+                page_pictures(browser, daemon.status()["http"], to)
                 top = subprocess.run([harness.tool("penstock"), "top", "--count", "2", "--socket", daemon.socket], check=True,
                                      env={**daemon.environment, "COLUMNS": "110", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True)
             finally:
