@@ -133,7 +133,7 @@ static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 	const struct server *server = context;
 	const struct budget_worker worker = budget_worker_needs();
 	return budget_for(
-		server->memory.streams + bytes_more, workers_threads(server->pool), &worker);
+		server->memory.streams + bytes_more, workers_threads(server->workers), &worker);
 }
 
 static int server_start_stages(struct server *server, struct fault *fault)
@@ -166,7 +166,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
 	if (!result)
-		result = workers_new(threads, &limits, BUDGET_IMAGE_SIZE_MAX, &server->pool, fault);
+		result = workers_new(
+			threads, &limits, BUDGET_IMAGE_SIZE_MAX, &server->workers, fault);
 	if (!result)
 		log_write(LOG_INFO, LOG_READER,
 			"%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
@@ -179,7 +180,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.fetch = server->fetch,
 		.shelf = &server->shelf,
 		.lists = &server->lists,
-		.workers = server->pool,
+		.workers = server->workers,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
 		.stream_memory = config->stream_memory,
@@ -420,7 +421,7 @@ void server_free(struct server *server)
 	log_limit_end(&server->log_limits);
 	handouts_deinit(server);
 	peer_book_deinit(&server->peers);
-	workers_free(server->pool);
+	workers_free(server->workers);
 	shelf_deinit(&server->shelf);
 	if (server->environment.lists)
 		list_shelf_deinit(&server->lists);

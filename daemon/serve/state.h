@@ -42,7 +42,7 @@ struct server {
 	struct fetch *fetch;
 	struct shelf shelf;
 	struct list_shelf lists;
-	struct workers *pool;
+	struct workers *workers;
 	struct stream_environment environment;
 
 	/* Sessions. The newest is the first of a list. */

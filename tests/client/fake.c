@@ -532,6 +532,21 @@ static int fake_seals(const struct conn_message *open)
 		       : FAKE_SEALS;
 }
 
+struct fake_memory fake_send_memory(int fd, const struct fake_shape *shape)
+{
+	struct fake_memory memory = fake_memory(shape, FAKE_SEALS);
+	struct wire_extent extent = fake_extent(shape, &memory);
+	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	return memory;
+}
+
+void fake_send_batch(int fd, const struct fake_shape *shape, const struct fake_memory *memory,
+	uint32_t slot, uint64_t ordinal)
+{
+	struct wire_batch batch = fake_fill(shape, memory, slot, ordinal);
+	fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+}
+
 void fake_serve_well(int fd, const void *shape)
 {
 	struct fake_stream stream = {.shape = shape, .memory.fd = -1};

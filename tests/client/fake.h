@@ -107,6 +107,11 @@ struct slots_head *fake_slot(const struct fake_memory *memory, uint32_t slot);
 struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_memory *memory,
 	uint32_t slot, uint64_t ordinal);
 
+/* Makes sealed memory and sends its EXTENT; fills a slot and sends its BATCH. */
+struct fake_memory fake_send_memory(int fd, const struct fake_shape *shape);
+void fake_send_batch(int fd, const struct fake_shape *shape, const struct fake_memory *memory,
+	uint32_t slot, uint64_t ordinal);
+
 /* Does everything right, from HELLO to the hang-up: states, batches, releases, queries, STOP. */
 void fake_serve_well(int fd, const void *shape);
 

@@ -81,14 +81,12 @@ static void same_slot_again(const struct fault_turn *t)
 
 static void same_serial_again(const struct fault_turn *t)
 {
-	struct wire_batch batch = fake_fill(&fault_shape, t->memory, 1, 0);
-	fake_send(t->fd, &batch.head, sizeof batch, NULL, 0, -1);
+	fake_send_batch(t->fd, &fault_shape, t->memory, 1, 0);
 }
 
 static void serial_gap(const struct fault_turn *t)
 {
-	struct wire_batch batch = fake_fill(&fault_shape, t->memory, 1, 2);
-	fake_send(t->fd, &batch.head, sizeof batch, NULL, 0, -1);
+	fake_send_batch(t->fd, &fault_shape, t->memory, 1, 2);
 }
 
 /* A right serial does not make it the right batch. */
@@ -136,8 +134,7 @@ static void end_then_batch(const struct fault_turn *t)
 {
 	struct wire_end end = {.head = {.type = WIRE_END, .stream = 1}, .epochs = 1, .batches = 1};
 	fake_send(t->fd, &end.head, sizeof end, NULL, 0, -1);
-	struct wire_batch batch = fake_fill(&fault_shape, t->memory, 1, 1);
-	fake_send(t->fd, &batch.head, sizeof batch, NULL, 0, -1);
+	fake_send_batch(t->fd, &fault_shape, t->memory, 1, 1);
 }
 
 static void cut_end(const struct fault_turn *t)

@@ -216,3 +216,10 @@ void want_timeout(struct penstock_stream *stream, const char *sentence)
 	FAKE_WANT(strstr(penstock_error(), sentence));
 	FAKE_WANT(took_ms >= 119);
 }
+
+void lose(struct fake *fake, struct penstock_stream *stream, struct penstock_batch *batch)
+{
+	for (uint64_t i = 0; i < endless.slots; i++)
+		want_next(stream, batch, i);
+	fake_kill(fake);
+}

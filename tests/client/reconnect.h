@@ -60,6 +60,9 @@ struct penstock_stream *open_named(const struct fake *fake, int32_t reconnect_ms
 void want_content(const struct penstock_batch *batch, uint64_t ordinal);
 void want_next(struct penstock_stream *stream, struct penstock_batch *batch, uint64_t ordinal);
 
+/* Takes and holds every batch that the daemon can announce, then kills the daemon. */
+void lose(struct fake *fake, struct penstock_stream *stream, struct penstock_batch *batch);
+
 /* That the stream has ended with this code and a sentence like this, and stays so. */
 void want_over(struct penstock_stream *stream, int code, const char *sentence);
 

@@ -53,12 +53,9 @@ static void serve_plan(int fd, const void *argument)
 	bool detached = false;
 	fake_welcome(fd);
 	fake_open(fd, &shape);
-	struct fake_memory memory = fake_memory(&shape, FAKE_SEALS);
-	struct wire_extent extent = fake_extent(&shape, &memory);
-	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	struct fake_memory memory = fake_send_memory(fd, &shape);
 	for (uint32_t i = 0; i < plan->batches; i++) {
-		struct wire_batch batch = fake_fill(&shape, &memory, i, i);
-		fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+		fake_send_batch(fd, &shape, &memory, i, i);
 	}
 	struct wire_end end = {.head = {.type = WIRE_END, .stream = 1}, .epochs = 1};
 	if (plan->ends)

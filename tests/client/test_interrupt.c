@@ -260,9 +260,7 @@ static void serve_late_answers(int fd, const void *argument)
 	unsigned questions = 0;
 	fake_welcome(fd);
 	fake_open(fd, &endless);
-	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
-	struct wire_extent extent = fake_extent(&endless, &memory);
-	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	struct fake_memory memory = fake_send_memory(fd, &endless);
 	while ((message = fake_receive(fd))) {
 		if (message->head.type != WIRE_QUERY)
 			continue;
@@ -271,8 +269,7 @@ static void serve_late_answers(int fd, const void *argument)
 			fake_send_answer(fd, last, "late");
 		if (++questions == 3) {
 			fake_send_answer(fd, request, "in time");
-			struct wire_batch batch = fake_fill(&endless, &memory, 0, 0);
-			fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+			fake_send_batch(fd, &endless, &memory, 0, 0);
 		}
 		last = request;
 	}
@@ -314,12 +311,9 @@ static void serve_no_answers(int fd, const void *argument)
 	const unsigned *batches = argument;
 	fake_welcome(fd);
 	fake_open(fd, &endless);
-	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
-	struct wire_extent extent = fake_extent(&endless, &memory);
-	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	struct fake_memory memory = fake_send_memory(fd, &endless);
 	for (uint32_t i = 0; i < *batches; i++) {
-		struct wire_batch batch = fake_fill(&endless, &memory, i, i);
-		fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+		fake_send_batch(fd, &endless, &memory, i, i);
 	}
 	while (fake_receive(fd))
 		continue;
@@ -355,9 +349,7 @@ FAKE_TEST(reconnecting)
 	struct penstock_options options = options_asking(&fake, &user);
 	options.reconnect_ms = PENSTOCK_FOREVER;
 	struct penstock_stream *stream = fake_open_stream(&options);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	for (unsigned i = 1; i <= 3; i++) {
 		user_again(&user, i);
 		want_interrupted(penstock_stream_next(stream, &batch, PENSTOCK_FOREVER), &user);

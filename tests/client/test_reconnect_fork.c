@@ -58,9 +58,7 @@ static void run_close(const void *argument)
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 10000);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	if (argument) {
 		fake_restart(&fake, serve_script, argument);
 		(void)usleep(50000);

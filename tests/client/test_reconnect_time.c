@@ -51,9 +51,7 @@ FAKE_TEST(late)
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 500);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN); /* the loss is noticed */
 	(void)usleep(700000);
 	fake_restart(&fake, fake_serve_well, &endless);
@@ -81,9 +79,7 @@ FAKE_TEST(stopped)
 	int status;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 600);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	fake_restart(&fake, fake_serve_well, &endless);
 	FAKE_WANT(kill(fake.pid, SIGSTOP) == 0);
 	FAKE_WANT(waitpid(fake.pid, &status, WUNTRACED) == fake.pid && WIFSTOPPED(status));
@@ -112,9 +108,7 @@ FAKE_TEST(slow_open)
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 100);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	fake_restart(&fake, serve_slow_open, NULL);
 	want_timeout(stream, "is opening the stream again");
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
@@ -148,9 +142,7 @@ FAKE_TEST(slow_deaths)
 	struct penstock_batch batch;
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 1000);
-	for (uint64_t i = 0; i < 4; i++)
-		want_next(stream, &batch, i);
-	fake_kill(&fake);
+	lose(&fake, stream, &batch);
 	fake_restart(&fake, serve_slow_deaths, NULL);
 	want_next(stream, &batch, 4);
 	fake_close(&fake, stream);

@@ -257,9 +257,7 @@ static void serve_slowly(int fd, const void *argument)
 	fake_welcome(fd);
 	(void)usleep((useconds_t)slow->late_ms * 1000);
 	fake_open(fd, &endless);
-	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
-	struct wire_extent extent = fake_extent(&endless, &memory);
-	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	struct fake_memory memory = fake_send_memory(fd, &endless);
 	while ((message = fake_receive(fd))) {
 		if (message->head.type != WIRE_QUERY)
 			continue;
@@ -397,9 +395,7 @@ static void serve_rank(int fd, const void *argument)
 	opened.batch = 1;
 	opened.position = 24;
 	fake_send(fd, &opened.head, sizeof opened, NULL, 0, -1);
-	struct fake_memory memory = fake_memory(&endless, FAKE_SEALS);
-	struct wire_extent extent = fake_extent(&endless, &memory);
-	fake_send(fd, &extent.head, sizeof extent, NULL, 0, memory.fd);
+	struct fake_memory memory = fake_send_memory(fd, &endless);
 	struct wire_batch batch = fake_fill(&endless, &memory, 0, 1);
 	batch.epoch = fake_slot(&memory, 0)->epoch = 5;
 	batch.position = fake_slot(&memory, 0)->position = 24 + 2 * 4;

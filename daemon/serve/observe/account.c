@@ -82,13 +82,13 @@ static void account_count(struct server *server, struct account_counters *ret)
 	struct workers_stats pool;
 	struct permit_stats permit;
 	fetch_stats_read(server->fetch, &fetch);
-	workers_stats_read(server->pool, &pool);
+	workers_stats_read(server->workers, &pool);
 	permit_stats_read(&server->large_images, &permit);
 	*ret = (struct account_counters){
 		.at_ns = clock_ns(),
 		.idle_ns = pool.idle_ns,
 		.permit_ns = permit.wait_ns,
-		.workers_cpu_ns = workers_cpu_ns(server->pool),
+		.workers_cpu_ns = workers_cpu_ns(server->workers),
 		.cpu_ns = account_process_cpu_ns(),
 		.busy_ns = fetch.busy_ns,
 		.depth_ns = fetch.asked_ns,
@@ -96,7 +96,7 @@ static void account_count(struct server *server, struct account_counters *ret)
 		.bytes = fetch.bytes,
 		.reads = fetch.reads,
 	};
-	ret->delay_known = workers_delay_ns(server->pool, &ret->delay_ns);
+	ret->delay_known = workers_delay_ns(server->workers, &ret->delay_ns);
 	ret->read_delay_known =
 		fetch_delay_ns(server->fetch, &ret->read_delay_ns, &ret->read_threads);
 	server->account.largest = permit.largest;

@@ -77,7 +77,7 @@ void bottleneck_find(const struct group *group, struct verdict *ret)
 {
 	const struct server *server = group->server;
 	struct verdict_input in = {
-		.threads = workers_threads(server->pool),
+		.threads = workers_threads(server->workers),
 		.cpus = server->account.cpus,
 		.read_best = server->account.read_best,
 		.read_threads = server->account.last.read_threads,

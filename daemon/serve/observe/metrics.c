@@ -180,7 +180,7 @@ static void metrics_daemon(struct metrics *m, struct server *server)
 	metrics_family(m, "penstock_start_time_seconds", "gauge", "seconds",
 		"When the daemon started, in Unix time.");
 	metrics_ns(m, "", "", server->started_unix_ns);
-	metrics_gauge(m, "penstock_threads", "Decoding threads.", workers_threads(server->pool));
+	metrics_gauge(m, "penstock_threads", "Decoding threads.", workers_threads(server->workers));
 	metrics_gauge(
 		m, "penstock_clients", "Connections of trainers and tools.", server->client_count);
 	metrics_gauge(m, "penstock_draining", "1 while the daemon ends, else 0.", server->draining);
@@ -309,7 +309,7 @@ static void metrics_totals(struct metrics *m, struct server *server)
 	struct totals totals;
 	struct workers_stats pool;
 	totals_read(server, &totals);
-	workers_stats_read(server->pool, &pool);
+	workers_stats_read(server->workers, &pool);
 	metrics_counter(m, "penstock_images", "Images that were made.", totals.streams.images);
 	metrics_counter(
 		m, "penstock_batches", "Batches that were completed.", totals.streams.batches);

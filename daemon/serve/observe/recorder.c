@@ -60,7 +60,7 @@ void recorder_watch(struct server *server)
 			"the flight recorder's answers cannot be watched: its "
 			"figures are missing; raise fs.epoll.max_user_watches");
 	start->pid = getpid();
-	start->threads = workers_threads(server->pool);
+	start->threads = workers_threads(server->workers);
 	start->cpus = cpu_available();
 	start->budget = server->memory.budget;
 	(void)snprintf(start->version, sizeof start->version, "%s", PENSTOCK_VERSION);
@@ -285,7 +285,7 @@ static void recorder_tick_daemon(struct server *server)
 		if (g->stream && !g->closing && g->account.ticks)
 			recorder_add_group(g, daemon);
 	daemon->workers_idle = recorder_share_of(
-		second->workers_idle_s, second->seconds * workers_threads(server->pool));
+		second->workers_idle_s, second->seconds * workers_threads(server->workers));
 	bottleneck_server(server, daemon->verdict, sizeof daemon->verdict);
 	witness_tell(server->recorder.witness, &record, -1);
 }

@@ -360,7 +360,7 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "config", server->config->file);
 	confined_status(&json, server);
 	jsontext_bool(&json, "draining", server->draining);
-	jsontext_u64(&json, "threads", workers_threads(server->pool));
+	jsontext_u64(&json, "threads", workers_threads(server->workers));
 	/* Looked up once a second, since that reads files. */
 	jsontext_u64(&json, "cpus", server->account.cpus ? server->account.cpus : cpu_available());
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
@@ -398,9 +398,9 @@ char *status_stream(struct group *group)
 	struct workers_stats pool;
 	stream_stats(group->stream, &stats);
 	fetch_stats_read(server->fetch, &fetch);
-	workers_stats_read(server->pool, &pool);
+	workers_stats_read(server->workers, &pool);
 	jsontext_object(&json, NULL);
-	jsontext_u64(&json, "threads", workers_threads(server->pool));
+	jsontext_u64(&json, "threads", workers_threads(server->workers));
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
@@ -449,7 +449,7 @@ void status_wait(struct group *group, char *buffer, size_t room)
 	else if (stats.queued)
 		(void)snprintf(buffer, room,
 			"decoding: %llu rows wait for or are with the %u workers",
-			(unsigned long long)stats.queued, workers_threads(group->server->pool));
+			(unsigned long long)stats.queued, workers_threads(group->server->workers));
 	else if (stats.reading)
 		(void)snprintf(buffer, room,
 			"reading: %llu samples of %s are being read from storage",
