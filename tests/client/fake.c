@@ -523,7 +523,7 @@ static void fake_on_release(struct fake_stream *stream, const struct conn_messag
 	stream->busy &= ~(1u << release->slot);
 }
 
-/* Memory that is to be pinned stays writable: this daemon's streams have one reader each. */
+/* Memory that will be pinned stays writable: this daemon's streams have one reader each. */
 static int fake_seals(const struct conn_message *open)
 {
 	static const char pinned[] = "\"pin_memory\":true";

@@ -3,7 +3,7 @@
  * fake_start forks a process that listens on a socket of its own folder and runs `serve` for one
  * connection after the other. The functions below `serving` are for that process: they end it when
  * the client does not behave as the test expects, which the client then sees as a hang-up.
- * fake_stop ends it and tells how it fared.
+ * fake_stop ends it and says whether all went well.
  *
  * fake_check runs a test in a forked process with an alarm, and compares descriptors and mapped
  * memfds before and after. */
@@ -22,12 +22,12 @@ struct fake {
 	pid_t pid;
 };
 
-/* What a good stream looks like. */
+/* The shape of a good stream. */
 struct fake_shape {
 	uint32_t batch_size, side, slots, batches; /* batches: of an epoch */
 	uint64_t epochs; /* 0: endless */
 	uint64_t first_serial;
-	/* 0: one view, uint8, NHWC, one whole label, no less. */
+	/* 0: one view, uint8, NHWC, one integer label, images of full size. */
 	uint32_t views, pixel_type, pixel_layout, label_width; /* label_width: of floats */
 	uint32_t less; /* pixels by which batches' images are smaller than the largest */
 };
@@ -54,7 +54,7 @@ bool fake_stop(struct fake *fake);
 
 /* ---- the application ---- */
 
-/* What reaches this daemon, and no private one in its place. */
+/* Options that reach this daemon, and start no private one in its place. */
 struct penstock_options fake_options(const struct fake *fake);
 
 /* Wants the opening to succeed. */
@@ -87,7 +87,7 @@ void fake_open(int fd, const struct fake_shape *shape);
 
 /* The batch, counted from the stream's first, that the state in an OPEN goes on with. */
 uint64_t fake_resume(const struct conn_message *open, const struct fake_shape *shape);
-/* What opens a stream that begins with that batch, as the answer to this OPEN. */
+/* The OPENED that answers this OPEN with a stream that begins with that batch. */
 struct wire_opened fake_opened_at(
 	const struct conn_message *open, const struct fake_shape *shape, uint64_t ordinal);
 
@@ -115,10 +115,10 @@ void fake_send_batch(int fd, const struct fake_shape *shape, const struct fake_m
 /* Does everything right, from HELLO to the hang-up: states, batches, releases, queries, STOP. */
 void fake_serve_well(int fd, const void *shape);
 
-/* What a row of batch `ordinal` contains. */
+/* The contents of a row of batch `ordinal`. */
 uint8_t fake_pixel(uint64_t ordinal, uint32_t row);
 int64_t fake_label(uint64_t ordinal, uint32_t row);
-/* ... and when it says that it was ready. */
+/* ... and the time at which it says that it was ready. */
 uint64_t fake_ready_ns(uint64_t ordinal);
 
 /* ---- checking ---- */

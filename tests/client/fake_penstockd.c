@@ -1,6 +1,6 @@
-/* fake_penstockd: what the tests of the private daemon start in place of penstockd. It takes the
- * same options, writes down what it was started with, and serves well. FAKE_MODE in the environment
- * makes it fail. */
+/* fake_penstockd: the tests of the private daemon start this in place of penstockd. It takes the same
+ * options, writes down what it was started with, and serves well. FAKE_MODE in the environment makes
+ * it fail. */
 #include "client/fake.h"
 
 #include <dirent.h>
@@ -90,7 +90,7 @@ static bool takes_instance(const char *socket)
 	return false;
 }
 
-/* Dies of the first stream that it is to open, and its socket stays: as often as a file beside it
+/* Dies at the first stream that it must open, and its socket stays: as often as a file beside it
  * says, which counts down. */
 static void die_opening(int listener, const char *socket)
 {

@@ -144,7 +144,8 @@ void fault_run(const void *argument)
 			want_error(fault, "classes", penstock_stream_classes(stream, &text),
 				fault->next);
 		FAKE_WANT(!text);
-		if (fault->step == AFTER) /* what is held stays readable, and can be given back */
+		if (fault->step ==
+			AFTER) /* a batch that is held stays readable, and can be released */
 			FAKE_WANT(first.labels[3] == fake_label(0, 3) &&
 				  penstock_batch_release(stream, &first) == 0);
 		penstock_stream_close(stream);

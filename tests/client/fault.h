@@ -1,11 +1,10 @@
 /* fault: a daemon that breaks the protocol at one step, and a client that must say so.
  *
  *   test_faults.c     the tests: every fault of every table, answers, a daemon that is stopped
- *   fault.[ch]        the daemon and the client around a fault; what is done to any message
- *   fault_opening.c   what is done to WELCOME and OPENED
- *   fault_extent.c    ... to EXTENT
- *   fault_batch.c     ... to BATCH and the head of its slot, and to what comes after a good batch
- */
+ *   fault.[ch]        the daemon and the client around a fault; faults of any message
+ *   fault_opening.c   faults of WELCOME and OPENED
+ *   fault_extent.c    faults of EXTENT
+ *   fault_batch.c     faults of BATCH, of the head of its slot, and after a good batch */
 #pragma once
 
 #include "client/fake.h"
@@ -33,8 +32,8 @@ struct fault {
 	const char *name;
 	enum fault_step step;
 	fault_does *does;
-	int open, next; /* what the client has to return; next is not called when open fails */
-	const char *sentence; /* part of what it has to say */
+	int open, next; /* what the client must return; next is not called when open fails */
+	const char *sentence; /* part of the client's sentence */
 };
 
 /* Each ended by a zeroed one. */

@@ -153,8 +153,8 @@ static void answer_nothing(const struct fault_turn *t)
 	fake_send_answer(t->fd, 0, "what?");
 }
 
-/* An answer to a question given up long ago (OPEN's number will do) is no fault: the wait goes on,
- * here until the hang-up. */
+/* An answer to a question that was given up long ago (OPEN's number will do) is not a fault: the wait
+ * continues, here until the hang-up. */
 static void answer_late(const struct fault_turn *t)
 {
 	fake_send_answer(t->fd, 2, "late");

@@ -1,8 +1,8 @@
-/* reconnect: a fake daemon that dies as a script says, and an application that goes on; for the
+/* reconnect: a fake daemon that dies as a script says, and an application that continues; for the
  * tests named after it.
  *
- * What they have in common: whatever a daemon dies of, and wherever in the protocol, each batch is
- * given once and in order, and what the application holds stays as it was. */
+ * They have in common that, however a daemon dies and wherever in the protocol, each batch is given
+ * once and in order, and batches that the application holds stay as they were. */
 #pragma once
 
 #include "client/fake.h"

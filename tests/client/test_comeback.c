@@ -116,7 +116,7 @@ static void want_same(const struct seen *got, const struct seen *wanted)
 	FAKE_WANT(memcmp(got, wanted, sizeof *got) == 0);
 }
 
-/* What the trainers get when nothing happens. */
+/* The batches that the trainers get when no daemon dies. */
 static void read_undisturbed(
 	const struct penstock_options options[TRAINERS], struct seen seen[TRAINERS][BATCHES])
 {
@@ -135,8 +135,7 @@ static void read_undisturbed(
 		penstock_stream_close(stream[t]);
 }
 
-/* Takes what is there for one of them, which holds the batch before it meanwhile. False: nothing.
- */
+/* Takes the next batch of a trainer that holds the batch before it. False: none has come. */
 static bool take(struct penstock_stream *stream, struct penstock_batch held[2],
 	const struct seen *seen, int i)
 {
@@ -150,7 +149,7 @@ static bool take(struct penstock_stream *stream, struct penstock_batch held[2],
 	want_same(&now, &seen[i]);
 	if (i == 0)
 		return true;
-	now = look(&held[1 - i % 2]); /* what is held stays */
+	now = look(&held[1 - i % 2]); /* a batch that is held stays as it was */
 	want_same(&now, &seen[i - 1]);
 	FAKE_WANT(penstock_batch_release(stream, &held[1 - i % 2]) == 0);
 	return true;
@@ -165,8 +164,8 @@ static bool all_read(const int done[TRAINERS])
 	return true;
 }
 
-/* The daemon dies after every eleventh batch, as long as all of them read. When `apart`, the last
- * of the trainers lags as far behind as the others can go. */
+/* The daemon dies after every eleventh batch, as long as all trainers read. When `apart`, the last
+ * trainer reads only when the others cannot go on without it. */
 static void read_disturbed(const struct penstock_options options[TRAINERS], bool apart,
 	struct seen seen[TRAINERS][BATCHES])
 {
@@ -296,8 +295,8 @@ FAKE_TEST(job)
 	FAKE_WANT(penstock_daemon_stop(socket_path) == 0);
 }
 
-/* One of a group keeps its batches; the others go on without it after a second, and it is told
- * which of what it read was good. */
+/* A trainer of a group keeps its batches. The others go on without it after a second, and it is told
+ * which of its batches it must not use. */
 FAKE_TEST(laggard)
 {
 	enum { SLOTS = 3 };

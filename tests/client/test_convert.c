@@ -137,7 +137,7 @@ static void expected_init(struct expected *expected, const struct penstock_conve
 			expected_element(options, channel, (uint8_t)x, expected->table[channel][x]);
 }
 
-/* What `count` pictures of so many pixels become. */
+/* The conversion of `count` images of that many pixels. */
 static void expected_rows(const struct expected *expected, const uint8_t *from, size_t count,
 	size_t pixels, uint8_t *out)
 {
@@ -164,7 +164,7 @@ static void check_statistics(const struct penstock_convert_options *options, boo
 			continue;
 		penstock_convert_rows(convert, from, 1, 1, VALUES, out);
 		assert_memory_equal(law, out, VALUES * 3 * element_bytes(options->dtype));
-		/* Where looking up is not asked for, it is not what is done. */
+		/* Without lookup tables asked for, none are used. */
 		if (shortcut && k > 0)
 			assert_ptr_not_equal(convert->convert.kernels, &convert_c);
 		penstock_convert_free(convert);

@@ -21,13 +21,13 @@ static const struct fake_shape shape = FAKE_SHAPE;
 static const char sentence[] = "this trainer held batch 1 of epoch 0 for 60 s and was detached";
 
 /* Announces `batches`; then, when asked (a question for the classes), detaches the trainer and
- * overwrites the slots of the mask. The answer comes last, so that whoever asked has all. */
+ * overwrites the slots of the mask. The answer comes last, so that the client has read all. */
 struct plan {
 	const char *name;
 	unsigned batches;
 	uint32_t overwritten;
 	int code; /* of the ERROR; 0: none, the daemon is broken */
-	bool answers; /* the question, before the ERROR: who asked has seen none of it */
+	bool answers; /* the question, before the ERROR: the client has not seen that */
 	bool ends; /* the stream, with the last batch */
 };
 
@@ -61,7 +61,7 @@ static void serve_plan(int fd, const void *argument)
 	if (plan->ends)
 		fake_send(fd, &end.head, sizeof end, NULL, 0, -1);
 	while ((message = fake_receive(fd))) {
-		/* Passed over while the ERROR is under way; not sent by who has read it. */
+		/* Ignored while the ERROR is in flight; a client that has read it sends none. */
 		FAKE_WANT(message->head.type != WIRE_RELEASE || !detached || plan->answers ||
 			  !plan->code);
 		if (message->head.type == WIRE_QUERY && !detached) {
@@ -79,7 +79,7 @@ static struct penstock_stream *open_stream(const struct fake *fake)
 	options.share = "all";
 	options.group = "g";
 	options.laggard = "detach";
-	options.reconnect_ms = 10000; /* being detached is no reason to come back */
+	options.reconnect_ms = 10000; /* a client that was detached does not reconnect */
 	return fake_open_stream(&options);
 }
 
@@ -158,7 +158,7 @@ static void run_announced(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* Closed while it holds what is no longer its own. */
+/* Closed while it holds batches that are no longer its own. */
 static void run_close(const void *argument)
 {
 	struct fake fake;
@@ -170,7 +170,7 @@ static void run_close(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* After END too: who has all that there is goes on to its end, who has not is told. */
+/* After END too: a client that has all batches comes to its end, one that has not is told. */
 static void run_ended(const void *argument)
 {
 	enum { ASKED = 2 };
@@ -193,7 +193,7 @@ static void run_ended(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* A daemon that overwrites what is lent and says nothing is broken. */
+/* A daemon that overwrites a leased slot without a word is broken. */
 static void run_broken(const void *argument)
 {
 	struct fake fake;

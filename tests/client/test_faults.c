@@ -1,6 +1,6 @@
-/* libpenstock against daemons that break the protocol in every way that a message can: whatever
- * comes, the documented error and a sentence, the same again on the next call, no leak, no crash,
- * no hang. The ways are in fault_*.c (fault.h). */
+/* libpenstock against daemons that break the protocol in every way that a message can. Each call must
+ * return the documented error with a sentence, and return it again at the next call; there must be
+ * no leak, no crash and no hang. The faults are in fault_*.c (fault.h). */
 #include "client/fault.h"
 #include "penstock/penstock.h"
 
@@ -128,7 +128,7 @@ FAKE_TEST(stopped)
 	fake_start(&fake, fake_serve_well, &fault_shape);
 	struct penstock_options options = fake_options(&fake);
 	struct penstock_stream *stream = fake_open_stream(&options);
-	/* All that it can announce: who stops it earlier may stop it in between. */
+	/* All batches that it can announce: otherwise it might be stopped between two. */
 	for (int i = 0; i < 4; i++)
 		FAKE_WANT(penstock_stream_next(stream, &batch[i], 5000) == 0);
 	FAKE_WANT(kill(fake.pid, SIGSTOP) == 0);

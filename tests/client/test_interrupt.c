@@ -1,5 +1,5 @@
-/* options.interrupt: asked wherever a call blocks, in the thread that called; the call ends, and
- * what it was about is as it was before. */
+/* options.interrupt: the application is asked wherever a call blocks, in the thread that called. The
+ * call ends, and everything is as it was before. */
 #include "client/reconnect.h"
 
 #include "client/lib/wait.h"
@@ -176,7 +176,7 @@ FAKE_TEST(ordinal)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-/* ---- opening, with a daemon that has to be started ---- */
+/* ---- opening, with a daemon that must be started ---- */
 
 static char folder[64], socket_path[96], lock_path[96], facts[128];
 
@@ -234,8 +234,8 @@ static pid_t started_pid(void)
 	return (pid_t)strtol(text + 4, NULL, 10);
 }
 
-/* It was started here and does not get ready: nobody is kept from starting another, and it lives on
- * to end by itself. */
+/* A daemon that was started here does not get ready: others may start another one, and it lives on
+ * until it ends by itself. */
 FAKE_TEST(starting)
 {
 	struct user user = user_make(4);
@@ -305,7 +305,7 @@ FAKE_TEST(questions_and_batches)
 	fake_close(&fake, stream);
 }
 
-/* What the daemon is asked when the time is up, or nothing more can come, blocks too. */
+/* The question to the daemon when the time is up, or no batch can come, blocks too. */
 static void serve_no_answers(int fd, const void *argument)
 {
 	const unsigned *batches = argument;
@@ -337,8 +337,8 @@ static void run_figuring_out(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* The daemon has gone: while none is there, while one does not answer, while it opens the stream;
- * then it goes on with the next batch. */
+/* The daemon is gone: interrupts while there is none, while one does not answer, and while one opens
+ * the stream; then the stream goes on with the next batch. */
 FAKE_TEST(reconnecting)
 {
 	static fake_serve *const mute[] = {serve_nothing, serve_index};
@@ -399,7 +399,7 @@ FAKE_TEST(signal)
 	FAKE_WANT(wait_poll(NULL, -1, 0, 0) == 0);
 }
 
-/* As often as was said, and no more. */
+/* No more often than documented. */
 FAKE_TEST(how_often)
 {
 	struct user user = user_make(1000000);

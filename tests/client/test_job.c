@@ -1,4 +1,4 @@
-/* What an option leaves to the job: the rank of a split stream, and the name of a group that the
+/* What the options leave to the job: the rank of a split stream, and the name of a group that the
  * application did not name. */
 #include "client/fake.h"
 #include "client/lib/job.h"
@@ -168,7 +168,7 @@ static void test_which_job(void **state)
 	want_group(1, 8, "job-m\xc3\xbchle");
 }
 
-/* Without a job nobody could join, so waiting for others would never end. */
+/* Without a job no other process could join, so waiting for others would never end. */
 static void test_waiting_for_nobody(void **state)
 {
 	(void)state;
@@ -192,7 +192,7 @@ static void test_waiting_for_nobody(void **state)
 		assert_true(group.made);
 		set(names[i], NULL);
 	}
-	/* A stream of the configuration is its own group: all who open it are to meet. */
+	/* A stream of the configuration is its own group: all trainers that open it meet. */
 	struct penstock_options named = options;
 	named.source = "stream:imagenet";
 	named.wait_for = 2;
@@ -297,7 +297,7 @@ static void *count_up(void *argument)
 	return NULL;
 }
 
-/* Each thread gets numbers that nobody else gets. */
+/* Each thread gets numbers that no other thread gets. */
 static void test_threads(void **state)
 {
 	(void)state;
@@ -330,7 +330,7 @@ static void test_definitions(void **state)
 	options.world_size = 2;
 	made(options, &first);
 
-	/* What is each reader's own. */
+	/* Options in which readers may differ. */
 	options.rank = 1;
 	options.world_size = 4;
 	options.wait_for = 4;
@@ -349,7 +349,7 @@ static void test_definitions(void **state)
 	made(options, &group);
 	assert_int_equal(group.ordinal, 1);
 
-	/* What makes the batches. */
+	/* Options that determine the batches. */
 	struct penstock_options other[] = {
 		options, options, options, options, options, options, options};
 	other[0].seed = 1;
@@ -365,7 +365,7 @@ static void test_definitions(void **state)
 		assert_int_equal(group.ordinal, 0);
 	}
 
-	/* A name of the application's own, and nobody to share with. */
+	/* A name given by the application, and a stream that is not shared. */
 	options.group = "mine";
 	assert_int_equal(open_make_group(&options, &group), 0);
 	assert_false(group.made);

@@ -82,7 +82,7 @@ static void late_open(struct late *late)
 	late_take(late, "penstock_options_init_size", (void *)&late->options_init);
 }
 
-/* What a thread heard; the first thread judges it. */
+/* The sentences that a thread got; the first thread checks them. */
 struct heard {
 	const struct late *late;
 	int code;

@@ -1,5 +1,5 @@
 /* mix: images mixed in place against the definition, applied to a copy; labels against sums in
- * double; plans of several views; every kernel this processor has against C; what is refused.
+ * double; plans of several views; every kernel of this processor against C; refusals.
  * tests/cuda/torchvision_mix.py compares plans with torchvision itself, tests/python/torch_mix.py
  * images and labels. */
 #include "client/lib/map.h"
@@ -120,7 +120,7 @@ static float noise_of(const struct penstock_mix_row *row, uint32_t pixel, uint32
 	return (float)(radius * (channel == 1 ? sin(angle) : cos(angle)));
 }
 
-/* A row's own value: its pixel, or what it is erased with. */
+/* A row's own value: its pixel, or the value that erased it. */
 static float source_of(const struct planned *p, const struct penstock_mix_options *options,
 	const struct penstock_mix_images *images, const void *before, uint32_t row, uint32_t x,
 	uint32_t y, uint32_t c, bool *noisy)
@@ -273,7 +273,7 @@ static void kernels_equal_c(void **state)
 			uint32_t count = random_below(100);
 			size_t each = value_bytes(dtype);
 			uint32_t own[128], other[128], want[128];
-			/* Every bit pattern: also infinity, what is no number, the subnormal. */
+			/* Every bit pattern: also infinities, NaNs and subnormals. */
 			for (size_t i = 0; i < 128; i++) {
 				own[i] = want[i] = random_bits();
 				other[i] = random_bits();

@@ -150,7 +150,8 @@ static void test_samples_and_pixels(void **state)
 			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2],\"train\":true}");
 }
 
-/* What is no mapping, or no list, is refused, and nothing that could end the request is written. */
+/* A text that is not one mapping, or one list, is refused: nothing that could end the request is
+ * written. */
 static void test_values_that_are_none(void **state)
 {
 	(void)state;
@@ -208,7 +209,7 @@ static void test_stream_name(void **state)
 	expect_refusal(&options, -EINVAL, "without a name");
 }
 
-/* What the configuration defines is refused by the names that the application knows. */
+/* Keys that the configuration defines are refused by the names that the application knows. */
 static void test_stream_defined_elsewhere(void **state)
 {
 	(void)state;
@@ -327,7 +328,8 @@ FAKE_TEST(relative)
 	options.source = "/data";
 	options.labels = "{\"manifest\": \"a.csv\"}";
 	expect_refusal(&options, -ENOENT, "paths of options.labels");
-	options.labels = "{\"manifest\":\"/a.csv\"}"; /* absolute: nobody asks where this is */
+	options.labels =
+		"{\"manifest\":\"/a.csv\"}"; /* absolute: the working folder is not needed */
 	expect_text(&options,
 		"{\"source\":\"/data\",\"train\":true,\"labels\":{\"manifest\":\"/a.csv\"}}");
 }
@@ -407,7 +409,7 @@ static void test_options(void **state)
 	assert_int_equal(mine.private_daemon, 1);
 }
 
-/* Memory is writable for whoever asks and reads alone. */
+/* Memory is writable for a client that asks for it and is the only reader. */
 static void test_writable(void **state)
 {
 	(void)state;
@@ -436,7 +438,7 @@ static void test_writable(void **state)
 	}
 }
 
-/* Options of the release before groups: what came later is unset, whatever lies behind them. */
+/* Options of the release before groups: later ones are unset, whatever the memory after them holds. */
 static void test_options_before_groups(void **state)
 {
 	(void)state;
@@ -457,7 +459,7 @@ static void test_options_before_groups(void **state)
 	expect_text(&mine, "{\"source\":\"/data\",\"train\":true,\"interpolation\":\"box\"}");
 }
 
-/* What was compiled when the struct was shorter calls the function: it must write no further. */
+/* An application that was compiled with a shorter struct: nothing after it may be written. */
 static void test_init_of_earlier_structs(void **state)
 {
 	(void)state;

@@ -29,7 +29,7 @@ static void place_make(void)
 	(void)snprintf(folder, sizeof folder, "/tmp/penstock-private-XXXXXX");
 	FAKE_WANT(mkdtemp(folder));
 	(void)snprintf(
-		sockets, sizeof sockets, "%s/run", folder); /* the client has to make this one */
+		sockets, sizeof sockets, "%s/run", folder); /* the client must make this one */
 	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", sockets);
 	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
 	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
@@ -106,7 +106,7 @@ static void on_child(int number)
 	children++;
 }
 
-/* What the daemon was started with, from a process that has made itself awkward: pinned, deaf,
+/* What the daemon was started with, from an awkward process: pinned to a CPU, with signals blocked,
  * without standard streams, with descriptors of its own. */
 FAKE_TEST(start)
 {
@@ -262,8 +262,8 @@ static void want_batch(struct penstock_stream *stream, uint64_t ordinal)
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 }
 
-/* Killed twice under two streams of one process: whoever notices first starts another, with the
- * same options, and both go on where they were. */
+/* Killed twice under two streams of one process: the stream that notices first starts another daemon
+ * with the same options, and both go on where they were. */
 FAKE_TEST(reconnect)
 {
 	struct penstock_stream *stream[2];
@@ -282,7 +282,7 @@ FAKE_TEST(reconnect)
 		FAKE_WANT(penstock_stream_open(&options, &stream[i]) == 0);
 		want_batch(stream[i], 0);
 	}
-	memset(socket, 'x', sizeof socket - 1); /* what was opened is the library's own copy */
+	memset(socket, 'x', sizeof socket - 1); /* the library has a copy of its own */
 	memset(memory, 'x', sizeof memory - 1);
 	for (uint64_t round = 0; round < 2; round++) {
 		kill_daemon(stream, 2);
@@ -303,8 +303,8 @@ FAKE_TEST(reconnect)
 	place_remove();
 }
 
-/* One that cannot start is no end while there is time: the reason is told at the end of the time,
- * and before it with each time-out. */
+/* A daemon that cannot start does not end the stream while there is time: each timeout says the
+ * reason, and so does the end. */
 FAKE_TEST(reconnect_in_vain)
 {
 	struct penstock_stream *stream;
@@ -392,7 +392,7 @@ static void want_refusal(int wanted, const char *sentence)
 FAKE_TEST(dies)
 {
 	place_make();
-	/* What the log held before is not the reason. */
+	/* Older lines of the log are not the reason. */
 	char log[128];
 	FAKE_WANT(mkdir(sockets, 0700) == 0);
 	(void)snprintf(log, sizeof log, "%s/penstockd.log", sockets);
@@ -426,7 +426,7 @@ FAKE_TEST(not_found)
 	want_refusal(-ENOENT, "PENSTOCKD names /no/such/penstockd");
 	(void)setenv("PENSTOCKD", "/tmp", 1); /* a folder can be entered, not executed */
 	want_refusal(-ENOENT, "PENSTOCKD names /tmp,");
-	/* A file that can be executed and is no program. */
+	/* A file that can be executed but is not a program. */
 	char script[128];
 	(void)snprintf(script, sizeof script, "%s/broken", folder);
 	int fd = open(script, O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
@@ -499,7 +499,7 @@ FAKE_TEST(refused_places)
 	FAKE_WANT(penstock_daemon_stop(socket_path) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
 	FAKE_WANT(strstr(penstock_error(), socket_path));
-	FAKE_WANT(access(sockets, F_OK) < 0); /* looking left nothing behind */
+	FAKE_WANT(access(sockets, F_OK) < 0); /* looking left nothing over */
 	place_remove();
 }
 
@@ -522,7 +522,7 @@ FAKE_TEST(relative)
 	place_remove();
 }
 
-/* The one before has the instance still, and listens no longer. */
+/* The daemon before it still has the instance's lock, but no longer listens. */
 FAKE_TEST(ending)
 {
 	place_make();

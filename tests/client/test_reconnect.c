@@ -1,5 +1,5 @@
-/* A stream that is to outlive its daemon: daemons that die at every step of the protocol, and those
- * that cannot go on with the stream. */
+/* A stream that outlives its daemon: daemons that die at every step of the protocol, and daemons that
+ * cannot continue the stream. */
 #include "client/reconnect.h"
 
 #include <errno.h>
@@ -129,8 +129,8 @@ static void change_world_size(struct wire_opened *opened)
 	opened->world_size = 2;
 }
 
-/* What the application asked of the stream's shape when it opened it still holds: a manifest that
- * has more classes now would have it read beyond the labels. */
+/* The shape of the stream stays as it was when the application opened it: with a manifest that has
+ * more classes now, it would read beyond the labels. */
 static void change_label_width(struct wire_opened *opened)
 {
 	opened->label_type = SLOTS_LABEL_F32;
@@ -209,7 +209,7 @@ static void test_strangers(void **state)
 		fake_check(run_strangers, &scripts[i], scripts[i].name);
 }
 
-/* When the time is up the error is the loss, and names who is in the way. */
+/* When the time is up, the error is the loss, and names the daemon that is in the way. */
 FAKE_TEST(stranger_stays)
 {
 	static const struct script script = {"stays",
@@ -232,7 +232,7 @@ FAKE_TEST(stranger_stays)
 	fake_close(&fake, stream);
 }
 
-/* What is said of the state holds, whoever says it: the group has passed the batch, or the
+/* A refusal of the state is final, whichever daemon sends it: the group has passed the batch, or the
  * configuration has changed. */
 static void run_named_refused(const void *argument)
 {
@@ -283,7 +283,7 @@ FAKE_TEST(starts_none)
 	(void)fake_stop(&fake);
 }
 
-/* A first opening waits for nobody. */
+/* A first opening does not wait for a daemon. */
 FAKE_TEST(unknown_at_first)
 {
 	static const struct script script = {
@@ -299,7 +299,7 @@ FAKE_TEST(unknown_at_first)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-/* Nobody is there at all: who knows the stream has a configuration. */
+/* No daemon listens: the sentence names the one that knows the stream. */
 FAKE_TEST(absent_at_first)
 {
 	struct fake fake;
@@ -335,7 +335,7 @@ FAKE_TEST(fewer_slots)
 	struct penstock_stream *stream = open_stream(&fake, 10000);
 	for (uint64_t i = 0; i < 4; i++)
 		want_next(stream, &held[i], i);
-	/* Holding all of the old one's is no dead lock: nobody waits for them. */
+	/* Holding all batches of the old daemon is not a deadlock: the new one does not wait for them. */
 	want_next(stream, &batch[0], 4);
 	want_next(stream, &batch[1], 5);
 	penstock_stream_info(stream, &info);

@@ -1,5 +1,4 @@
-/* A stream that is to outlive its daemon in a process that forks, or closes it while it comes back.
- */
+/* A stream that outlives its daemon, in a process that forks, or closes the stream meanwhile. */
 #include "client/reconnect.h"
 
 #include <errno.h>

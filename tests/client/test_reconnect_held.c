@@ -46,7 +46,7 @@ FAKE_TEST(restart)
 	FAKE_WANT(penstock_stream_state(stream, state, sizeof state) > 0);
 	FAKE_WANT(strcmp(state, before) == 0);
 
-	/* Whoever waits on the descriptor wakes to try, again and again, and not all the time. */
+	/* The descriptor wakes a waiting application to try again, but not all the time. */
 	int64_t woke = 0, begin_ns = wait_deadline(0), took_ms = 0;
 	while (took_ms < 400 || woke < 2) {
 		FAKE_WANT(polls(fd, 20000));
@@ -67,7 +67,7 @@ FAKE_TEST(restart)
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
 	FAKE_WANT(penstock_batch_ready_ns(stream, &batch) == fake_ready_ns(4));
 
-	/* What was held all the time. */
+	/* The batch that was held all the time. */
 	FAKE_WANT(penstock_batch_ready_ns(stream, &held[1]) == fake_ready_ns(1));
 	for (uint64_t i = 0; i < 2; i++) {
 		want_content(&held[i], i);
@@ -109,7 +109,7 @@ FAKE_TEST(alike)
 	fake_close(&fake, stream);
 }
 
-/* The memory of so many is kept, and no more. */
+/* The memory of that many daemons is kept, and no more. */
 FAKE_TEST(hoard)
 {
 	static const struct script script = {
@@ -129,7 +129,7 @@ FAKE_TEST(hoard)
 	fake_close(&fake, stream);
 }
 
-/* A daemon that gave this client up may go on writing: what is held then is refused. */
+/* A daemon that has lost this client may go on writing: a batch that is held then is refused. */
 FAKE_TEST(overwritten)
 {
 	static const struct script script = {"overwritten",

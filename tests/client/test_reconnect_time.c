@@ -1,5 +1,5 @@
-/* A stream that is to outlive its daemon, for so long: time that passes without one, and daemons
- * that take theirs. */
+/* A stream that outlives its daemon for a limited time: time without a daemon, and daemons that are
+ * slow. */
 #include "client/reconnect.h"
 
 #include "client/lib/stream.h"

@@ -216,7 +216,7 @@ static void put_deaths(unsigned deaths)
 	FAKE_WANT(fclose(file) == 0);
 }
 
-/* One that dies while it opens the stream is no worse, and is counted with the others. */
+/* A daemon that dies while it opens the stream counts like the others. */
 FAKE_TEST(opening)
 {
 	struct penstock_options options = place_make();
@@ -241,7 +241,7 @@ FAKE_TEST(opening)
 	place_remove();
 }
 
-/* No more often than is allowed, and not at all where a lost daemon is to end the stream. */
+/* No more often than allowed, and not at all if the loss of a daemon ends the stream. */
 FAKE_TEST(opening_too_often)
 {
 	struct penstock_options options = place_make();

@@ -143,8 +143,8 @@ FAKE_TEST(deadlock)
 	FAKE_WANT(strstr(penstock_error(), "holds all 4 batches"));
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) ==
 		  -EAGAIN); /* would not wait, so not for itself */
-	/* It is no end: releasing goes on. A batch that was never given cannot be released, nor one
-	 * of another serial. */
+	/* The stream goes on: batches can be released, except one that was never given, or one of
+	 * another serial. */
 	batch = held[2];
 	batch.serial += 100;
 	FAKE_WANT(penstock_batch_release(stream, &batch) == -EINVAL);
@@ -416,7 +416,7 @@ FAKE_TEST(rank)
 	fake_close(&fake, stream);
 }
 
-/* ---- the daemon alone ---- */
+/* ---- the daemon without a stream ---- */
 
 FAKE_TEST(daemon_calls)
 {
@@ -462,8 +462,8 @@ static void test_signals(void **state)
 	fake_check(run_signals, &slow, "signals");
 }
 
-/* Another mapping of the batch's memory can be made writable where that was asked for, and there
- * alone; the one that the application reads cannot be written to by accident. */
+/* Another mapping of the batch's memory can be made writable only if that was asked for; the mapping
+ * that the application reads cannot be written to by accident. */
 static void run_pinned(const void *argument)
 {
 	const int32_t *pin_memory = argument;

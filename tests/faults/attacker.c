@@ -1,13 +1,13 @@
-/* attacker: a trainer that does all the protocol asks for, and then tries every way it knows to
- * change the memory that it was given, or to take it from others.
+/* attacker: a trainer that follows the protocol, and then tries every way it knows to change the
+ * memory that it was given, or to take it from others.
  *
  *   fault_attacker SOCKET DEFINITION
  *
  * It holds every batch of its stream, so that the daemon writes nowhere in the extent, and looks at
- * all bytes, the size and the seals after each attempt. Each is made on the descriptor that came,
- * and on the same memory opened anew for writing, as its owner may. One line for each: what was
- * tried and what came of it; the last line counts. 0: all was refused or harmless; 1: something
- * gave way; 2: it could not begin. It may run as root, which is refused less. */
+ * all bytes, the size and the seals after each attempt. Each attempt is made on the descriptor that
+ * came, and on the same memory opened anew for writing, as its owner may. It prints a line for each
+ * attempt with its result; the last line counts them. Exit 0: all were refused or harmless; 1: one
+ * succeeded; 2: it could not begin. It may run as root, which is refused less. */
 #include "proto/conn.h"
 #include "proto/slots.h"
 
@@ -51,9 +51,9 @@
 
 enum { ATTACKER_PAGE = 4096 };
 
-/* What is attacked, and how it was before. */
+/* The memory that is attacked, and its contents before. */
 struct target {
-	int fd; /* what is tried on */
+	int fd; /* the descriptor that is tried */
 	const char *how; /* it came by */
 	uint8_t *map; /* of the descriptor, shared and read-only */
 	size_t bytes;
@@ -131,7 +131,7 @@ static int try_splice(struct target *t)
 	return result;
 }
 
-/* Its page lies in a pipe, and is written to there, as Linux allowed until 5.16 (CVE-2022-0847). */
+/* Its page is spliced into a pipe and written to there, as Linux allowed until 5.16 (CVE-2022-0847). */
 static int try_dirty_pipe(struct target *t)
 {
 	loff_t at = 0;
@@ -190,7 +190,7 @@ static int try_proc_mem(struct target *t)
 	return result;
 }
 
-/* What the child did: 0, or an errno. */
+/* The child's result: 0, or an errno. */
 static int child_result(pid_t child)
 {
 	int status;
@@ -375,7 +375,7 @@ static int try_protect(struct target *t)
 	return outcome(mprotect(t->map, t->bytes, PROT_READ | PROT_WRITE));
 }
 
-/* A view of one's own, which nobody else sees. */
+/* A private view, which no other process sees. */
 static int try_map_private(struct target *t)
 {
 	uint8_t *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, t->fd, 0);
@@ -429,7 +429,7 @@ TRY_ADVICE(mergeable, MADV_MERGEABLE)
 TRY_ADVICE(hugepage, MADV_HUGEPAGE)
 TRY_ADVICE(wipe, MADV_WIPEONFORK)
 
-/* Root could: it takes memory from the machine. Nobody else may. */
+/* Root could: it takes memory from the machine. No other user may. */
 static int try_poison(struct target *t)
 {
 	if (geteuid() == 0)
@@ -580,8 +580,8 @@ static int try_sync_range(struct target *t)
 	return outcome(sync_file_range(t->fd, 0, 0, SYNC_FILE_RANGE_WRITE));
 }
 
-/* A device that hands out pages of a memfd for writing; newer kernels ask for its seals first, and
- * who may open it is the administrator's to say. */
+/* A device that hands out pages of a memfd for writing. Newer kernels check the seals first, and the
+ * administrator decides who may open it. */
 static int try_udmabuf(struct target *t)
 {
 	struct {
@@ -696,7 +696,7 @@ static uint64_t sum_of(const uint8_t *bytes, size_t size)
 	return sum;
 }
 
-/* What is wrong with it now; NULL: nothing. */
+/* What is wrong with the memory now; NULL: nothing. */
 static const char *damage(const struct target *t)
 {
 	struct stat status;
@@ -794,8 +794,7 @@ static struct target become_trainer(int fd, const char *definition)
 static void prepare(struct target *t)
 {
 	t->foreign = (struct iovec){.iov_base = malloc(ATTACKER_PAGE), .iov_len = ATTACKER_PAGE};
-	/* Of the same file system as what is attacked: else copying is refused for another reason.
-	 */
+	/* On the same file system as the memory: else copying is refused for another reason. */
 	t->file = memfd_create("attacker", MFD_CLOEXEC);
 	if (!t->foreign.iov_base || t->file < 0 || pipe2(t->pipe, O_CLOEXEC))
 		give_up("no memory");
@@ -804,8 +803,8 @@ static void prepare(struct target *t)
 		give_up("no file");
 }
 
-/* The same memory by another way: its owner may open what is his for writing, until a mode or
- * somebody else's /proc forbids it. */
+/* The same memory by another way: its owner may open it for writing, unless a mode or another
+ * process's /proc forbids it. */
 static unsigned attack_through(const struct target *came, const char *how, const char *path)
 {
 	struct target t = *came;

@@ -3,8 +3,8 @@
  * (it holds all), before-release, released; query-sent, answered, error-received, withdrawn;
  * ended, close-sent, closed.
  *
- * It trusts the daemon as far as an assertion goes: what is not as the protocol says ends it with
- * a note. tests/client has the daemons that lie. */
+ * A message that is not as the protocol says ends it with a note. tests/client has the daemons that
+ * lie. */
 #include "faults/trainer.h"
 #include "proto/conn.h"
 
@@ -40,7 +40,7 @@ __attribute__((noreturn)) static void raw_end(const struct raw *raw, int code, c
 static void raw_send(const struct raw *raw, struct wire_head *head, size_t bytes, const char *text)
 {
 	int result = conn_send(raw->t->fd, false, head, bytes, text, text ? strlen(text) : 0, -1);
-	/* What the daemon said last may still be there to read. */
+	/* The daemon's last messages may still be in the socket. */
 	if (result && result != CONN_E_CLOSED)
 		raw_end(raw, TRAINER_ERROR, "error: cannot send");
 }

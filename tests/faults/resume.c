@@ -6,14 +6,14 @@
  *       after=N         batch size after a resume; 0: as before
  *       every=N         resumes at every N-th place; 1: at all
  *
- * First the samples themselves: one stream that drops nothing, each position of each epoch once.
- * Then each job is a set of ranks that one thread reads in turn, and its cursor says what must
+ * First it reads the samples themselves: one stream that drops nothing, each position of each epoch
+ * once. Then each job is a set of ranks that one thread reads in turn, and a cursor says what must
  * come: which positions, in which order, with which pixels; equal counts of batches for all ranks;
  * equal states of all ranks after the same batch. A job from the beginning leaves its state at each
- * place; from each of them jobs of all world sizes go on to the end. Prints "states N resumes N
- * rows N HASH", the same at any number of threads.
+ * place; from each state jobs of all world sizes go on to the end. Prints "states N resumes N rows N
+ * HASH", the same at any number of threads.
  *
- * One thread, libpenstock alone. The first thing that is wrong ends it with a sentence. */
+ * One thread; only libpenstock. The first mistake ends it with a sentence. */
 #include "penstock/penstock.h"
 
 #include <inttypes.h>
@@ -160,8 +160,8 @@ static void resume_check_row(struct resume_job *job, const struct penstock_batch
 	job->position++;
 }
 
-/* A rank's part of a global batch of `all` samples: a short one is shared out evenly, and who would
- * get none gets one padded row. */
+/* A rank's part of a global batch of `all` samples: a short batch is divided evenly, and a rank that
+ * would get no sample gets one padded row. */
 static void resume_check_part(struct resume_job *job, uint32_t rank, uint64_t all)
 {
 	const struct penstock_batch *batch = &job->batch[rank];

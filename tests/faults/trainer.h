@@ -1,6 +1,6 @@
-/* trainer: a trainer that writes down what it is given and does one thing at a named step.
+/* trainer: a trainer that writes down its batches and does one thing at a named step.
  *
- *   trainer.c   options, the notes, the steps and what is done at them
+ *   trainer.c   options, notes, and the steps with their actions
  *   raw.c       the protocol message by message: can stop between any two
  *   lib.c       the same loop on libpenstock
  *
@@ -23,12 +23,12 @@ struct trainer {
 	const char *open; /* raw: the text of OPEN */
 	const char *option[TRAINER_OPTIONS]; /* lib: KEY=VALUE of struct penstock_options */
 	unsigned options;
-	const char *at, *act; /* the step, and what is done there */
+	const char *at, *act; /* the step, and its action */
 	uint64_t occurrence, seen;
 	uint64_t batches; /* 0: until the stream ends */
-	uint64_t hold; /* batches kept before one is given back */
-	uint64_t newest; /* the newest is given back, not the oldest */
-	uint64_t query; /* asks two questions, one of them unknown, after so many batches */
+	uint64_t hold; /* batches kept before one is returned */
+	uint64_t newest; /* the newest is returned, not the oldest */
+	uint64_t query; /* asks two questions, one of them unknown, after that many batches */
 	uint64_t sleep_us; /* between batches */
 	uint64_t linger; /* after its batches it goes on until standard input ends */
 	uint64_t states; /* lib: notes the state after each batch */
@@ -48,7 +48,7 @@ struct trainer_batch {
 __attribute__((format(printf, 2, 3))) void trainer_note(
 	const struct trainer *t, const char *format, ...);
 
-/* The trainer is at this step now. Does what was asked for there. */
+/* The trainer has reached this step: performs the action, if it belongs to it. */
 void trainer_step(struct trainer *t, const char *step);
 
 /* Reads a batch to its end and notes it, with the steps batch-received, reading and read. */

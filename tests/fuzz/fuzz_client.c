@@ -2,10 +2,10 @@
  * bytes, real, false and overwritten memory, hang-ups and silence, while an application opens,
  * takes and releases batches, asks questions, and goes on over lost connections.
  *
- * Expected: exactly the batches that were announced as they have to be, in their order, each once,
- * as they were filled; none after a message that breaks the protocol; no pointer out of an extent;
- * a sentence with each refusal; no call beyond its limit of time (which waiting alone moves:
- * liar.h); nothing released that is not held; nothing left over. */
+ * Expected: exactly the batches that were announced correctly, in their order, each once, as they
+ * were filled; none after a message that breaks the protocol; no pointer out of an extent; a sentence
+ * with each refusal; no call beyond its time limit (only waiting moves the time: liar.h); no release
+ * of a batch that is not held; nothing left over. */
 #include "fuzz/liar/liar.h"
 
 #ifndef PENSTOCK_LIBFUZZER

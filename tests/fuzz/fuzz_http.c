@@ -3,9 +3,9 @@
  *
  * The server's loop is turned here and its clock is a number. Expected: each answer is well-formed,
  * as long as it says, of the right status where that can be told, with the headers that keep other
- * sites out; none is given unasked or echoes what was asked; whoever says nothing for ten seconds
- * is closed; a scrape of a well-behaved client is answered after each case, and nothing is left
- * over: no place, no descriptor, no memory. */
+ * sites out; none comes unasked or echoes the request; a connection that is silent for ten seconds is
+ * closed; a scrape of a well-behaved client is answered after each case, and nothing is left over: no
+ * place, no descriptor, no memory. */
 #include "http/http_impl.h"
 #include "http/sheet_png.h"
 
@@ -45,7 +45,7 @@ enum {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What an answer must be; status 0: anything that is one, or none. */
+/* The expected answer; status 0: any answer, or none. */
 struct asked {
 	int status;
 	bool head;
@@ -231,7 +231,7 @@ static const char *field(const char *head, const char *end, const char *name)
 	return NULL;
 }
 
-/* What keeps other sites out. libmicrohttpd's own refusals have none of it, and nothing to read. */
+/* The headers that keep other sites out. libmicrohttpd's own refusals lack them, and have no body. */
 static void check_fences(const struct client *c, const char *end, int status)
 {
 	static const char *const fences[] = {"Content-Security-Policy", "X-Content-Type-Options",
@@ -286,7 +286,7 @@ static size_t read_answer(struct client *c)
 	check_status(c, status);
 	check_fences(c, end, status);
 	const char *connection = field(c->room, end, "Connection");
-	/* Whatever was sent behind it is not read. */
+	/* Anything that was sent after it is not read. */
 	c->odd |= connection && !strncasecmp(connection, "close", 5);
 	c->answered++;
 	answers++;
@@ -512,7 +512,7 @@ static void step_ask(struct client *c)
 		await(c);
 }
 
-/* Part of one, changed, or no request at all. What follows on this connection is anything. */
+/* Part of a request, a changed one, or none at all. Afterwards anything may come on this connection. */
 static void step_spoil(struct client *c)
 {
 	request_size = 0;
@@ -528,7 +528,7 @@ static void step_spoil(struct client *c)
 	send_pieces(c, request, request_size);
 }
 
-/* Whoever has not said all within ten seconds is closed. */
+/* A connection that has not sent a whole request within ten seconds is closed. */
 static void step_wait(struct client *c)
 {
 	bool idle = c->answered == c->count;

@@ -76,7 +76,7 @@ static bool is_there(const struct model *m)
 	return m->fd >= 0;
 }
 
-/* What is read is judged; one that does not read leaves it where it is. */
+/* Judges what has come; a client that does not read leaves it in the socket. */
 static void look(struct model *m)
 {
 	if (is_there(m) && m->reads)
@@ -91,7 +91,7 @@ static void settle(struct model *m)
 		model_settled(m);
 }
 
-/* The sentence of a full socket is no fault: it belongs to one that does not read. */
+/* A full socket is not a fault: its client does not read. */
 static void put(struct model *m, const void *bytes, size_t size, unsigned fds, int definition)
 {
 	union {
@@ -384,7 +384,7 @@ static void step_query(struct model *m)
 	send_message(m, &message, sizeof message, 0, -1);
 }
 
-/* ---- what is no message ---- */
+/* ---- malformed messages ---- */
 
 static void step_garbage(struct model *m)
 {

@@ -1,10 +1,10 @@
 /* liar: the daemon's end of a client's connections, in the client's own process and thread.
  *
- * conn_connect and all of client/lib/wait.h are put in the place of the library's (ld --wrap): a
- * connection is a socket pair, and where the library would wait, the liar has its turn. It sends
- * what its tape says, right or wrong, and judges each message by PROTOCOL.md as it sends it: so it
- * knows what the client has to take, and from which message on it must take nothing more. Time is a
- * number that only waiting moves. */
+ * conn_connect and all of client/lib/wait.h replace the library's functions (ld --wrap): a connection
+ * is a socket pair, and where the library would wait, the liar has its turn. It sends what its tape
+ * says, right or wrong, and judges each message by PROTOCOL.md as it sends it. So it knows what the
+ * client must accept, and from which message on it must accept nothing more. Time is a number that
+ * only waiting moves. */
 #pragma once
 
 #include "penstock/penstock.h"
@@ -21,12 +21,12 @@ enum {
 	LIAR_SLOTS = 8,
 };
 
-/* A batch that was announced as it has to be. */
+/* A batch that was announced correctly. */
 struct liar_batch {
 	struct wire_batch message;
 	const uint8_t *slot; /* in the liar's own mapping */
 	uint64_t stride;
-	bool sound; /* its slot's head is as it has to be */
+	bool sound; /* its slot's head is correct */
 	uint64_t mark; /* what its memory is filled with */
 };
 
@@ -41,13 +41,13 @@ void liar_begin(const uint8_t *bytes, size_t size, bool writable);
 void liar_end(void);
 
 /* What a client must say of the connection that it has now. */
-bool liar_welcomed(void); /* it was greeted, and its stream opened, as it has to be */
+bool liar_welcomed(void); /* it was greeted, and its stream opened, correctly */
 bool liar_ended(void); /* END was sent, in its place */
 bool liar_broke(void); /* the protocol was broken, or may have been, or the connection is over */
-bool liar_is_unsure(void); /* what has to be taken cannot be told any more */
-bool liar_is_strange(void); /* what it opened is right, but unknown to this library */
+bool liar_is_unsure(void); /* it is not known any more what the client must accept */
+bool liar_is_strange(void); /* the stream is correct, but unknown to this library */
 
-/* The batch that the client has to be given next; NULL: none. And that it was. */
+/* The batch that the application must be given next; NULL: none. And that it was. */
 struct liar_batch *liar_next(void);
 void liar_given(void);
 /* The next that the tape has for the application. */

@@ -2,11 +2,11 @@
  *
  * model_sent is told each datagram before it is sent, model_read reads what came and compares: the
  * type, the code, the request, the order, batches by name and by content, memory by its seals.
- * Anything that was not to be expected, or that is missing, ends the process (world_wrong).
+ * Anything that is unexpected or missing ends the process (world_wrong).
  *
  * Where the daemon may have done one of several things that cannot be told from here (a stream of a
  * dataset with a broken file may have ended just now), the connection is lax from there on: then
- * only what concerns everybody is checked. model_lax counts those. */
+ * only the rules for every connection are checked. model_lax counts those. */
 #pragma once
 
 #include "world.h"

@@ -1,7 +1,7 @@
-/* Who asks, does not read, and is given up by the daemon, or is detached from its group: its leases
- * end while announcements lie in its socket, their slots are filled again for the others, and then
- * it reads. On the wire that is what PROTOCOL.md says of it, judged by the model; libpenstock gives
- * nothing out that was overwritten, and says so of what the application had.
+/* A client that asks, does not read, and is dropped by the daemon or detached from its group. Its
+ * leases end while announcements are still in its socket, their slots are filled again for the
+ * others, and then it reads. The model judges the messages by PROTOCOL.md. libpenstock must give no
+ * batch that was overwritten, and must report one that the application holds.
  *
  * The daemon is in this process: turned by the test, or, where the library waits, by a thread. */
 #include "trainer.h"
@@ -87,7 +87,7 @@ static void asks_until_given_up(struct model *m)
 	}
 }
 
-/* Both hold what was announced last, and the idle one has not read of it. */
+/* Both hold the batch that was announced last, and the idle one has not read of it. */
 static void begins_idle(struct model *idle, struct model *busy, int definition)
 {
 	trainer_open(idle, &world, definition);
@@ -231,7 +231,7 @@ static void the_library_gives_nothing_of_it(void **state)
 	is_told(0, -EPIPE, "closed the connection");
 }
 
-/* Its group has gone on without it: that is what it is told when it comes back. */
+/* Its group has gone on without it, and tells it so when it comes back. */
 static void the_library_comes_back_too_late(void **state)
 {
 	(void)state;

@@ -1,9 +1,9 @@
-/* Storage that hangs under the daemon's own files stops nobody: while a line of the quarantine file
- * is written, and while the files of a stream that has ended are closed, the event loop turns, and
- * trainers get their batches.
+/* Storage that hangs under the daemon's own files stops no trainer: while a line of the quarantine
+ * file is written, and while the files of a stream that has ended are closed, the event loop turns,
+ * and trainers get their batches.
  *
- * The daemon is in this process, and its event loop is turned by the test itself: if that waited
- * for what hangs here, which is what the test ends, the test would wait for itself (alarm). */
+ * The daemon is in this process, and the test itself turns its event loop: a loop that waited for
+ * the storage, which the test makes hang, would hang the test (alarm). */
 #include "trainer.h"
 
 #include "base/util.h"
@@ -165,7 +165,7 @@ static void an_index_that_hangs_when_it_is_closed(void **state)
 {
 	(void)state;
 	hang_set(".idx");
-	/* What opening it opens hangs too: that is what threads are for. */
+	/* Opening it hangs too, in a thread. */
 	struct model m;
 	trainer_open(&m, &world, EVALUATION);
 	waits_for_hanging();
@@ -179,7 +179,7 @@ static void an_index_that_hangs_when_it_is_closed(void **state)
 	assert_null(closings->first->next);
 	assert_true(world.server->peers.held[PEER_KEPT] == 1);
 
-	/* Nobody else notices: not who asks, nor who reads what lies elsewhere. */
+	/* Others do not notice: neither a client that asks nor one that reads other storage. */
 	struct model other;
 	struct wire_query query = {
 		.head = {WIRE_QUERY, sizeof query, 3, 0}, .kind = WIRE_QUERY_STATUS};

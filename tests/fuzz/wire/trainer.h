@@ -1,4 +1,4 @@
-/* trainer: one that does what it must, over a connection that the model judges: for tests of what
+/* trainer: a trainer that behaves well, over a connection that the model judges: for tests of what
  * happens around it. Its stream has number 1. */
 #pragma once
 
@@ -10,5 +10,5 @@ void trainer_open(struct model *trainer, struct world *world, int definition);
 void trainer_say(struct model *trainer, const void *message, size_t size);
 /* Gives back all that it holds. */
 void trainer_release(struct model *trainer);
-/* Turns, and reads, until it was given so many batches since it was opened. */
+/* Turns, and reads, until it was given that many batches since it was opened. */
 void trainer_read(struct model *trainer, uint64_t batches);

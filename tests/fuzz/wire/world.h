@@ -1,8 +1,8 @@
-/* world: a daemon inside this process, turned by whoever attacks it.
+/* world: a daemon inside this process, whose event loop the test turns.
  *
  * Its folder has two tiny datasets (one has a broken file), lists and a cache. The event loop runs
- * when world_turn says so, the reader and one worker on threads of their own, as ever. Thread: one,
- * which is the event loop's and that of all who attack it. */
+ * when world_turn is called; the reader and one worker have threads of their own, as always. All
+ * functions: one thread, which is the event loop's and the clients'. */
 #pragma once
 
 #include "serve/server.h"
@@ -23,7 +23,7 @@ struct world {
 
 /* Datasets, then the daemon. Aborts with a sentence where that fails, as all here does. */
 void world_make(struct world *world);
-/* The daemon alone, in the place of one that has come to its end. */
+/* Only the daemon, in place of one that has ended. */
 void world_begin(struct world *world);
 void world_finish(struct world *world);
 /* All of it, the folder too. */
@@ -33,7 +33,7 @@ void world_turn(struct world *world, int timeout_ms);
 int world_connect(const struct world *world);
 /* Turns until the daemon has taken everything that was sent to it over this connection. */
 void world_settle(struct world *world, int fd);
-/* Turns until the daemon has as many clients as said, each with what it has, and nothing more. */
+/* Turns until the daemon has that many clients and groups, and no task. */
 void world_calm(struct world *world, uint32_t clients, uint32_t groups);
 
 /* Copies a text, each @ in it as the root. Its length. */
@@ -42,12 +42,12 @@ size_t world_text(const struct world *world, const char *text, char *ret, size_t
 uint64_t world_reserved(const struct world *world);
 /* Turns until so much is reserved. */
 void world_returns(struct world *world, uint64_t reserved);
-/* Whether this process has no more than so many descriptors, after a while: threads have some for a
+/* Whether this process has at most that many descriptors, after a while: threads have some for a
  * moment. */
 bool world_has_fds(struct world *world, int count);
 int world_fds(void);
 
-/* Ends the process: what was wrong, and what had happened (world_note) since world_forget. */
+/* Ends the process, and prints what was wrong and the notes (world_note) since world_forget. */
 _Noreturn void world_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void world_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void world_forget(void);

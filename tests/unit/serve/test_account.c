@@ -62,7 +62,7 @@ static void a_second_is_what_grew(void **state)
 	is(second.workers_idle_s, 0);
 }
 
-/* As when no descriptor was left to read it: what was before is no delay of the next second. */
+/* As when no descriptor was left to read it: earlier delay does not count for the next second. */
 static void what_was_not_said_once_is_not_made_up_for(void **state)
 {
 	struct account_counters now = a_second_later(), silent = early;

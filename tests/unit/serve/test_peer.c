@@ -109,7 +109,7 @@ static void newcomers_find_room(void **state)
 	}
 }
 
-/* So of all kinds: who asks for the status is not kept out by four that keep its answers. */
+/* The same for every kind: four processes that keep answers do not keep out one that asks. */
 static void newcomers_find_room_of_every_kind(void **state)
 {
 	(void)state;
@@ -125,7 +125,7 @@ static void newcomers_find_room_of_every_kind(void **state)
 	}
 }
 
-/* One process gets what it can be given, and does not keep out the next. */
+/* One process gets its share, and does not keep out the next. */
 static void a_small_configuration_serves_two_processes(void **state)
 {
 	(void)state;
@@ -165,7 +165,7 @@ static void root_gets_in(void **state)
 	assert_non_null(strstr(fault.text, "root"));
 	struct peer_name root = {.pid = 5000, .uid = 0};
 	assert_int_equal(peer_may(&book, &root, PEER_CLIENTS, &fault), 0);
-	book.uid = 0; /* its own daemon: there is no reserve to keep from oneself */
+	book.uid = 0; /* root's own daemon: nothing is reserved for root */
 	struct peer_name more = process(pid);
 	assert_int_equal(peer_may(&book, &more, PEER_CLIENTS, &fault), 0);
 	give_all(&book);

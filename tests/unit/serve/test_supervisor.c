@@ -1,4 +1,4 @@
-/* supervisor: what counts as getting on, for systemd's watchdog. */
+/* supervisor: what counts as progress, for systemd's watchdog. */
 #include "serve/observe/account.h"
 #include "serve/observe/observe.h"
 
@@ -31,7 +31,7 @@ static void test_hangs(void **state)
 		{.seconds = 1},
 		{.seconds = 1, .cpu_s = 0.01}, /* the event loop's */
 		{.seconds = 1, .workers_idle_s = 1},
-		{.seconds = 1, .permit_wait_s = 2}, /* and nobody who has it computes */
+		{.seconds = 1, .permit_wait_s = 2}, /* and no thread computes */
 		{.seconds = 1, .buffers_full_s = 1},
 		{.seconds = 1, .workers_cpu_s = 0.0001},
 	};
