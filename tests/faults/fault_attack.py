@@ -1,6 +1,7 @@
-"""A hostile trainer, within the protocol and beside it: it tries every way to change the memory that it was given (attacker.c), sends descriptors,
-takes all the connections, streams, answers and memory that it can, floods the log, comes as another user. Each time two trainers of one
-group and one of a stream of its own go on exactly, others get in, and what it held comes back."""
+"""A hostile trainer, inside and outside the protocol. It tries every way to change the memory that it was given (attacker.c),
+sends descriptors, takes all the connections, streams, answers and memory that it can, floods the log, and comes as another
+user. Each time two trainers of one group and one of a stream of its own go on exactly, others can connect, and everything
+that it held comes back."""
 import array
 import contextlib
 import errno
@@ -49,7 +50,7 @@ def test_every_way_to_change_the_memory():
 
 
 def for_nobody(path):
-    """Another user can come here, and it is that user's."""
+    """Another user can enter this folder, and owns it."""
     for at in (path, *path.rglob("*")):
         os.chown(at, NOBODY, NOBODY)
 
@@ -62,7 +63,7 @@ def may_become_nobody():
 
 
 def test_every_way_as_a_user_without_privileges():
-    """Root is refused less: so once more with a daemon, an attacker and a trainer of a user who is nobody."""
+    """Root is refused less, so this runs once more with a daemon, an attacker and a trainer of an unprivileged user."""
     may_become_nobody()
     with folder() as home:
         tiny_dataset(home)
@@ -106,7 +107,7 @@ class Keeper(Link):
 
 
 def test_memory_that_is_kept_counts():
-    """Who keeps what streams gave it and opens again is refused before the budget is passed; all comes back when it lets go."""
+    """A client that keeps the memory of closed streams and opens more is refused before the budget is exceeded; all memory comes back when it lets go."""
     with folder() as home:
         tiny_dataset(home)
         with watched(home, "--memory", "96M") as (daemon, watch):
@@ -152,7 +153,7 @@ def test_as_many_kept_as_a_process_may():
 
 
 def test_memory_under_way_and_opened_anew():
-    """A descriptor in a socket that nobody reads, one opened anew, one that is only a path: each keeps the memory."""
+    """A descriptor in a socket that is not read, one opened anew, one that is only a path: each keeps the memory."""
     with folder() as home:
         tiny_dataset(home)
         with watched(home) as (daemon, watch), offender(daemon) as one:
@@ -187,7 +188,7 @@ def test_memory_under_way_and_opened_anew():
 
 @contextlib.contextmanager
 def exotic():
-    """(name, descriptor) of what could hurt who gets it."""
+    """(name, descriptor) of descriptors that could hurt a process that receives them."""
     with contextlib.ExitStack() as stack:
         def own(fd):
             stack.callback(os.close, fd)
@@ -227,7 +228,7 @@ def syscall(number, *arguments):
 
 
 def send_descriptors(client, datagram, fds, more=()):
-    """True when the kernel let them go; then the connection has to be over."""
+    """True when the kernel let them through; then the connection must be over."""
     try:
         client.socket.sendmsg([datagram], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds)), *more])
     except PermissionError:
@@ -241,7 +242,7 @@ def send_descriptors(client, datagram, fds, more=()):
 
 
 def test_descriptors():
-    """None is ever the daemon's: the kernel refuses them, or drops them and the connection is closed."""
+    """The daemon never has one: the kernel refuses them, or drops them and the connection is closed."""
     SCM_CREDENTIALS = 2
     me = struct.pack("iII", os.getpid(), os.geteuid(), os.getegid())
     with company() as (daemon, watch, group), exotic() as fds:
@@ -296,7 +297,7 @@ sys.stdin.read()
 
 
 class Crowd:
-    """A process of its own that connects as often as it is let."""
+    """A separate process that connects as often as it can."""
 
     def __init__(self, path, most=10000, prefix=()):
         self.process = subprocess.Popen([*prefix, sys.executable, "-c", CROWD, path, str(most), hello().hex()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -325,7 +326,7 @@ def crowds(path, count):
 
 
 def test_all_connections():
-    """One process gets a quarter, several leave an eighth to newcomers, and status, stop's sibling and a new trainer get in."""
+    """One process gets a quarter, several leave an eighth to newcomers; a status request and a new trainer can connect."""
     with company() as (daemon, watch, group):
         with crowds(daemon.socket, 1) as (one,):
             assert one.count == 64 and f"process {one.process.pid} has 64 connections" in one.sentence and "max_clients" in one.sentence, one.sentence
@@ -438,7 +439,7 @@ def test_the_log_does_not_fill():
 
 
 def test_asking_to_stop_again_and_again():
-    """It is obeyed, and said once: the rest would fill the log while others are told."""
+    """It is obeyed, and logged once: more lines would fill the log while others are told."""
     with folder() as home:
         tiny_dataset(home)
         with Daemon(home) as daemon, offender(daemon) as one, offender(daemon) as other:
@@ -456,7 +457,7 @@ def test_asking_to_stop_again_and_again():
 # ---- what is others' ----
 
 def test_what_belongs_to_others():
-    """Groups of one trainer have names that nobody can say; streams are a connection's own."""
+    """Groups of one trainer have names that no client can give; streams belong to a connection."""
     with company() as (daemon, _watch, group), offender(daemon) as one:
         pid = os.getpid()
         for number, name in enumerate(("\n", f"\n{pid}/1/1", "a\nb", "\x01", "\x1b[31m"), 1):
@@ -471,7 +472,7 @@ def test_what_belongs_to_others():
 
 
 def test_another_user():
-    """Folder and socket keep other users out; where somebody has opened both, the daemon does."""
+    """Folder and socket keep other users out; if both were opened to them, the daemon does."""
     may_become_nobody()
     with company() as (daemon, watch, _group):
         run = Path(daemon.socket).parent
@@ -496,7 +497,7 @@ def test_another_user():
 
 
 def test_folders_and_sockets_that_are_not_its_own():
-    """It does not start in a folder that others can write to or look into, nor through a link, nor over what is no socket."""
+    """It does not start in a folder that others can write to or look into, nor through a link, nor over a file that is not a socket."""
     with folder() as home:
         run = home / "run"
         run.mkdir(0o755)
@@ -524,7 +525,7 @@ def http(path, request):
 
 
 def test_the_page():
-    """Its socket is this user's; a path is a word, not a file."""
+    """Its socket is this user's; a path in a request is text, not a file."""
     with company() as (daemon, _watch, _group):
         at = str(Path(daemon.socket).parent / "http.sock")
         if not os.path.exists(at):
@@ -542,8 +543,8 @@ def test_the_page():
 # ---- what nothing protects from ----
 
 def test_what_the_same_user_may_do():
-    """Whoever runs as the same user may trace and end the daemon, as the kernel says: this is no part of the promise, and is said so. What is
-    promised is that nothing in the protocol gives it more."""
+    """A process of the same user may trace and end the daemon, as the kernel says: that is not part of the promise, and the
+    documentation says so. The promise is that nothing in the protocol gives it more."""
     with company() as (daemon, _watch, _group):
         with open(f"/proc/{daemon.process.pid}/maps", encoding="utf-8", errors="replace") as maps:
             assert any("/memfd:penstock-batches" in line and " rw-s " in line for line in maps), "the daemon's own mapping, and nobody else's, is writable"

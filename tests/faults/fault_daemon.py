@@ -1,5 +1,5 @@
-"""The daemon is SIGKILLed at random moments and started again: trainers have an error within a second, and the rows that they are given
-from one daemon after the other are, put together, the undisturbed ones. Five hundred kills on real pictures nightly."""
+"""The daemon is SIGKILLed at random moments and started again: trainers get an error within a second, and the rows that they
+get from one daemon after the other are, put together, the undisturbed ones. Nightly: five hundred kills on real images."""
 import os
 import shutil
 import signal
@@ -15,7 +15,7 @@ REAL = {"batch_size": 16, "image_size": 224, "prefetch": 4}
 
 
 def kill_rounds(home, ranks, rounds, random, most_s, own_places=False):
-    """Puts the rows of all ranks together over `rounds` killed daemons. Seconds until each trainer knew."""
+    """Puts the rows of all ranks together over `rounds` killed daemons. Returns the seconds until each trainer noticed."""
     latencies = []
     for _ in range(rounds):
         daemon = Daemon(home, "--threads", "2")
@@ -85,13 +85,13 @@ def run_own_places(name, rounds, wait_for=None):
 
 
 def test_each_from_its_own_place():
-    """With `reconnect` trainers need not agree first: each says which batch it needs, and is given it."""
+    """With `reconnect` trainers need not agree first: each says which batch it needs, and gets it."""
     for name in ("private", "all", "split"):
         run_own_places(name, ROUNDS)
 
 
 def test_those_who_come_back_are_waited_for():
-    """A group that waits for nobody at its first begin waits two seconds for those who come back."""
+    """A group that does not wait at its first start waits two seconds for trainers that come back."""
     run_own_places("all", 4, wait_for=1)
 
 
@@ -108,7 +108,7 @@ def test_real_split():
 
 
 def forget(home):
-    """Indexes and checkpoints, and what was to become one."""
+    """Indexes and entry points, finished and unfinished."""
     shutil.rmtree(home / "cache", ignore_errors=True)
     left = [f for f in (home / "tars").iterdir() if f.suffix != ".tar"]
     for file in left:
@@ -116,7 +116,7 @@ def forget(home):
 
 
 def test_killed_while_it_writes():
-    """Index and checkpoints are being written: whatever was there at that moment, the next daemon gives the same."""
+    """Killed while index and entry points are written: whatever exists at that moment, the next daemon gives the same batches."""
     random = seeded("daemon/writing")
     rounds, cut = (60 if NIGHTLY else 8 if SLOW == 1 else 4), 0
     with folder() as home:

@@ -1,6 +1,7 @@
-"""Data that is taken away, cut, replaced, overwritten or unreadable under the reader, while a stream runs: what comes without a flag is the
-undisturbed picture of its sample (or, of a file of a folder that was replaced by one of the same size, the new one); the rest is flagged
-and counted, or the stream ends with a sentence that names the file. The daemon stays and serves others. EIO is made by tests/inject."""
+"""Data that is removed, cut, replaced, overwritten or unreadable while a stream reads it. A row without a flag is the
+undisturbed image of its sample (or the new image, if a file of a folder was replaced by one of the same size); the other
+rows are flagged and counted, or the stream ends with a sentence that names the file. The daemon lives on and serves others.
+tests/inject makes EIO."""
 import contextlib
 import io
 import itertools
@@ -17,7 +18,7 @@ from harness import SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, pro
 
 PER_SHARD, SHARDS = 16, 3
 COUNT = PER_SHARD * SHARDS
-ROOM = 4096  # bytes of each member of the tars: its picture, and zeros
+ROOM = 4096  # bytes of each member of the tars: its image, and zeros
 KEYS = {"batch_size": 4, "image_size": 16, "prefetch": 3, "train": False, "shuffle": True, "drop_last": False, "epochs": 0}
 SUBSTITUTED, INVALID = 2, 8
 ENGINES = [("io_uring", "buffered"), ("pread", "buffered"), ("io_uring", "direct"), ("pread", "direct")]
@@ -173,7 +174,7 @@ def file_rename(path, other):
     os.rename(path.with_suffix(".new"), path)
 
 
-# name -> (what is done, whether the new picture may be shown, whether rows are flagged)
+# name -> (what is done, whether the new image may be shown, whether rows are flagged)
 FILE = {
     "deleted": (lambda path, other: path.unlink(), False, True),
     "cut to nothing": (lambda path, other: os.truncate(path, 0), False, True),
@@ -198,7 +199,7 @@ class Ground:
         some = pictures(home)
         self.some = some
         write_tars(home / "tars", some)
-        write_tars(home / "others", some[5:] + some[:5])  # the same layout, other pictures
+        write_tars(home / "others", some[5:] + some[:5])  # the same layout, other images
         write_folder(home / "images", some)
         for path in [home, *home.rglob("*")]:
             os.utime(path, (1600000000, 1600000000))
@@ -352,7 +353,7 @@ def test_files_direct():
 
 
 def test_shards_that_are_cached():
-    """What the cache holds is the dataset as it was when it was opened: it goes on, with the old pictures alone."""
+    """The cache holds the dataset as it was when it was opened: the stream goes on, with the old images only."""
     random = seeded("data/cached")
     with ground(ENGINES[0], "--cache", "on") as g:
         for name in some_of(set(SHARD) - {"of no rights"}, random, 3):
@@ -362,7 +363,7 @@ def test_shards_that_are_cached():
 
 
 def test_rights_taken_away():
-    """By a user whom rights bind: what is open is read on; what has to be opened is an error that names it."""
+    """As an unprivileged user: files that are open are read on; a file that must be opened is an error that names it."""
     user = 65534 if os.geteuid() == 0 else os.geteuid()
     if os.geteuid() == 0 and not shutil.which("setpriv"):
         raise Skip("no setpriv")
@@ -386,7 +387,7 @@ def test_rights_taken_away():
 
 
 def test_more_than_max_broken():
-    """A share of missing files ends the stream with a sentence that says how many of how many and of which kind."""
+    """A share of missing files ends the stream with a sentence that says how many of how many, and of which kind."""
     with ground(ENGINES[0], "--cache", "off") as g:
         where = g.copy("images")
         rows = Rows(g.link, where, g.want["images"], on_broken="substitute", max_broken=0.1)
@@ -410,7 +411,7 @@ def inject_of(home):
 
 
 def eio(g, inject, call, effect, path, source, want, **keys):
-    """One call fails, then all of them; what comes is right. The stream's rows."""
+    """One call fails, then all of them; the rows that come are right. Returns the stream's rows."""
     got = []
     for persistent in (False, True):
         inject.disarm()
@@ -430,7 +431,7 @@ def eio(g, inject, call, effect, path, source, want, **keys):
 
 
 def test_storage_errors():
-    """EIO, short answers and ends of files at any read: of data, of indexes, of checkpoints."""
+    """EIO, short reads and ends of files at any read: of data, of indexes, of entry points."""
     with folder() as home:
         inject = inject_of(home)
         with contextlib.ExitStack() as stack:

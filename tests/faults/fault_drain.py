@@ -1,4 +1,4 @@
-"""SIGTERM ends every stream at a batch boundary: what was given are whole batches, and the next daemon goes on right behind them."""
+"""SIGTERM ends every stream at a batch boundary: the trainers were given whole batches, and the next daemon continues right after them."""
 import signal
 import time
 
@@ -14,7 +14,7 @@ def given_and_read(trainer):
 
 
 def drain_one(home, ranks, wait_s):
-    """The ranks' trainers until the daemon drains: what they were given are whole batches."""
+    """The ranks' trainers until the daemon drains: they were given whole batches."""
     with Daemon(home, "--threads", "2") as daemon:
         for number, rank in enumerate(ranks):
             rank.start(home, daemon.socket, hold=number, sleep_us=300)

@@ -1,5 +1,6 @@
-"""Clients that flood, hold everything, release what they do not hold, or say things out of order, beside two trainers of the same group
-and one of a stream of its own: an error that names it, the connection closed where the protocol is broken, and nobody else affected."""
+"""Clients that flood, hold everything, release what they do not hold, or send messages out of order, beside two trainers of
+the same group and one of a stream of its own: an error that names the offence, the connection closed if the protocol was
+broken, and no other client affected."""
 import contextlib
 import errno
 import json
@@ -14,10 +15,10 @@ MANY = 3000 if SLOW == 1 else 300
 
 
 class Offender(Raw):
-    """It is told what the protocol says to what it does."""
+    """The client gets the error that the protocol lays down for its offence."""
 
     def flood(self, datagrams):
-        """Sends without reading. How many went; the rest when the daemon had closed."""
+        """Sends without reading. Returns how many were sent before the daemon closed the connection."""
         self.socket.settimeout(5 * SLOW)
         sent = 0
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -27,7 +28,7 @@ class Offender(Raw):
         return sent
 
     def refused(self):
-        """(code, sentence) of the ERROR that comes; it is closed then."""
+        """(code, sentence) of the ERROR that comes; then the connection is closed."""
         body = self.until(ERROR)
         assert self.closed()
         return struct.unpack_from("<i", body)[0], body[8:].decode()
@@ -149,14 +150,14 @@ def test_noise():
 # ---- leases ----
 
 def member(client, group, count):
-    """It joins the group of the others; leases of its first batches."""
+    """It joins the group of the others; returns the leases of its first batches."""
     client.open(group)
     client.until(OPENED)
     return client.leases(count)
 
 
 def test_holds_everything():
-    """Alone it harms itself; in a group all wait for it, as `block` says, and whoever asks is told who it is."""
+    """Alone it harms only itself; in a group all wait for it, as `block` says, and a client that asks is told which trainer it is."""
     with company() as (daemon, watch, group):
         with offender(daemon) as client:
             member(client, private(group), 4)

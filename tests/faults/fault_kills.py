@@ -1,6 +1,6 @@
-"""SIGKILLs at random steps: a hundred in CI, a thousand nightly. Trainers that share, and ranks that split, go on through all of it and get
-every batch; a trainer alone and a rank that are killed again and again, and come back each time at once, have the undisturbed row
-in the end; and descriptors, mappings, threads, slots and memory of the daemon end where they began."""
+"""SIGKILLs at random steps: a hundred in CI, a thousand nightly. Trainers that share, and ranks that split, go on through all
+of it and get every batch. A single trainer and a rank that are killed again and again, and come back at once each time, have
+the undisturbed row in the end. Descriptors, mappings, threads, slots and memory of the daemon end where they began."""
 import signal
 
 from faults import NIGHTLY, SLOW, TINY, FaultTrainer, Rank, harness, killed_after, promise_latency, say, seeded, tiny_dataset, undisturbed, watched
@@ -20,15 +20,15 @@ LIB_STEPS = ["opened", "batch-received", "reading", "read", "full", "before-rele
 
 
 def strike(random, orderly, steps):
-    """What a trainer is to do, and when it is killed. Who keeps old batches while others of its group keep new ones waits for them for
-    ever, as `block` says: the orderly give the oldest back first."""
+    """What a trainer does, and when it is killed. A trainer that keeps old batches while others of its group keep new ones waits for
+    them for ever, as `block` says: so well-behaved trainers return the oldest first."""
     step = random.choice(steps)
     return {"at": step, "occurrence": random.randint(1, 6) if step in REPEATED else 1, "do": "kill",
             "hold": 3 if step == "full" else random.randint(0, 3), "newest": 0 if orderly else random.randint(0, 1), "query": 2, "batches": 12}
 
 
 def stranger(home, random, number):
-    """One of a private stream of its own, of the group that goes on, or of a group that the strangers have for themselves."""
+    """A trainer of a private stream, of the group that goes on, or of a group of strangers only."""
     group = random.choice([None, "steady", f"short-{number}"])
     return Rank({"source": home / "images", **TINY, **({"group": group} if group else {})})
 
@@ -38,7 +38,7 @@ def split(home, rank):
 
 
 class Returning(Rank):
-    """It comes back where it was; from the beginning on with a state, since it may be killed before it has one."""
+    """It comes back where it was. It has a state from the beginning, since it may be killed before it gets one."""
 
     def begin(self, home, socket):
         trainer = FaultTrainer(home, socket, {k: v for k, v in self.definition.items() if k != "reconnect"}, batches=1)
@@ -62,7 +62,7 @@ def kill_round(home, daemon, watch, random, ranks):
 
 
 def steady_rows(home, daemon, rounds):
-    """Trainers that live, while rounds() kills others; pairs of a definition and the row that was given."""
+    """Trainers that live while rounds() kills others; returns pairs of a definition and the row that was given."""
     group = {"source": home / "images", **TINY, "group": "steady", "wait_for": 2}
     definitions = [group, group, split(home, 0)]
     steady = [FaultTrainer(home, daemon.socket, d, batches=1, linger=1, sleep_us=1000) for d in definitions]
@@ -119,7 +119,7 @@ def test_kills():
 
 
 def test_others_go_on():
-    """One that holds all slots of its group is killed: the others, who waited for it, have their next batch."""
+    """A trainer that holds all slots of its group is killed: the others, which waited for it, get their next batch."""
     seconds = []
     with folder() as home:
         tiny_dataset(home)

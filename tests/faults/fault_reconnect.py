@@ -1,5 +1,5 @@
-"""Trainers on libpenstock with reconnect_ms go on by themselves when their daemon is SIGKILLed and another is started: one process from
-beginning to end, and its row is the undisturbed one."""
+"""Trainers on libpenstock with reconnect_ms go on by themselves when their daemon is SIGKILLed and another one is started: one
+process from beginning to end, with the undisturbed row."""
 import contextlib
 import os
 import signal
@@ -16,7 +16,7 @@ PATIENCE_MS = int(20000 * SLOW)
 
 
 class Reader:
-    """What check_rows looks at."""
+    """The rows that check_rows compares."""
 
     def __init__(self, definition, trainer):
         self.definition, self.trainer, self.row = definition, trainer, []
@@ -127,7 +127,7 @@ def test_private_daemon():
 
 
 def test_nobody_comes_back():
-    """The time is up: the error that it would have been without, and it says how long was tried."""
+    """The time is up: the error is the same as without reconnecting, and says how long it was tried."""
     with folder() as home:
         tiny_dataset(home)
         daemon = Daemon(home)
@@ -149,7 +149,7 @@ def named_configuration(home):
 
 
 def test_another_daemon_in_its_place():
-    """A configuration's stream waits for its own daemon while another's, which does not know it, has the socket."""
+    """A configuration's stream waits for its own daemon while another daemon, which does not know it, has the socket."""
     with folder() as home:
         tiny_dataset(home)
         config = named_configuration(home)

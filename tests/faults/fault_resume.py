@@ -1,5 +1,6 @@
-"""Resume equality: from every place of a row, at world sizes 1 to 4 before and after, at 1, 2 and 4 threads, training and evaluation, the
-samples before and after put together are the undisturbed row. Thinned in CI; every place nightly (resume.c has the reading)."""
+"""Resume equality: from every place of a row, at world sizes 1 to 4 before and after, at 1, 2 and 4 threads, in training and
+evaluation, the samples before and after, put together, are the undisturbed row. Thinned out in CI; every place nightly
+(resume.c does the reading)."""
 import re
 import subprocess
 
@@ -14,7 +15,7 @@ AFTER = [0, 5]  # the batch size after a resume; 0: the same
 
 
 def resume(daemon, source, **keys):
-    """What fault_resume says, which must not depend on the daemon."""
+    """The output of fault_resume, which must not depend on the daemon."""
     command = [tool("fault_resume"), f"socket={daemon.socket}", f"source={source}", *(f"{k}={v}" for k, v in {**SHAPE, **keys}.items())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10 * LIMIT, check=False)
     assert done.returncode == 0, f"{keys}: {done.stdout[-2000:]}{done.stderr[-2000:]}"

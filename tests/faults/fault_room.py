@@ -17,7 +17,7 @@ figures = []
 
 @contextlib.contextmanager
 def disk(home, name="disk", size="1m"):
-    """A file system of its own, of so many bytes."""
+    """A separate file system of that many bytes."""
     where = home / name
     where.mkdir()
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(where)],
@@ -30,7 +30,7 @@ def disk(home, name="disk", size="1m"):
 
 
 def fill(where, leave=0):
-    """Takes all the room but about `leave` bytes; what to unlink to get it back."""
+    """Takes all the room but about `leave` bytes; returns the file to unlink to get it back."""
     ballast = where / "ballast"
     with open(ballast, "wb", buffering=0) as file:
         with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def said(daemon, words):
 
 
 def plain(home, **keys):
-    """Datasets, and their rows in a daemon that has all the room it wants; its cache is thrown away."""
+    """Datasets, and their rows in a daemon that has room enough; its cache is deleted."""
     make_dataset(home / "images", per_class=14, min_side=60, max_side=100, **keys)
     (home / "plain").mkdir()
     with Daemon(home / "plain", "--threads", "1") as daemon:
@@ -167,7 +167,7 @@ def test_quarantine_and_log():
 
 
 def test_recorder():
-    """No room for it: the daemon says so and goes on without; room later: the next one has it."""
+    """Without room the daemon says so and goes on without the file; with room later, the next daemon writes it."""
     with folder() as home, disk(home, "statedisk", "1m") as state:
         images = plain(home)
         environment = {"XDG_STATE_HOME": str(state)}
@@ -185,7 +185,7 @@ def test_recorder():
 
 
 def test_any_write_of_index_and_checkpoints():
-    """Each kind of call fails for once, or from there on, with each error that a disk without room has: by injection."""
+    """Injection: each kind of call fails once, or from some point on, with each error of a full disk."""
     if not Path(tool("libpenstock_inject.so")).exists():
         raise Skip("libpenstock_inject.so is not built")
     import inject as injection

@@ -1,4 +1,4 @@
-"""What the dead left behind never blocks a start: sockets, locks, indexes, checkpoints, and strangers' files in the cache folder."""
+"""Leftovers of dead processes never block a start: sockets, locks, indexes, entry points, and foreign files in the cache folder."""
 import contextlib
 import os
 import shutil
@@ -17,7 +17,7 @@ BATCHES = 30
 
 @contextlib.contextmanager
 def sources():
-    """A folder and tars, and what undisturbed trainers are given of each; the daemon was SIGKILLed afterwards."""
+    """A folder and tars, and the rows of undisturbed trainers; the daemon was SIGKILLed afterwards."""
     with folder() as home:
         tiny_dataset(home)
         make_dataset(home / "tars", per_class=20, tars=True, min_side=24, max_side=48)
@@ -82,7 +82,7 @@ def test_lock_of_the_dead():
 
 
 def damaged(random, data):
-    """Ways in which a file can be found after a crash, or after somebody's mistake."""
+    """States of a file after a crash, or after a user's mistake."""
     half = len(data) // 2
     return [("empty", b""), ("cut to half", data[:half]), ("cut by a byte", data[:-1]), ("with a byte more", data + b"\0"),
             ("zero from its middle on", data[:half] + bytes(len(data) - half)), ("zero", bytes(len(data))), ("noise", random.randbytes(len(data))),
@@ -117,7 +117,7 @@ def test_index_and_checkpoints_damaged():
 
 
 def test_bits_flipped_by_the_disk():
-    """What no crash does. Pages of an index are read when they are needed: then it is an error that names the file and what to do."""
+    """Damage that no crash does. Pages of an index are read when they are needed: then it is an error that names the file and what to do."""
     random = seeded("flipped")
     with sources() as (home, both, want):
         checkpoints, indexes = sorted((home / "tars").glob("*.ckp")), sorted((home / "tars").glob("*.idx"))
@@ -138,7 +138,7 @@ def test_bits_flipped_by_the_disk():
 
 
 def test_written_by_one_that_was_killed():
-    """Names as the daemon gives them to what is not finished yet."""
+    """Names that the daemon gives to unfinished files."""
     with sources() as (home, both, want):
         for file in [*(home / "tars").glob("*.idx"), *(home / "tars").glob("*.ckp"), *(home / "cache").rglob("*.idx")]:
             data = file.read_bytes()
@@ -173,7 +173,7 @@ def holder_of_lock(path):
 
 
 def test_spawn_lock_of_the_dead():
-    """Trainers that start a private daemon take a lock; one that was killed while it held it is in nobody's way."""
+    """Trainers that start a private daemon take a lock; a trainer that was killed while it held the lock blocks no other."""
     with folder() as home:
         tiny_dataset(home)
         (home / "run").mkdir(mode=0o700)

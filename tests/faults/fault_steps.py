@@ -20,7 +20,7 @@ def cases():
 
 
 def strike(victim, act, watch):
-    """Waits until it has struck, and is gone for the daemon. Seconds from a SIGKILL until then, or None."""
+    """Waits until it has acted, and is gone for the daemon. Returns the seconds from a SIGKILL until then, or None."""
     if act == "stop":
         victim.wait_note("at")
         victim.wait_stopped()
@@ -46,8 +46,8 @@ def check_victim(victim, want):
 
 
 def come_back(home, daemon, definition, victim, want, witness=None):
-    """Another trainer goes on from where the dead one was: together they have the undisturbed row. The daemon may have let in one that
-    never heard of it before it died; it comes back to the beginning, which a witness knows."""
+    """Another trainer goes on from where the dead one was: together they have the undisturbed row. The dead one may have joined
+    without having heard so; then the other begins at the beginning, which a witness knows."""
     state = {}
     if victim.notes("opened"):
         state = {"state": victim.state(), "reconnect": True}

@@ -16,7 +16,7 @@ def private_definitions(home):
 
 
 def rate(trainers, batches):
-    """Batches a second of each, over its last `batches`."""
+    """Batches per second of each, over its last `batches`."""
     rates = []
     for trainer in trainers:
         times = [n.time for n in trainer.notes("batch")][-batches:]
@@ -102,7 +102,7 @@ def test_detached():
 
 
 def count_rates(home, socket, definitions, stopped):
-    """Batches a second of the last three trainers, while all four run or the first is stopped."""
+    """Batches per second of the last three trainers, while all four run or the first is stopped."""
     options = {"at": "reading", "occurrence": 20, "do": "stop"} if stopped else {}
     first = FaultTrainer(home, socket, definitions[0], batches=1, linger=1, sleep_us=2000, **options)
     others = [FaultTrainer(home, socket, d, batches=RATE_BATCHES, sleep_us=2000) for d in definitions[1:]]
@@ -113,7 +113,7 @@ def count_rates(home, socket, definitions, stopped):
 
 
 def test_rates():
-    """Said, not judged: a machine that does other things too says little."""
+    """Printed, not checked: on a busy machine the figure means little."""
     with folder() as home:
         tiny_dataset(home)
         with watched(home) as (daemon, _watch):

@@ -1,5 +1,6 @@
-"""Every field of every message that a client sends, one at a time, with every value at an edge: what PROTOCOL.md says comes of it, an answer,
-an ERROR and the connection lives, or an ERROR and it is closed; and two trainers of one group and one of a stream of its own go on exactly."""
+"""Every field of every message that a client sends, one at a time, with every edge value. The result is what PROTOCOL.md says:
+an answer, an ERROR with the connection kept, or an ERROR with the connection closed. Two trainers of one group and one of a
+stream of its own go on exactly."""
 import contextlib
 import errno
 import json
@@ -23,8 +24,8 @@ class Walker(Offender):
     cases = 0
 
     def outcome(self, datagram, request=SYNC):
-        """What comes of a datagram, up to the message that echoes this request: ANSWERED, SILENT, (REFUSED, code), (CLOSED, code). What is
-        announced meanwhile is passed over."""
+        """The result of a datagram, up to the message that echoes this request: ANSWERED, SILENT, (REFUSED, code), (CLOSED, code).
+        Announcements that come meanwhile are skipped."""
         Walker.cases += 1
         self.send(datagram)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -61,7 +62,7 @@ class Walker(Offender):
 
 @contextlib.contextmanager
 def walker(daemon, definition=None, greet=True):
-    """Greeted, and with stream 1 open and its first lease out, where a definition says so."""
+    """Greeted and, given a definition, with stream 1 open and its first lease."""
     one = Walker(daemon.socket, greet=greet)
     try:
         if definition:
@@ -74,7 +75,7 @@ def walker(daemon, definition=None, greet=True):
 
 
 def expect(daemon, definition, cases, greet=True):
-    """Each (name, datagram, outcome): a connection of its own where it is to be closed, one for all the others."""
+    """Each (name, datagram, outcome): a separate connection if it will be closed, one for all the others."""
     lasting = contextlib.ExitStack()
     with lasting:
         shared = None
@@ -101,7 +102,7 @@ def put(datagram, at, form, value):
 
 
 def valid(group):
-    """A datagram of each kind that is fine, for a client that has stream 1 and asks for stream 2; but for STOP, which would be obeyed."""
+    """A valid datagram of each kind, except STOP, which would be obeyed, for a client that has stream 1 and asks for stream 2."""
     text = json.dumps({**private(group), "source": str(group["source"])})
     return {HELLO: hello(), OPEN: open_stream(text, 2, 7), RELEASE: release(0, 0, 0), CLOSE: message(CLOSE, stream=9), QUERY: query(1, 5),
             STOP: message(STOP, request=5)}
@@ -110,7 +111,7 @@ def valid(group):
 # ---- the head ----
 
 def test_lengths():
-    """Every kind, cut and lengthened, and with a length that is not its own."""
+    """Every kind, cut, lengthened, and with a wrong length."""
     with company() as (daemon, _watch, group):
         cases = []
         for kind, datagram in valid(group).items():
@@ -175,7 +176,7 @@ def test_hello():
 # ---- RELEASE ----
 
 def test_release():
-    """Only what is held, exactly: one field away is too far."""
+    """Only a batch that is held can be released: one wrong field is an error."""
     with company() as (daemon, _watch, group):
         for at, form, edges in ((16, "<I", EDGES32), (20, "<I", EDGES32), (24, "<Q", EDGES64)):
             for value in edges:
@@ -218,7 +219,7 @@ def opens(one, text, number=1):
 
 
 def test_open_texts():
-    """What is no mapping of known keys: a sentence with line and column, and the connection lives."""
+    """A definition that is not a mapping of known keys: a sentence with line and column, and the connection lives."""
     deep = 30000
     texts = {
         "empty": "", "a blank": " ", "null": "null", "a number": "1", "a list": "[]", "an empty mapping": "{}", "no end": '{"source":',
@@ -250,7 +251,7 @@ NO_NUMBERS = ("-1", "1.5", "1e3", "1e999", "-0", "0x10", "18446744073709551616",
 
 
 def test_open_values():
-    """Each key with what is not its kind, and just outside its range: -EINVAL that names the key."""
+    """Each key with a value of another kind, and just outside its range: -EINVAL that names the key."""
     with company() as (daemon, _watch, group), walker(daemon) as one:
         base = {**private(group), "source": str(group["source"])}
 

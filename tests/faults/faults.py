@@ -17,20 +17,20 @@ import harness  # noqa: E402
 from harness import ANSWER, NIGHTLY, QUERY, SLOW, Daemon, Raw, make_dataset, message, tool, wait_until  # noqa: E402, F401
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "5"))
-# Batches of four tiny pictures: a case takes milliseconds, and a row has many batches.
+# Batches of four tiny images: a case takes milliseconds, and a row has many batches.
 TINY = {"batch_size": 4, "image_size": 16, "prefetch": 4}
 WORLD = 3  # ranks of a job that splits
 FIGURES = ("fds", "memfd mappings", "threads", "clients", "reserved bytes")
 
 
 def seeded(name):
-    """The scenario's own random numbers; the seed is said so that a failure can be had again."""
+    """The scenario's random numbers; the seed is printed, so that a failure can be repeated."""
     print(f"{name}: PENSTOCK_TEST_SEED={SEED}", flush=True)
     return random.Random(f"{name}/{SEED}")
 
 
 def say(text):
-    """A figure that a nightly run is read for."""
+    """A figure of the nightly run."""
     print(f"{'promise:' if NIGHTLY else '    '} {text}", flush=True)
 
 
@@ -92,11 +92,11 @@ class FaultTrainer:
         return wait_until(found, f"a trainer's {kind}")
 
     def batches(self):
-        """What it was given and read to the end: EPOCH BATCH POSITION COUNT FLAGS IDS BYTES."""
+        """The batches that it was given and read to the end: EPOCH BATCH POSITION COUNT FLAGS IDS BYTES."""
         return [n.text for n in self.notes("batch")]
 
     def state(self, begin=False):
-        """Where it stands, or began, as penstock_stream_state says it."""
+        """Its place, or its beginning, as penstock_stream_state gives it."""
         opened = self.notes("opened")[0].text.split()
         fingerprint, order, transform = opened[:3]
         seed, epoch, _, position, size, rank, world, _ = map(int, opened[3:])
@@ -138,7 +138,7 @@ class FaultTrainer:
         self.kill_children()
 
     def kill_children(self):
-        """Of a trainer that forked: they have its memory, which counts until they let go."""
+        """Of a trainer that forked: its children have its memory, which counts until they end."""
         for note in self.notes("forked"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(note.text), signal.SIGKILL)
@@ -155,7 +155,7 @@ def killed_after(trainers):
 
 
 def undisturbed(home, socket, definition, batches):
-    """The first batches of a stream that nothing happens to."""
+    """The first batches of an undisturbed stream."""
     alone = {k: v for k, v in definition.items() if k not in ("group", "wait_for", "state", "reconnect")}
     return FaultTrainer(home, socket, alone, batches=batches).finish()
 
@@ -185,7 +185,7 @@ class Rank:
         self.trainer = FaultTrainer(home, socket, definition, **options)
 
     def take(self):
-        """Its trainer has ended: takes what was given."""
+        """Its trainer has ended: takes the batches that it was given."""
         if self.trainer.notes("opened"):
             self.row += self.trainer.batches()
             self.state = self.trainer.state() if self.trainer.mode == "raw" else None
@@ -193,7 +193,7 @@ class Rank:
         self.trainer.out.unlink()
 
     def lost(self, since):
-        """The daemon has gone. Seconds that its trainer took to notice; None when it had not been let in yet."""
+        """The daemon is gone. Returns the seconds that its trainer took to notice; None if it had not joined yet."""
         code = self.trainer.process.wait(timeout=harness.LIMIT)
         last = self.trainer.notes()[-1]
         assert code == 3 or last.text == "nobody listens", f"ended with {code}: {last}"
@@ -207,7 +207,7 @@ class Rank:
 
 
 def same_place(ranks):
-    """All go on from the place of the one that has come least far, as from a common checkpoint."""
+    """All go on from the place of the one that is least far, as from a common checkpoint."""
     least = min(ranks, key=lambda r: len(r.row))
     for rank in ranks:
         rank.row, rank.state = rank.row[:len(least.row)], least.state
@@ -239,7 +239,7 @@ def proc_pss_kib(pid):
 
 
 def threads_of(pid):
-    """Without the kernel's own for io_uring (iou-wrk), of which one stays once a read had to wait for storage."""
+    """Without the kernel's threads for io_uring (iou-wrk), of which one stays once a read had to wait for storage."""
     names = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ class Watch:
                 status["memory"]["reserved"])
 
     def settle(self):
-        """The figures of now, with no stream open, are what all must come back to."""
+        """The present figures, with no stream open, are those to which everything must return."""
         wait_until(lambda: not self.status()["streams"], "the streams to go")
         def calm():
             first = self.figures()
@@ -279,7 +279,7 @@ class Watch:
         self.baseline = wait_until(calm, "the daemon's figures to settle")
 
     def back(self):
-        """Waits until nothing is left of what was there since settle()."""
+        """Waits until the figures are those of settle() again."""
         try:
             wait_until(lambda: all(now <= then for now, then in zip(self.figures(), self.baseline)) and not self.status()["streams"], "the baseline")
         except AssertionError as error:
@@ -306,7 +306,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(home, *options, **keys):
-    """A daemon with a watch that has settled after a first stream, so that what is made once is made."""
+    """A daemon with a watch that has settled after a first stream, so that everything that is made once exists."""
     keys.setdefault("environment", {"MALLOC_PERTURB_": "0"})
     with Daemon(home, "--threads", "2", *options, **keys) as daemon:
         watch = Watch(daemon)
