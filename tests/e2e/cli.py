@@ -788,7 +788,7 @@ def test_status_and_stop():
             assert not [line for line in text.splitlines() if len(line) > 80 and daemon.socket not in line and str(images) not in line], text
             got = json.loads(run(home, "status", "--json", "--socket", daemon.socket)[0])
             assert got["pid"] == daemon.process.pid and len(got["streams"]) == 1
-            assert f"/\n                {Path(got['recorder']['path']).name}\n" in text, f"a long path continues below, after a slash: {text}"
+            assert f"/\n               {Path(got['recorder']['path']).name}\n" in text, f"a long path continues below, after a slash: {text}"
             trainer.kill()
             # Where a trainer is does not depend on its holding a batch just now.
             quick = daemon.trainer(source=images, batch_size=30, image_size=32)
