@@ -106,14 +106,14 @@ struct keeper {
 	struct pollfd poll[KEEPER_TRAINERS + 2];
 };
 
-static uint64_t keeper_now(void)
-{
-	struct timespec now;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * KEEPER_SECOND_NS + (uint64_t)now.tv_nsec;
-}
-
 /* ---- out ---- */
+
+/* A record of this kind and of this moment; the size is that of a member of its body. */
+#define KEEPER_RECORD(kind_, member)                               \
+	{                                                          \
+		.time_ns = clock_unix_ns(), .kind = (kind_),       \
+		.bytes = sizeof(((struct record *)0)->body.member) \
+	}
 
 static void keeper_send(const struct keeper *keeper, const struct record *record)
 {
@@ -124,8 +124,7 @@ static void keeper_send(const struct keeper *keeper, const struct record *record
 
 static struct record keeper_note(const char *text)
 {
-	struct record note = {
-		.time_ns = keeper_now(), .kind = RECORD_NOTE, .bytes = sizeof note.body.note};
+	struct record note = KEEPER_RECORD(RECORD_NOTE, note);
 	(void)snprintf(note.body.note.text, sizeof note.body.note.text, "%s", text);
 	return note;
 }
@@ -181,9 +180,7 @@ static void keeper_begin_file(struct keeper *keeper)
 	if (keeper->start.kind)
 		keeper_keep(keeper, &keeper->start, true);
 	for (unsigned i = 0; i < keeper->trainers; i++) {
-		struct record record = {.time_ns = keeper_now(),
-			.kind = RECORD_ATTACH,
-			.bytes = sizeof record.body.attach};
+		struct record record = KEEPER_RECORD(RECORD_ATTACH, attach);
 		record.body.attach = keeper->trainer[i]->attach;
 		keeper_write(keeper, &record);
 	}
@@ -310,8 +307,7 @@ static uint64_t keeper_lived(const struct keeper *keeper, const struct keeper_pr
 static void keeper_note_end(
 	struct keeper *keeper, struct keeper_process *process, uint64_t trainer, uint32_t kills)
 {
-	struct record record = {
-		.time_ns = keeper_now(), .kind = RECORD_EXIT, .bytes = sizeof record.body.exit};
+	struct record record = KEEPER_RECORD(RECORD_EXIT, exit);
 	record.body.exit = (struct record_exit){.trainer = trainer,
 		.pid = process->pid,
 		.known = process->known,
@@ -560,9 +556,7 @@ static void keeper_hear_all(struct keeper *keeper)
 
 static void keeper_tick_machine(struct keeper *keeper, bool write)
 {
-	struct record record = {.time_ns = keeper_now(),
-		.kind = RECORD_MACHINE,
-		.bytes = sizeof record.body.machine};
+	struct record record = KEEPER_RECORD(RECORD_MACHINE, machine);
 	probe_machine_at("", &keeper->daemon.view, keeper->options.folder, &record.body.machine);
 	keeper->machine_oom_kills = record.body.machine.oom_kills;
 	keeper_keep(keeper, &record, write);
@@ -574,7 +568,7 @@ static void keeper_tick_daemon(struct keeper *keeper, bool write)
 	keeper_process_sample(keeper, &keeper->daemon);
 	if (!record.kind || keeper->daemon.ended_ns)
 		return;
-	record.time_ns = keeper_now();
+	record.time_ns = clock_unix_ns();
 	record.bytes = sizeof record.body.daemon;
 	record.body.daemon.memory = keeper->daemon.memory;
 	keeper_keep(keeper, &record, write);
@@ -583,9 +577,7 @@ static void keeper_tick_daemon(struct keeper *keeper, bool write)
 static void keeper_tick_trainer(struct keeper *keeper, struct keeper_trainer *trainer, bool write)
 {
 	struct keeper_process *process = &trainer->process;
-	struct record record = {.time_ns = keeper_now(),
-		.kind = RECORD_TRAINER,
-		.bytes = sizeof record.body.trainer};
+	struct record record = KEEPER_RECORD(RECORD_TRAINER, trainer);
 	keeper_process_sample(keeper, process);
 	if (process->ended_ns)
 		return;
@@ -602,9 +594,7 @@ static void keeper_tick_gpus(struct keeper *keeper, bool write)
 	char note[RECORD_TEXT] = "";
 	unsigned count = keeper->nvml ? nvml_sample(keeper->nvml, gpu, note, sizeof note) : 0;
 	for (unsigned i = 0; i < count; i++) {
-		struct record record = {.time_ns = keeper_now(),
-			.kind = RECORD_GPU,
-			.bytes = sizeof record.body.gpu};
+		struct record record = KEEPER_RECORD(RECORD_GPU, gpu);
 		record.body.gpu = gpu[i];
 		keeper_keep(keeper, &record, write);
 	}

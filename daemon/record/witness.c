@@ -5,6 +5,7 @@
  * gone. */
 #include "record/witness.h"
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "record/keeper.h"
 #include "record/ring_folder.h"
@@ -194,13 +195,6 @@ int witness_start(const struct witness_options *options, struct witness **ret, s
 	return 0;
 }
 
-static uint64_t witness_now(void)
-{
-	struct timespec now;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void witness_tell(struct witness *witness, const struct record *record, int pidfd)
 {
 	if (!witness || witness->fd < 0)
@@ -211,7 +205,7 @@ void witness_tell(struct witness *witness, const struct record *record, int pidf
 	} control = {.bytes = {0}};
 	struct record stamped = *record;
 	if (!stamped.time_ns)
-		stamped.time_ns = witness_now();
+		stamped.time_ns = clock_unix_ns();
 	struct iovec part = {.iov_base = &stamped,
 		.iov_len = offsetof(struct record, body) +
 			   UTIL_MIN(record->bytes, sizeof record->body)};

@@ -1,20 +1,19 @@
-/* differ: the own decoder against libjpeg-turbo through decode's door, many files a second in one
- * process: the outcome and every pixel.
+/* differ: penstock's decoder against libjpeg-turbo, both through decode.h, many files a second in
+ * one process: the outcome and every pixel.
  *
  * A course is a batch of files. libjpeg-turbo decodes each of them whole. Then every kernel set
- * that this processor has decodes all of them as two streams, each time in another order and with
- * other regions, several images in flight; and now and then one by one. Checkpoints that one stream
- * makes are what the next one enters at, also that of another kernel set; some packs are damaged or
- * another file's between. Where libjpeg-turbo
- * refuses a file, it is asked again for the very region, since a fault behind a region need not be
- * seen.
+ * that this processor can run decodes all of them as two streams, each time in another order and
+ * with other regions, several images in flight; sometimes one by one. A stream enters at the entry
+ * points that the stream before made, also with another kernel set; in between some packs are
+ * damaged or replaced by another file's. Where libjpeg-turbo refuses a file, it is asked again for
+ * the region only, since a fault after a region need not be noticed.
  *
- * The law, per file and region: the same outcome, and the same pixels where that is DECODE_OK. One
- * difference is allowed: libjpeg-turbo may refuse what the own decoder delivers if the region is
- * not the whole image, since it looks at what lies beside a crop.
+ * The rule for each file and region: the same outcome, and the same pixels if that is DECODE_OK.
+ * One difference is allowed: libjpeg-turbo may refuse a region that penstock's decoder delivers if
+ * it is not the whole image, since libjpeg-turbo also reads the data around a crop.
  *
- * Files lie before a page that must not be touched, with the slack of the contract between. A
- * finding writes the file, says how it came about, and aborts. */
+ * Files end before a forbidden page, with the slack that decode.h asks for in between. A finding
+ * writes the file, reports how to reproduce it, and aborts. */
 #pragma once
 
 #include "decode/decode.h"
@@ -156,7 +155,7 @@ static inline void differ_keep(void *context, const uint8_t *const rgb[DECODE_PL
 	decode_weave(f->rgb + f->rows++ * width * 3, rgb, width);
 }
 
-/* What libjpeg-turbo makes of a region. */
+/* Decodes a region by libjpeg-turbo. */
 static inline int differ_library(
 	struct differ *d, struct differ_file *f, const struct decode_region *region)
 {
@@ -172,7 +171,7 @@ static inline int differ_library(
 	return decoder_rows(d->library, f->have, false, differ_keep, f);
 }
 
-/* Edges of the image, of blocks and single pixels are likelier than by chance alone. */
+/* Edges of the image and single pixels are drawn more often than by chance. */
 static inline void differ_side(struct random *random, uint32_t size, uint32_t *from, uint32_t *to)
 {
 	*from = 0;
@@ -208,7 +207,7 @@ static inline bool differ_whole(const struct differ_file *f)
 	return r->x0 == 0 && r->y0 == 0 && r->x1 == f->info.width && r->y1 == f->info.height;
 }
 
-/* Draws the region that is asked for next, and makes sure of what is expected of it. */
+/* Draws the next region of a file, and finds out what is expected. */
 static inline void differ_ask(struct differ *d, struct differ_file *f)
 {
 	f->job = (struct decode_job){
@@ -254,7 +253,7 @@ static inline void differ_judge(struct differ *d, struct differ_file *f)
 	d->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
 	d->dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
 	if (job->entry_points & DECODE_ENTRY_POINTS_DROPPED && f->recalled_true)
-		differ_fail(d, f, "checkpoints dropped that are the file's own");
+		differ_fail(d, f, "the file's own entry points are dropped");
 	if (f->done)
 		differ_fail(d, f, "done twice");
 	f->done = true;
@@ -318,14 +317,14 @@ static inline bool differ_keep_pack(
 {
 	struct differ_file *f = (struct differ_file *)(void *)job;
 	if (size > job->entry_point_room)
-		differ_fail(context, f, "more checkpoints than there is room for");
+		differ_fail(context, f, "the entry points exceed their room");
 	memcpy(f->pack, pack, size);
 	f->pack_size = size;
 	f->pack_true = true;
 	return true;
 }
 
-/* Some of what is kept is lost, damaged, cut, or another file's. */
+/* Loses, damages, cuts, or replaces some of the kept entry points. */
 static inline void differ_spoil(struct differ *d, struct differ_file *f)
 {
 	const struct differ_file *other = &d->file[draw(&d->random, d->count)];
@@ -387,7 +386,8 @@ static inline void differ_single(struct differ *d, struct differ_file *f)
 	if (!f->job.outcome)
 		f->job.outcome =
 			decoder_rows(d->own[d->now], f->job.region, false, differ_stream_row, d);
-	/* Whether it stepped back is not told here; a region beside a fault may be either. */
+	/* This call does not tell whether it stepped back; a region next to a fault may do either.
+	 */
 	differ_judge(d, f);
 }
 
@@ -424,10 +424,10 @@ static inline void differ_course(struct differ *d, uint64_t seed)
 static inline void differ_report(const struct differ *d, FILE *out)
 {
 	(void)fprintf(out,
-		"%" PRIu64 " files, %" PRIu64 " executions, %" PRIu64 " by the own decoder, ",
+		"%" PRIu64 " files, %" PRIu64 " executions, %" PRIu64 " by penstock's decoder, ",
 		d->files, d->executions, d->clean);
 	(void)fprintf(out,
-		"%" PRIu64 " entered at checkpoints, %" PRIu64 " made some, %" PRIu64
+		"%" PRIu64 " entered at entry points, %" PRIu64 " made some, %" PRIu64
 		" dropped some, ",
 		d->entered, d->made, d->dropped);
 	(void)fprintf(out, "%" PRIu64 " refused; stepped back:", d->refused);

@@ -1,7 +1,7 @@
 /* Differential fuzzing of the entropy decoder: a file's coefficients by every driver against
- * libjpeg's. What a driver takes, libjpeg decodes without a warning and to the same coefficients;
- * drivers agree on what they take, whole and entered at checkpoints of their own making. Built for
- * libFuzzer, or with its own main that runs over files named on the command line. */
+ * libjpeg's. A file that a driver takes decodes in libjpeg without a warning and to the same
+ * coefficients; drivers agree on the files that they take, whole and entered at entry points that
+ * they recorded. Built for libFuzzer, or with a main that takes files on the command line. */
 #include "unit/decode/jpeg/coefficients.h"
 
 enum { PIXELS_MOST = 512 * 512 };
@@ -12,7 +12,7 @@ static void fail(const char *what, const struct lanes *lanes)
 	abort();
 }
 
-/* The whole file by one driver; its checkpoints on the way. -1 where it steps back. */
+/* Decodes the whole file by one driver, and records entry points. -1 where it steps back. */
 static int decode_whole(struct file file, const struct lanes *lanes, const int16_t *expected,
 	struct entry_point *points, uint32_t interval)
 {
@@ -41,26 +41,14 @@ static void decode_entered(struct file file, const struct lanes *lanes, const in
 		subject_deinit(&s);
 		return;
 	}
-	size_t written;
 	uint32_t count = entry_point_count(&s.parse, interval);
 	struct decode_region crop = {
 		s.parse.width / 3, s.parse.height / 4, s.parse.width, (s.parse.height * 3 + 3) / 4};
-	subject_drop_plan(&s);
-	s.request = (struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
-	s.segments = want(calloc(count, sizeof(*s.segments)));
-	s.bytes = want(calloc(1, file.size + count + UNSTUFF_SLACK + LANE_SLACK));
-	s.image.bytes = s.bytes;
-	s.image.segments = s.segments;
-	s.image.segment_count = count;
-	s.image.entry_points = points;
-	s.image.entry_point_count = count;
-	if (subject_plan(&s, crop) ||
-		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
-			count, &written) ||
+	if (subject_enter(&s, lanes, points, count, interval, crop) ||
 		feed_decode_one(&s.image, lanes))
-		fail("does not fit its own checkpoints", lanes);
+		fail("does not fit its own entry points", lanes);
 	if (subject_differs(&s, expected))
-		fail("coefficients differ when entered at checkpoints", lanes);
+		fail("coefficients differ when entered at entry points", lanes);
 	subject_deinit(&s);
 }
 

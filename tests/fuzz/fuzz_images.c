@@ -1,13 +1,11 @@
-/* Differential fuzzing of the own decoder with generated images (generate.h, differ.h).
+/* Differential fuzzing of penstock's decoder with generated images (generate.h, differ.h).
  *
- *     fuzz_images [--seed N] [--files N] [--seconds N]   all that fits in either; a word every
- * minute fuzz_images --write FOLDER [--seed N] [--files N]  writes the files, as a corpus for
- * fuzz_jpeg fuzz_images --show FILE...                         files from elsewhere, a finding for
- * instance
+ *     fuzz_images [--seed N] [--files N] [--seconds N]      until either limit; reports each minute
+ *     fuzz_images --write FOLDER [--seed N] [--files N]     writes the files, for fuzz_jpeg
+ *     fuzz_images --show FILE...                            other files, for instance a finding
  *
- * The seed of a finding makes that file again; a finding that needs its company in flight takes the
- * --seed and --files of the whole run. One thread; run several with seeds far apart.
- */
+ * The seed of a finding makes that file again. A finding that needs other images in flight takes
+ * the --seed and --files of the whole run. One thread; run several with seeds far apart. */
 #include "fuzz/differ.h"
 
 #include "base/clock.h"

@@ -1,12 +1,12 @@
-/* Differential fuzzing of the own decoder with any bytes (differ.h): a libFuzzer target, or with
- * its own main over files named on the command line.
+/* Differential fuzzing of penstock's decoder with any bytes (differ.h): a libFuzzer target, or with
+ * a main that takes files on the command line.
  *
  *     cmake -B build/fuzz -DPENSTOCK_FUZZ=ON -DPENSTOCK_SANITIZE=address -DCMAKE_C_COMPILER=clang
  *     fuzz_images --write CORPUS --files 2000
  *     fuzz_jpeg -dict=tests/fuzz/jpeg.dict -max_len=2000 CORPUS
  *
- * The regions, the order of visits and the fate of checkpoints follow from the bytes, so that a
- * finding is found again. */
+ * The regions, the order of visits and what happens to entry points follow from the bytes, so that
+ * a finding can be reproduced. */
 #include "fuzz/differ.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	for (size_t i = 0; i < size; i++)
 		seed = (seed ^ data[i]) * 1099511628211u;
-	/* Sometimes in company of itself, so that several are in flight. */
+	/* Sometimes several copies, so that several images are in flight. */
 	for (unsigned i = 0; i < (seed % 8 ? 1 : 4); i++)
 		differ_add(differ, data, size, seed);
 	differ_course(differ, seed);

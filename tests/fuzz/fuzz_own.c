@@ -1,16 +1,16 @@
-/* The own decoder by itself, no libjpeg: parse, plan, unstuff, lanes, feed, checkpoints and planes,
- * over generated images (generate.h) and files, by every kernel set.
+/* Penstock's JPEG decoder without libjpeg: parse, plan, unstuff, lanes, feed, entry points and
+ * planes, over generated images (generate.h) and files, by every kernel set.
  *
  *     fuzz_own [--seed N] [--files N] [FILE...]
  *
- * For builds that must see every byte's origin (MemorySanitizer: only instrumented code runs here)
- * and for the contract's slack: files end 64 bytes before a page that must not be touched, and so
- * do the buffers of the lanes, exactly as long as they may rely on. The decoder's memory is of
- * random size, ends at such a page, and is forgotten before each image, so that images come whole,
- * in bands and not at all. Then the lanes of every driver take dozens of images in flight, in any
- * order, sound ones beside broken ones. Expected: the lanes agree with the reference's on what
- * fails and on all blocks; kernel sets agree on which images step back, and on all pixels of the
- * others; the second visit, by checkpoints of the first, gives the same pixels again. */
+ * For builds that must know every byte's origin (MemorySanitizer: only instrumented code runs here)
+ * and for the slack that decode.h asks for: files end 64 bytes before a forbidden page, and the
+ * lanes' buffers are exactly as long as the lanes may rely on. The decoder's memory has a random
+ * size, ends at such a page, and is poisoned before each image, so that images are decoded whole,
+ * in bands or not at all. Then the lanes of every driver take dozens of images in flight, in any
+ * order, sound ones next to broken ones. Expected: the lanes agree with the reference on which
+ * images fail and on all blocks; kernel sets agree on which images step back, and on all pixels of
+ * the others; the second visit, with entry points from the first, gives the same pixels again. */
 #include "fuzz/generate.h"
 #include "unit/decode/jpeg/coefficients.h"
 #include "unit/decode/jpeg/guarded.h"
@@ -227,8 +227,8 @@ static void images(struct bench *b)
 	b->now = 0;
 }
 
-/* One driver's run of the whole scan, its buffers before forbidden pages. 0 or why it stepped back.
- */
+/* One driver's run of the whole scan, with its buffers before forbidden pages. 0 or an enum
+ * stepback. */
 static int run_lanes(struct bench *b, const struct lanes *lanes, struct subject *s)
 {
 	int reason = subject_init(s, (struct file){b->data, b->size}, lanes, NULL, 0, false);
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
 	}
 	try_seeds(b, seed, files);
 	(void)printf("%" PRIu64 " files; %" PRIu64 " images, %" PRIu64 " stepped back, %" PRIu64
-		     " entered at checkpoints; lanes: %" PRIu64 " images alone, %" PRIu64
+		     " entered at entry points; lanes: %" PRIu64 " single images, %" PRIu64
 		     " in flight; no findings\n",
 		b->files, b->images, b->stepped, b->entered, b->runs, b->flown);
 	bench_free(b);

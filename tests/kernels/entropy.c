@@ -1,11 +1,11 @@
-/* entropy: the own decoder's front half over real files.
+/* entropy: the first half of penstock's decoder, over real files.
  *
- *     kernels_entropy FILE...             every driver, fed in every way, gives libjpeg's
- * coefficients kernels_entropy --bench FILE...     what each way costs, in CPU time of this thread,
- * beside libjpeg-turbo when it skips all rows but the last
+ *     kernels_entropy FILE...           every driver, fed in every way, gives libjpeg's coefficients
+ *     kernels_entropy --bench FILE...   the CPU time of each way, next to libjpeg-turbo's when it
+ *                                       skips all rows but the last
  *
- * Ways: `chain`: no entry points; `entries`: entered at checkpoints; both of the whole image, or of
- * a crop in its middle of 47 %. `images`: no entry points, many images in flight. Times for
+ * Ways: `chain`: no entry points; `entries`: entered at entry points; both of the whole image, or
+ * of a crop of 47 % in its middle. `images`: no entry points, many images in flight. Times for
  * `images` include parsing, tables and unstuffing. Files that the decoder leaves to libjpeg are
  * left out. */
 #include "unit/decode/jpeg/coefficients.h"
@@ -14,11 +14,11 @@
 #include "base/util.h"
 
 enum {
-	INTERVAL = 8, /* MCUs between checkpoints */
+	INTERVAL = 8, /* MCUs between entry points */
 	SLOTS = 40, /* images in flight */
-	SLOT_BLOCKS = 8 << 20, /* bytes of an image's blocks; larger images are not flown */
+	SLOT_BLOCKS = 8 << 20, /* bytes of an image's blocks; larger images are left out */
 	SLOT_BYTES = 1 << 20, /* the same for the file */
-	/* From slot to slot: at a power of two, all lanes would fight for the same cache sets. */
+	/* From slot to slot: at a power of two, all lanes would compete for the same cache sets. */
 	STRIDE_BLOCKS = SLOT_BLOCKS + 73 * 64,
 	STRIDE_BYTES = SLOT_BYTES + 19 * 64,
 	STRIDE_TABLES = (2 * BLOCKS_COMPONENTS * 4 << HUFFMAN_VALUE_BITS) + 5 * 64,
@@ -38,7 +38,7 @@ struct item {
 	int16_t *expected; /* libjpeg's coefficients; NULL with --bench */
 };
 
-/* One stretch of memory for everything that lanes touch. */
+/* One stretch of memory for each kind of data that lanes use. */
 struct desk {
 	uint8_t *bytes;
 	uint32_t *tables;
@@ -196,7 +196,7 @@ static struct feed_image *flight_more(void *context)
 	return NULL;
 }
 
-/* Compares the wanted blocks; 0 when they are alike. */
+/* Compares the wanted blocks; 0 when they are equal. */
 static size_t differs(const struct parse *parse, const struct blocks *band, const int16_t *expected)
 {
 	struct subject s = {.parse = *parse, .band = *band};
@@ -279,7 +279,7 @@ static void libjpeg_skip(const struct item *item)
 	jpeg_destroy_decompress(&cinfo);
 }
 
-/* DC and AC symbols, the ends of blocks included: what ticks are counted by. */
+/* DC and AC symbols, including the ends of blocks: the unit for ticks per symbol. */
 static uint64_t count_symbols(const struct subject *s)
 {
 	uint64_t symbols = 0;
@@ -336,7 +336,7 @@ static void release(struct item *item)
 	free(item->expected);
 }
 
-/* Every driver and way over one file; how many were wrong. */
+/* Every driver and way over one file; returns how many were wrong. */
 static int verify(const struct item *item, const struct desk *desk)
 {
 	int wrong = 0;

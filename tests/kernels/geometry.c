@@ -1,13 +1,13 @@
-/* geometry: every small size and sampling, with every kind of entry point, cropped everywhere: the
- * own decoder, which may not step back from any of these, gives libjpeg-turbo's pixels.
+/* geometry: every small size and sampling, with every kind of entry point, cropped everywhere.
+ * Penstock's decoder, which may not step back from any of these, gives libjpeg-turbo's pixels.
  *
- *     kernels_geometry           sizes that meet every residue of an MCU's sides; a minute at most
+ *     kernels_geometry           sizes with every residue of an MCU's sides; a minute at most
  *     kernels_geometry --all     all sizes up to 40 x 40; so does PENSTOCK_TEST_NIGHTLY=1
  *     kernels_geometry --part N  every N-th file of the first set, for slow builds
  *
- * Through decode's door: all crops of one file as a stream, by every kernel set, without and with
- * checkpoints as they are kept. Checkpoints every 1, 2 and 8 MCUs, which nobody keeps, through the
- * feed: the blocks that a crop needs against libjpeg's. */
+ * Through decode.h: all crops of one file as a stream, by every kernel set, without and with entry
+ * points as the daemon keeps them. Through feed.h: the blocks that a crop needs, against libjpeg's,
+ * with entry points every 1, 2 and 8 MCUs. */
 #include "fuzz/generate.h"
 #include "unit/decode/jpeg/coefficients.h"
 
@@ -17,11 +17,11 @@
 
 enum {
 	SIDE = 40,
-	TINY = 6, /* sides up to this one: all crops */
+	TINY = 6, /* up to this side: all crops */
 	CROPS = 441, /* of 6 x 6 */
 	SOME_CROPS = 24,
 	KERNELS = 4,
-	SAMPLINGS = 14, /* of generate_samplings, that the own decoder takes; then gray */
+	SAMPLINGS = 14, /* of generate_samplings, those that penstock's decoder takes; then gray */
 	RESTARTS = 5, /* none, 1, 2, an MCU row, 5 */
 	PACK_ROOM = 4096,
 };
@@ -136,7 +136,7 @@ static void done(void *context, struct decode_job *job)
 	t->entered += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	t->now = (struct crop *)(void *)job;
 	if (job->outcome || job->stepback || job->entry_points & DECODE_ENTRY_POINTS_DROPPED)
-		fail(t, "not decoded by the own decoder, or checkpoints dropped");
+		fail(t, "not decoded by penstock's decoder, or entry points dropped");
 }
 
 static size_t recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
@@ -164,7 +164,7 @@ static bool keep(void *context, struct decode_job *job, const uint8_t *pack, siz
 	return true;
 }
 
-/* All crops by every kernel set; the first of a set makes the checkpoints, the others use them. */
+/* All crops by every kernel set; the first of a set makes the entry points, the others use them. */
 static void crops_by_own(struct geometry *t)
 {
 	const struct decode_stream stream = {.next = next,
@@ -213,47 +213,17 @@ static void some_crops(struct geometry *t)
 	}
 }
 
-/* Checkpoints of the whole file, recorded by one driver. */
-static struct entry_point *record(
-	const struct geometry *t, struct file file, uint32_t interval, uint32_t *ret_count)
-{
-	struct subject s;
-	if (subject_init(&s, file, lanes_at(0), NULL, interval, true))
-		fail(t, "not taken as a whole");
-	*ret_count = entry_point_count(&s.parse, interval);
-	struct entry_point *points = want(calloc(*ret_count, sizeof(*points)));
-	s.image.record = points;
-	s.image.record_interval = interval;
-	if (feed_decode_one(&s.image, lanes_at(0)) ||
-		!entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count))
-		fail(t, "cannot be recorded");
-	subject_deinit(&s);
-	return points;
-}
-
-/* One crop's blocks, entered at checkpoints, against libjpeg's. */
+/* One crop's blocks, entered at entry points, against libjpeg's. */
 static void enter(const struct geometry *t, struct file file, const struct lanes *lanes,
 	const struct entry_point *points, uint32_t count, uint32_t interval,
 	const int16_t *expected)
 {
 	struct subject s;
-	size_t written;
 	if (subject_init(&s, file, lanes, NULL, 0, true))
 		fail(t, "not taken as a whole");
-	subject_drop_plan(&s);
-	s.request = (struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
-	s.segments = want(calloc(count, sizeof(*s.segments)));
-	s.bytes = want(calloc(1, file.size + count + UNSTUFF_SLACK + LANE_SLACK));
-	s.image.bytes = s.bytes;
-	s.image.segments = s.segments;
-	s.image.segment_count = count;
-	s.image.entry_points = points;
-	s.image.entry_point_count = count;
-	if (subject_plan(&s, t->now->region) ||
-		feed_unstuff(&s.image, lanes->unstuff, file.bytes, file.size, s.bytes, s.segments,
-			count, &written) ||
+	if (subject_enter(&s, lanes, points, count, interval, t->now->region) ||
 		feed_decode_one(&s.image, lanes) || subject_differs(&s, expected))
-		fail(t, "wrong when entered at checkpoints");
+		fail(t, "wrong when entered at entry points");
 	subject_deinit(&s);
 }
 
@@ -269,7 +239,10 @@ static void crops_by_feed(struct geometry *t)
 		fail(t, "libjpeg complains");
 	for (size_t i = 0; i < UTIL_COUNT(intervals); i++) {
 		uint32_t count;
-		struct entry_point *points = record(t, file, intervals[i], &count);
+		struct entry_point *points =
+			subject_record(file, lanes_at(0), intervals[i], &count);
+		if (!points)
+			fail(t, "entry points cannot be recorded");
 		for (unsigned lanes = 0; lanes_at(lanes); lanes++) {
 			t->now = &t->crop[draw(&t->random, t->crops)];
 			enter(t, file, lanes_at(lanes), points, count, intervals[i], expected);
@@ -329,7 +302,7 @@ static void try_size(struct geometry *t, uint32_t width, uint32_t height)
 		}
 }
 
-/* Widths and heights that together meet every residue, each with neighbors and small sides. */
+/* Widths and heights that together have every residue, each with neighbors and small sides. */
 static void try_sizes(struct geometry *t, bool all)
 {
 	static const uint32_t some[] = {1, 2, 7, 16, 33};
@@ -363,7 +336,7 @@ int main(int argc, char **argv)
 		t->kernels += (t->own[t->kernels] = new_decoder("own", names[i])) != NULL;
 	try_sizes(t, all);
 	(void)printf("%s%llu files, %llu crops decoded by %u kernel sets, %llu of them entered at "
-		     "checkpoints\n",
+		     "entry points\n",
 		all ? "promise: " : "", (unsigned long long)(t->files / t->part),
 		(unsigned long long)t->executions, t->kernels, (unsigned long long)t->entered);
 	bool empty = !t->kernels || !t->entered;

@@ -1,5 +1,5 @@
-/* images: pictures for the decoder's tests, made in memory by libjpeg and libpng; and the test's
- * side of the door. */
+/* images: images for the decoder's tests, made in memory by libjpeg and libpng; decoders, and what
+ * they return. */
 #pragma once
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 enum { SLACK = 64 };
 
 struct bytes {
-	uint8_t *data; /* malloc'ed, with exactly the promised slack behind `size` */
+	uint8_t *data; /* malloc'ed, with exactly the slack after `size` that decode.h asks for */
 	size_t size;
 };
 
@@ -40,12 +40,13 @@ struct jpeg_kind {
 	int components; /* 1, 3 or 4 */
 	int h, v; /* sampling of the first component; the others have 1 x 1 */
 	bool progressive, arithmetic, optimized;
+	bool noise; /* pixels of noise, as much data as an image can have */
 	unsigned restart_rows;
 	int quality; /* 0: 85 */
-	unsigned scans; /* more than this many scans of nothing new; 0: libjpeg's own script */
+	unsigned scans; /* so many scans of one coefficient each; 0: libjpeg's own script */
 };
 
-/* A smooth gradient under some noise, the same for the same place. */
+/* A smooth gradient with some noise, always the same for the same place. */
 static inline uint8_t image_sample(uint32_t x, uint32_t y, int channel)
 {
 	uint32_t noise =
@@ -56,7 +57,7 @@ static inline uint8_t image_sample(uint32_t x, uint32_t y, int channel)
 static inline void make_scan_script(
 	struct jpeg_compress_struct *cinfo, jpeg_scan_info *script, unsigned scans)
 {
-	/* DC once, then each AC coefficient of each component alone, over and over a bit deeper. */
+	/* DC once, then each AC coefficient by itself, again and again one bit deeper. */
 	script[0] = (jpeg_scan_info){1, {0}, 0, 0, 0, 0};
 	unsigned made = 1;
 	for (int k = 1; k < 64 && made < scans; k++)
@@ -97,11 +98,15 @@ static inline struct bytes make_jpeg(const struct jpeg_kind *kind)
 	jpeg_start_compress(&cinfo, TRUE);
 	uint8_t *row = malloc((size_t)kind->width * (size_t)kind->components);
 	assert_non_null(row);
+	uint32_t random = 1;
 	while (cinfo.next_scanline < cinfo.image_height) {
 		for (uint32_t x = 0; x < kind->width; x++)
-			for (int c = 0; c < kind->components; c++)
+			for (int c = 0; c < kind->components; c++) {
+				random = random * 1664525 + 1013904223; /* Numerical Recipes */
 				row[x * (uint32_t)kind->components + (uint32_t)c] =
-					image_sample(x, cinfo.next_scanline, c);
+					kind->noise ? (uint8_t)(random >> 24)
+						    : image_sample(x, cinfo.next_scanline, c);
+			}
 		jpeg_write_scanlines(&cinfo, &row, 1);
 	}
 	free(row);
@@ -166,7 +171,16 @@ static inline struct decoder *make_decoder(const struct decode_limits *limits)
 	return decoder;
 }
 
-/* What came out: the outcome and the region's pixels, one row after the other. */
+/* A decoder that uses penstock's decoder ("own") or only libjpeg-turbo ("libjpeg") for JPEGs. */
+static inline struct decoder *make_decoder_by(const char *which)
+{
+	assert_int_equal(setenv("PENSTOCK_DECODER", which, 1), 0);
+	struct decoder *decoder = make_decoder(NULL);
+	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
+	return decoder;
+}
+
+/* The outcome and the region's pixels, one row after the other. */
 struct result {
 	int outcome;
 	struct decode_info info;

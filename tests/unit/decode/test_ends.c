@@ -1,7 +1,7 @@
-/* Where a scan ends: whatever stands there, or nothing at all, the own decoder and libjpeg-turbo
- * come to the same outcome and the same pixels, for the whole image and for crops. libjpeg looks
- * further ahead than it needs: a file that ends with the scan's last byte, without any marker, it
- * does not finish. */
+/* Where a scan ends: whatever follows it, or nothing at all, penstock's decoder and libjpeg-turbo
+ * have the same outcome and the same pixels, for the whole image and for crops. libjpeg looks
+ * further ahead than it needs: it does not finish a file that ends with the scan's last byte,
+ * without any marker. */
 #include "images.h"
 
 enum { TAIL = 12 };
@@ -12,13 +12,7 @@ struct pair {
 
 static struct pair pair_new(void)
 {
-	struct pair pair;
-	assert_int_equal(setenv("PENSTOCK_DECODER", "libjpeg", 1), 0);
-	pair.library = make_decoder(NULL);
-	assert_int_equal(setenv("PENSTOCK_DECODER", "own", 1), 0);
-	pair.own = make_decoder(NULL);
-	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
-	return pair;
+	return (struct pair){.own = make_decoder_by("own"), .library = make_decoder_by("libjpeg")};
 }
 
 static void pair_free(struct pair *pair)
@@ -27,7 +21,7 @@ static void pair_free(struct pair *pair)
 	decoder_free(pair->library);
 }
 
-/* Compares region after region; how many libjpeg-turbo refused. */
+/* Compares region after region; returns how many libjpeg-turbo refused. */
 static unsigned pair_compare(const struct pair *pair, struct bytes file)
 {
 	static const struct decode_region regions[] = {
@@ -71,7 +65,7 @@ static void test_cut(void **state)
 	pair_free(&pair);
 }
 
-/* Two bytes in place of the end marker, or so many fill bytes before it. */
+/* Two bytes in place of the end marker, or fill bytes before it. */
 static void test_instead(void **state)
 {
 	(void)state;

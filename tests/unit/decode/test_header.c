@@ -1,4 +1,5 @@
-/* Headers: what is no image, and the markers that Pillow judges before libjpeg sees them. */
+/* Headers: files that are not images, and the markers that Pillow checks before libjpeg sees them.
+ */
 #include "images.h"
 
 #include "decode/exif.h"
@@ -17,7 +18,7 @@ static int outcome_of(struct bytes image)
 	return outcome;
 }
 
-/* Puts bytes behind the start of image. */
+/* Inserts bytes after the start of image. */
 static struct bytes with(struct bytes jpeg, const void *segment, size_t size)
 {
 	struct bytes made = {malloc(jpeg.size + size + SLACK), jpeg.size + size};
@@ -183,14 +184,13 @@ static void test_exif(void **state)
 	tiff[VALUE] = 0;
 	assert_true(exif_density_refused(tiff, size)); /* "" */
 	tiff[UNIT_TAG] = 0x29;
-	assert_false(
-		exif_density_refused(tiff, size)); /* no unit: the resolution is not looked at */
+	assert_false(exif_density_refused(tiff, size)); /* no unit: the resolution is ignored */
 	tiff[UNIT_TAG] = 0x28;
 	for (size_t cut = 0; cut < size; cut++) /* bounds */
 		(void)exif_density_refused(tiff, cut);
 	tiff[TYPE] = 5;
 	tiff[COUNT] = 1;
-	assert_false(exif_density_refused(tiff, size)); /* a rational that lies outside */
+	assert_false(exif_density_refused(tiff, size)); /* a rational outside the segment */
 }
 
 static void test_walk_is_bounded(void **state)

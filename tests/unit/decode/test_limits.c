@@ -1,5 +1,4 @@
-/* Limits: pixels, scans, memory by permit; and that no image needs more than was reckoned for it.
- */
+/* Limits: pixels, scans, memory by permit; and that no image needs more than was estimated. */
 #include "images.h"
 
 #include <pthread.h>
@@ -31,7 +30,7 @@ static void test_pixels(void **state)
 	free(png.data);
 }
 
-/* Few pixels in all, but more on a side than crops and resampling can count. */
+/* Few pixels, but more on a side than crops and resampling can count. */
 static void test_sides(void **state)
 {
 	(void)state;
@@ -54,7 +53,7 @@ static void test_sides(void **state)
 	decoder_free(decoder);
 }
 
-/* A header that promises 65,535 x 65,535 pixels is refused before anything is taken for them. */
+/* A header with 65,535 x 65,535 pixels is refused before any memory is taken for them. */
 static void test_pixels_before_memory(void **state)
 {
 	(void)state;
@@ -98,7 +97,7 @@ static void test_scans(void **state)
 	free(jpeg.data);
 }
 
-/* Large ones take a permit for what they need, give it back, and are refused where the pool is
+/* Large images take a permit for what they need, give it back, and are refused where the pool is
  * smaller. */
 static void test_permit(void **state)
 {
@@ -210,9 +209,9 @@ static void test_waits_for_its_turn(void **state)
 	free(waiter.image.data);
 }
 
-/* An image whose rows alone exceed the decoder's own memory gets a loan of exactly what was
- * reckoned, so that a reckoning that is too low shows as DECODE_E_MEMORY. */
-static void test_reckoning_jpeg(void **state)
+/* An image whose rows exceed the scratch gets exactly the estimated memory, so that an estimate
+ * that is too low results in DECODE_E_MEMORY. */
+static void test_estimate_jpeg(void **state)
 {
 	(void)state;
 	struct decoder *decoder = make_decoder(NULL);
@@ -256,7 +255,7 @@ static void test_reckoning_jpeg(void **state)
 	decoder_free(decoder);
 }
 
-static void test_reckoning_png(void **state)
+static void test_estimate_png(void **state)
 {
 	(void)state;
 	static const int colors[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_RGB,
@@ -294,8 +293,8 @@ int main(void)
 		cmocka_unit_test(test_permit),
 		cmocka_unit_test(test_permit_after_failure),
 		cmocka_unit_test(test_waits_for_its_turn),
-		cmocka_unit_test(test_reckoning_jpeg),
-		cmocka_unit_test(test_reckoning_png),
+		cmocka_unit_test(test_estimate_jpeg),
+		cmocka_unit_test(test_estimate_png),
 		cmocka_unit_test(test_scratch_is_stated),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

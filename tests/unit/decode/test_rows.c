@@ -73,7 +73,7 @@ static void test_regions(void **state)
 	decoder_free(decoder);
 }
 
-/* The pixels that were put in come out, as Pillow sees them. */
+/* The result is the pixels that were encoded, as Pillow reads them. */
 static void test_png_pixels(void **state)
 {
 	(void)state;
@@ -131,7 +131,7 @@ static void test_cmyk_pixels(void **state)
 	decoder_free(decoder);
 }
 
-/* A decoder's past does not show: each file gives the same after any other. */
+/* Each file gives the same result after any other file. */
 static void test_reuse(void **state)
 {
 	(void)state;
@@ -183,8 +183,8 @@ static struct bytes without(struct bytes jpeg, uint8_t marker)
 	return copy;
 }
 
-/* libjpeg keeps tables from file to file where an application lets it: a file that lacks its own
- * must not see them. */
+/* libjpeg keeps tables from file to file where an application lets it: a file without tables must
+ * not use them. */
 static void test_tables_are_forgotten(void **state)
 {
 	(void)state;
@@ -212,8 +212,8 @@ static void test_tables_are_forgotten(void **state)
 	free(whole.data);
 }
 
-/* Cut at every 64th byte and around the ends: never a crash, the same outcome whatever lies behind
- * the data, and no good outcome once rows are missing. */
+/* Cut at every 64th byte and around the ends: never a crash, the same outcome whatever bytes follow
+ * the data, and never DECODE_OK when rows are missing. */
 static void test_cut(void **state)
 {
 	(void)state;
@@ -243,7 +243,7 @@ static void test_cut(void **state)
 	decoder_free(decoder);
 }
 
-/* What lies behind the region does not matter unless it is asked for. */
+/* The data after the region does not matter unless `to_end` is set. */
 static void test_to_end(void **state)
 {
 	(void)state;
@@ -286,8 +286,8 @@ static void test_arithmetic_window(void **state)
 	free(jpeg.data);
 }
 
-/* Every file of the odd corpus, for the sanitizers, in one decoder; what it gives is compared with
- * Pillow elsewhere. */
+/* Every file of the corpus of odd files, for the sanitizers, in one decoder; other tests compare
+ * the results with Pillow's. */
 static void test_corpus(void **state)
 {
 	(void)state;

@@ -1,15 +1,8 @@
 /* RandomCrop as a stream's sizing: rows made one by one, together, and again from their record;
  * images that are too small for it. */
-#include "decode/decode.h"
+#include "unit/decode/images.h"
+
 #include "stream/row.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <jpeglib.h>
 
 enum {
 	SIDE = 40,
@@ -17,37 +10,9 @@ enum {
 	BYTES = SIZE * SIZE * 3,
 	ROWS = 12,
 	ROOM = 64 * 64 * 3,
-	JPEG_ROOM = 16384
 };
 
-static size_t jpeg_make(uint8_t *to)
-{
-	struct jpeg_compress_struct c;
-	struct jpeg_error_mgr error;
-	unsigned char *out = NULL;
-	unsigned long bytes = 0;
-	uint8_t row[SIDE * 3];
-	c.err = jpeg_std_error(&error);
-	jpeg_create_compress(&c);
-	jpeg_mem_dest(&c, &out, &bytes);
-	c.image_width = c.image_height = SIDE;
-	c.input_components = 3;
-	c.in_color_space = JCS_RGB;
-	jpeg_set_defaults(&c);
-	jpeg_start_compress(&c, TRUE);
-	for (int y = 0; y < SIDE; y++) {
-		JSAMPROW rows[] = {row};
-		for (int i = 0; i < SIDE * 3; i++)
-			row[i] = (uint8_t)(i * 2 + y * 5);
-		(void)jpeg_write_scanlines(&c, rows, 1);
-	}
-	jpeg_finish_compress(&c);
-	jpeg_destroy_compress(&c);
-	assert_true(bytes + 64 <= JPEG_ROOM); /* decoders read a little more */
-	memcpy(to, out, bytes);
-	free(out);
-	return bytes;
-}
+static const struct jpeg_kind kind = {.width = SIDE, .height = SIDE, .components = 3};
 
 struct many {
 	struct row_job jobs[ROWS];
@@ -76,12 +41,12 @@ static struct row_maker maker_new(void)
 }
 
 static void make_together(struct row_maker *maker, const struct pixel_recipe *recipe,
-	const uint8_t *jpeg, size_t bytes, struct many *many, uint8_t *rows)
+	struct bytes jpeg, struct many *many, uint8_t *rows)
 {
 	*many = (struct many){.next = 0};
 	for (unsigned i = 0; i < ROWS; i++)
-		many->jobs[i] = (struct row_job){.data = jpeg,
-			.size = bytes,
+		many->jobs[i] = (struct row_job){.data = jpeg.data,
+			.size = jpeg.size,
 			.recipe = recipe,
 			.key = {.seed = 4, .position = i, .view = i % 2},
 			.out = rows + (size_t)i * ROOM};
@@ -92,7 +57,7 @@ static void make_together(struct row_maker *maker, const struct pixel_recipe *re
 
 static void test_same_rows(void **state)
 {
-	static uint8_t jpeg[JPEG_ROOM], rows[ROWS][ROOM], row[ROOM];
+	static uint8_t rows[ROWS][ROOM], row[ROOM];
 	static struct many many;
 	const struct pixel_recipe recipe = {.kind = PIXEL_CROP,
 		.image_size = SIZE,
@@ -101,32 +66,33 @@ static void test_same_rows(void **state)
 		.padding = {
 			.left = 9, .top = 9, .right = 9, .bottom = 9, .mode = PIXEL_PAD_REFLECT}};
 	struct row_maker maker = maker_new();
-	size_t bytes = jpeg_make(jpeg);
+	struct bytes jpeg = make_jpeg(&kind);
 	(void)state;
-	make_together(&maker, &recipe, jpeg, bytes, &many, rows[0]);
+	make_together(&maker, &recipe, jpeg, &many, rows[0]);
 	for (unsigned i = 0; i < ROWS; i++) {
 		const struct row_job *job = &many.jobs[i];
 		struct slots_record record = {0};
 		assert_int_equal(job->outcome, DECODE_OK);
-		assert_int_equal(
-			row_make(&maker, jpeg, bytes, &recipe, &job->key, NULL, row, &record),
+		assert_int_equal(row_make(&maker, jpeg.data, jpeg.size, &recipe, &job->key, NULL,
+					 row, &record),
 			DECODE_OK);
 		assert_memory_equal(row, rows[i], BYTES);
 		assert_true(record.crop_w == SIDE && record.crop_h == SIDE);
 		memset(row, 0, BYTES);
-		assert_int_equal(
-			row_make_again(&maker, jpeg, bytes, &recipe, &record, &job->key, NULL, row),
+		assert_int_equal(row_make_again(&maker, jpeg.data, jpeg.size, &recipe, &record,
+					 &job->key, NULL, row),
 			DECODE_OK);
 		assert_memory_equal(row, rows[i], BYTES);
 		if (i)
 			assert_memory_not_equal(rows[i], rows[0], BYTES);
 	}
 	row_maker_deinit(&maker);
+	free(jpeg.data);
 }
 
 static void test_too_small(void **state)
 {
-	static uint8_t jpeg[JPEG_ROOM], rows[ROWS][ROOM], row[ROOM];
+	static uint8_t rows[ROWS][ROOM], row[ROOM];
 	static struct many many;
 	struct pixel_recipe recipe = {.kind = PIXEL_CROP,
 		.image_size = SIDE + 2,
@@ -135,25 +101,26 @@ static void test_too_small(void **state)
 	struct row_maker maker = maker_new();
 	struct pixel_key key = {0};
 	struct slots_record record = {0};
-	size_t bytes = jpeg_make(jpeg);
+	struct bytes jpeg = make_jpeg(&kind);
 	(void)state;
-	assert_int_equal(
-		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_E_SMALL);
+	assert_int_equal(row_make(&maker, jpeg.data, jpeg.size, &recipe, &key, NULL, row, &record),
+		DECODE_E_SMALL);
 	assert_string_equal(decode_outcome_name(DECODE_E_SMALL), "too-small");
 	assert_string_equal(decoder_message(maker.decoder),
 		"the image has 40 x 40 pixels, too few even with padding for a RandomCrop of 42 x "
 		"42: resize before it, or set pad_if_needed");
-	make_together(&maker, &recipe, jpeg, bytes, &many, rows[0]);
+	make_together(&maker, &recipe, jpeg, &many, rows[0]);
 	for (unsigned i = 0; i < ROWS; i++)
 		assert_int_equal(many.jobs[i].outcome, DECODE_E_SMALL);
 	recipe.padding.top = 2;
-	assert_int_equal(
-		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_OK);
+	assert_int_equal(row_make(&maker, jpeg.data, jpeg.size, &recipe, &key, NULL, row, &record),
+		DECODE_OK);
 	recipe.padding.top = 0;
 	recipe.padding.if_needed = true;
-	assert_int_equal(
-		row_make(&maker, jpeg, bytes, &recipe, &key, NULL, row, &record), DECODE_OK);
+	assert_int_equal(row_make(&maker, jpeg.data, jpeg.size, &recipe, &key, NULL, row, &record),
+		DECODE_OK);
 	row_maker_deinit(&maker);
+	free(jpeg.data);
 }
 
 int main(void)

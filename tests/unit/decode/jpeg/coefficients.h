@@ -1,6 +1,6 @@
-/* coefficients: a JPEG's coefficients by libjpeg, and by the own decoder, in the same order, for
- * tests that compare them: MCU by MCU, blocks as in decode/jpeg/blocks.h. Everything on the heap;
- * allocation failures end the test. */
+/* coefficients: a JPEG's coefficients by libjpeg, and by penstock's decoder, in the same order, for
+ * tests that compare them: MCU by MCU, blocks as in decode/jpeg/blocks.h. Everything is on the
+ * heap; allocation failures end the test. */
 #pragma once
 
 #include "decode/jpeg/feed.h"
@@ -16,7 +16,7 @@
 #include <jerror.h>
 
 struct file {
-	uint8_t *bytes; /* with 64 zero bytes behind */
+	uint8_t *bytes; /* followed by 64 zero bytes */
 	size_t size;
 };
 
@@ -56,7 +56,7 @@ static inline void libjpeg_exit(j_common_ptr cinfo)
 	longjmp(((struct libjpeg *)cinfo->client_data)->escape, 1);
 }
 
-/* Counts what it says of the data; an unknown version of JFIF or a transform of Adobe's is none. */
+/* Counts warnings about the data, except for an unknown version of JFIF or Adobe transform. */
 static inline void libjpeg_message(j_common_ptr cinfo, int level)
 {
 	int code = cinfo->err->msg_code;
@@ -64,7 +64,7 @@ static inline void libjpeg_message(j_common_ptr cinfo, int level)
 		((struct libjpeg *)cinfo->client_data)->warnings++;
 }
 
-/* The zigzag order by its own rule, not by anybody's table. */
+/* The zigzag order, computed by its rule. */
 static inline const uint8_t *zigzag(void)
 {
 	static uint8_t order[64];
@@ -93,7 +93,7 @@ static inline void libjpeg_component(struct libjpeg *l, const struct parse *pars
 	}
 }
 
-/* Fills to[image_coefficients]; how many warnings there were, or -1 for an error. */
+/* Fills to[image_coefficients]; returns the number of warnings, or -1 for an error. */
 static inline long libjpeg_coefficients(struct file file, const struct parse *parse, int16_t *to)
 {
 	struct libjpeg *l = want(calloc(1, sizeof(*l)));
@@ -135,7 +135,7 @@ struct subject {
 	struct blocks band;
 	struct mcu_plan_request request;
 	size_t blocks;
-	int reason; /* why it was stepped back from before any block was decoded */
+	int reason; /* an enum stepback, if it stepped back before any block was decoded */
 };
 
 static inline void *aligned(size_t bytes)
@@ -166,8 +166,8 @@ static inline int subject_plan(struct subject *s, struct decode_region crop)
 	return reason;
 }
 
-/* Makes the whole scan ready; s->request says how runs are cut. Entry points are the restart
- * markers, if any. */
+/* Prepares the whole scan; `piece` and `whole` as in struct mcu_plan_request. Entry points are the
+ * restart markers, if any. */
 static inline int subject_init(struct subject *s, struct file file, const struct lanes *lanes,
 	const struct decode_region *crop, uint32_t piece, bool whole)
 {
@@ -204,7 +204,7 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 	return s->reason = reason;
 }
 
-/* Before another plan, other bytes and other segments are set. */
+/* Call before setting another plan, other bytes and other segments. */
 static inline void subject_drop_plan(struct subject *s)
 {
 	free(s->bytes);
@@ -220,8 +220,52 @@ static inline void subject_deinit(struct subject *s)
 	subject_drop_plan(s);
 }
 
-/* Compares the wanted blocks with the whole image's, as libjpeg has them: 0, or 1 + the first block
- * that differs. */
+/* Records entry points of a file with one driver; NULL where it steps back. */
+static inline struct entry_point *subject_record(
+	struct file file, const struct lanes *lanes, uint32_t interval, uint32_t *ret_count)
+{
+	struct subject s;
+	struct entry_point *points = NULL;
+	*ret_count = 0;
+	if (!subject_init(&s, file, lanes, NULL, interval, true)) {
+		*ret_count = entry_point_count(&s.parse, interval);
+		points = want(calloc(*ret_count, sizeof(*points)));
+		s.image.record = points;
+		s.image.record_interval = interval;
+		if (feed_decode_one(&s.image, lanes) ||
+			!entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count)) {
+			free(points);
+			points = NULL;
+		}
+	}
+	subject_deinit(&s);
+	return points;
+}
+
+/* Plans a subject anew for a crop that is entered at entry points. 0 or an enum stepback. */
+static inline int subject_enter(struct subject *s, const struct lanes *lanes,
+	const struct entry_point *points, uint32_t count, uint32_t interval,
+	struct decode_region crop)
+{
+	size_t written;
+	subject_drop_plan(s);
+	s->request =
+		(struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
+	s->segments = want(calloc(count, sizeof(*s->segments)));
+	s->bytes = want(calloc(1, s->file.size + count + UNSTUFF_SLACK + LANE_SLACK));
+	s->image.bytes = s->bytes;
+	s->image.segments = s->segments;
+	s->image.segment_count = count;
+	s->image.entry_points = points;
+	s->image.entry_point_count = count;
+	int reason = subject_plan(s, crop);
+	return reason ? reason
+		      : feed_unstuff(&s->image, lanes->unstuff, s->file.bytes, s->file.size,
+				s->bytes, s->segments, count, &written);
+}
+
+/* Compares the wanted blocks with the whole image's by libjpeg: 0, or 1 + the first block that
+ * differs. */
 static inline size_t subject_differs(const struct subject *s, const int16_t *whole)
 {
 	for (unsigned i = 0; i < s->band.components; i++) {

@@ -1,5 +1,5 @@
-/* guarded: memory that ends, or begins, at a page that must not be touched: SIMD loads that the
- * sanitizers do not see are caught as well. */
+/* guarded: memory that ends, or begins, at a forbidden page. It also catches SIMD loads that the
+ * sanitizers do not see. */
 #pragma once
 
 #include <assert.h>

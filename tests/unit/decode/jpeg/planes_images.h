@@ -1,6 +1,5 @@
-/* planes_images: JPEGs taken apart by libjpeg, for the tests of the own decoder's back half: the
- * blocks in MCU order, as an entropy decoder hands them over, and the pixels that libjpeg-turbo
- * makes of them. */
+/* planes_images: JPEGs that libjpeg has taken apart, for tests of planes: the blocks in MCU order,
+ * as an entropy decoder delivers them, and libjpeg-turbo's pixels. */
 #pragma once
 
 #include <setjmp.h>
@@ -25,7 +24,7 @@ struct image {
 	struct planes_frame frame;
 	uint8_t quant[PLANES_COMPONENTS][64]; /* zigzag order */
 	struct blocks blocks; /* all MCUs */
-	bool tame; /* no value beyond what blocks.h promises */
+	bool tame; /* all values are within the limits of blocks.h */
 	int16_t *memory;
 	uint32_t *where;
 	uint8_t *rgb; /* libjpeg-turbo's pixels, of the image as it shrunk */
@@ -58,7 +57,7 @@ static inline void image_free(struct image *image)
 	free(image->rgb);
 }
 
-/* What the own decoder is for; everything else goes to libjpeg-turbo anyway. */
+/* Whether penstock's decoder may take the image. */
 static inline bool image_wanted(const struct jpeg_decompress_struct *cinfo)
 {
 	if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8)
@@ -125,8 +124,8 @@ static inline bool image_frame(struct image *image, const struct jpeg_decompress
 	return true;
 }
 
-/* Places for all MCUs, dealt at random if so wanted. What libjpeg has no block for, beyond a
- * component's edge, is noise: nothing may look at it. */
+/* Places for all MCUs, in random order if `dealt`. Blocks outside a component's edge, which libjpeg
+ * does not have, are noise: no code may read them. */
 static inline void image_places(struct image *image, bool dealt)
 {
 	struct blocks *blocks = &image->blocks;
@@ -190,8 +189,8 @@ static inline void image_pixels(struct image *image, struct jpeg_decompress_stru
 	}
 }
 
-/* `dealt`: MCUs lie in a random order. False where the file is not of the own decoder's kinds, or
- * broken. */
+/* `dealt`: MCUs are in random order. False where penstock's decoder would not take the file, or it
+ * is broken. */
 static inline bool image_read(
 	const uint8_t *data, size_t size, uint8_t shrink, bool dealt, struct image *ret)
 {

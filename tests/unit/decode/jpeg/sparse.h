@@ -1,11 +1,10 @@
-/* sparse: how much of a walk over very many sizes or values a build looks at. To be included after
- * cmocka. */
+/* sparse: how many of very many sizes or values a build tests. Include it after cmocka. */
 #pragma once
 
 #include <stdlib.h>
 
-/* PENSTOCK_TEST_SPARSE: every so many of them, for builds that are there to find other faults than
- * wrong pixels; 1 where it is not set. */
+/* PENSTOCK_TEST_SPARSE=N: test every N-th, for builds that look for other faults than wrong pixels;
+ * 1 if it is not set. */
 static inline uint32_t sparse(void)
 {
 	const char *text = getenv("PENSTOCK_TEST_SPARSE");

@@ -1,5 +1,5 @@
-/* The own decoder against libjpeg-turbo through decode's door: the same pixels or the same refusal,
- * whatever the region, the order, the company in flight, and the faults. */
+/* Penstock's decoder against libjpeg-turbo, both through decode.h: the same pixels or the same
+ * refusal, whatever the region, the order, the other images in flight, and the faults. */
 #include "unit/decode/images.h"
 #include "unit/decode/jpeg/sparse.h"
 
@@ -9,18 +9,18 @@
 #include <errno.h>
 #include <zlib.h>
 
-/* An image of a stream, and what came of it. */
+/* An image of a stream, and its result. */
 struct item {
 	struct decode_job job;
 	struct bytes bytes;
-	struct decode_info info; /* by libjpeg-turbo; all 0 where it cannot tell */
+	struct decode_info info; /* by libjpeg-turbo; all 0 where it refuses the image */
 	struct decode_region region;
 	uint8_t shrink;
 	unsigned begun, done; /* how often */
 	uint32_t rows;
 	uLong crc, wanted_crc;
 	int wanted;
-	uint8_t *pack; /* checkpoints kept for it */
+	uint8_t *pack; /* entry points kept for it */
 	size_t pack_bytes;
 };
 
@@ -28,14 +28,14 @@ struct course {
 	struct decoder *own, *library;
 	struct item *items;
 	size_t count, given;
-	struct item *now; /* whose rows come */
+	struct item *now; /* the image whose rows are delivered */
 	uint32_t random;
 	unsigned stepped[STEPBACKS];
 	unsigned late; /* stepped back after rows had come */
-	bool pauses; /* sometimes there is none, though more will come */
-	bool keeps; /* checkpoints */
-	bool sealed; /* those that are kept stay as they are */
-	bool whole; /* images, no parts of them */
+	bool pauses; /* `next` sometimes returns NULL although more images will come */
+	bool keeps; /* keeps entry points */
+	bool sealed; /* kept entry points stay as they are */
+	bool whole; /* decodes whole images, no regions */
 	unsigned used, made, dropped;
 };
 
@@ -47,12 +47,8 @@ static uint32_t draw(struct course *course, uint32_t below)
 
 static void course_begin(struct course *course)
 {
-	*course = (struct course){.random = 1};
-	assert_int_equal(setenv("PENSTOCK_DECODER", "libjpeg", 1), 0);
-	course->library = make_decoder(NULL);
-	assert_int_equal(setenv("PENSTOCK_DECODER", "own", 1), 0);
-	course->own = make_decoder(NULL);
-	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
+	*course = (struct course){
+		.random = 1, .library = make_decoder_by("libjpeg"), .own = make_decoder_by("own")};
 }
 
 static void course_end(struct course *course)
@@ -75,7 +71,7 @@ static struct item *course_add(struct course *course, struct bytes bytes)
 	return item;
 }
 
-/* A region, all of the image now and then, and what libjpeg-turbo makes of it. */
+/* Draws a region, sometimes the whole image, and what libjpeg-turbo makes of it. */
 static void item_draw(struct course *course, struct item *item)
 {
 	struct decode_info *info = &item->info;
@@ -106,7 +102,7 @@ static void item_draw(struct course *course, struct item *item)
 	result_free(&result);
 }
 
-/* About what the daemon has room for. */
+/* About the room that the daemon has for an image. */
 static size_t pack_room(const struct item *item)
 {
 	return 256 + item->bytes.size / 48;
@@ -171,7 +167,7 @@ static void done(void *context, struct decode_job *job)
 	course->used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	course->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
 	course->dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
-	/* A fault behind the region may be seen by one and not by the other. */
+	/* Only one of them may notice a fault after the region. */
 	if (job->outcome)
 		assert_int_equal(job->outcome, item->wanted);
 	if (job->outcome || item->wanted)
@@ -213,7 +209,7 @@ static bool keep(void *context, struct decode_job *job, const uint8_t *pack, siz
 	return true;
 }
 
-/* All items, in a new order, in stretches of any length. */
+/* Decodes all items in a new order. */
 static void course_run(struct course *course)
 {
 	const struct decode_stream stream = {
@@ -233,7 +229,7 @@ static void course_run(struct course *course)
 		assert_int_equal(course->items[i].done, 1);
 }
 
-/* The same images one by one, through decoder_begin and decoder_rows. */
+/* Decodes the same images one by one, through decoder_begin and decoder_rows. */
 static void course_singles(struct course *course)
 {
 	for (size_t i = 0; i < course->count; i++) {
@@ -260,7 +256,7 @@ static unsigned stepped(const struct course *course)
 	return sum;
 }
 
-/* False, with a word about it, where the folder is missing. */
+/* False, with a message, where the folder is missing. */
 static bool add_folder(struct course *course, const char *folder, unsigned most)
 {
 	static uint8_t buffer[4 << 20];
@@ -376,8 +372,8 @@ static void test_large(void **state)
 	course_end(&course);
 }
 
-/* Files that are larger than the decoder's memory are lent what they take, where there is enough:
- * they have checkpoints like any other. Where there is not, the libraries have them. */
+/* For files that are larger than its memory the decoder borrows memory where there is enough, and
+ * they have entry points like any other. Otherwise the libraries decode them. */
 static void test_larger_than_scratch(void **state)
 {
 	(void)state;
@@ -419,8 +415,8 @@ static void test_larger_than_scratch(void **state)
 	permit_deinit(&little);
 }
 
-/* Bytes changed, left out and cut: libjpeg-turbo's pixels come out, also where it takes over in the
- * middle of an image. */
+/* Bytes are changed and cut: the pixels are libjpeg-turbo's, also where it takes over in the middle
+ * of an image. */
 static void test_faults(void **state)
 {
 	(void)state;
@@ -457,8 +453,7 @@ static void test_faults(void **state)
 	course_end(&course);
 }
 
-/* The same pixels when checkpoints are made and when they are used; each file makes its own once.
- */
+/* The same pixels when entry points are made and when they are used; each file makes them once. */
 static void test_entry_points(void **state)
 {
 	(void)state;
@@ -492,8 +487,8 @@ static void test_entry_points(void **state)
 	course_end(&course);
 }
 
-/* Where nothing can be kept nothing is made: what is there is used, and the others are decoded only
- * as far as they have to be. */
+/* Where no entry points can be kept none are made: those that exist are used, and other files are
+ * decoded only as far as needed. */
 static void test_sealed(void **state)
 {
 	(void)state;
@@ -546,7 +541,7 @@ static void pack_damage(struct course *course, struct item *item)
 	}
 }
 
-/* Whatever is kept, libjpeg-turbo's pixels come out, or its refusal. */
+/* Whatever is kept, the result is libjpeg-turbo's pixels or its refusal. */
 static void test_damaged_packs(void **state)
 {
 	(void)state;
@@ -572,8 +567,8 @@ static void test_damaged_packs(void **state)
 	course_end(&course);
 }
 
-/* Checkpoints whose pack is sound and which are not true: made anew, and not counted as a fallback.
- * All of them are seen where all runs end at one. */
+/* Entry points in a sound pack that are wrong: they are made again, and do not count as a fallback.
+ * All of them are noticed where all runs end at one. */
 static void test_false_packs(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* Every driver against libjpeg's coefficients and against the reference: samplings, restart
- * markers, crops entered at checkpoints, bands, images in flight together; damaged data, where
- * drivers must agree on what fails, and a failing lane must leave the others alone; guard pages
- * around all. */
+ * markers, crops entered at entry points, bands, images in flight together; damaged data, where
+ * drivers must agree on what fails, and a failing lane must not affect the others; guard pages
+ * around all memory. */
 #include "unit/decode/images.h"
 
 #include "unit/decode/jpeg/coefficients.h"
@@ -57,26 +57,29 @@ static int16_t *libjpeg_of(struct file file, const struct parse *parse)
 	return to;
 }
 
+/* The whole image by every driver; frees the file. */
+static void check_whole(struct file file, uint32_t piece)
+{
+	for (unsigned i = 0; driver_at(i); i++) {
+		struct subject s;
+		assert_int_equal(subject_init(&s, file, driver_at(i), NULL, piece, true), 0);
+		int16_t *whole = libjpeg_of(file, &s.parse);
+		assert_int_equal(feed_decode_one(&s.image, driver_at(i)), 0);
+		assert_int_equal(subject_differs(&s, whole), 0);
+		free(whole);
+		subject_deinit(&s);
+	}
+	free(file.bytes);
+}
+
 static void test_whole(void **state)
 {
 	(void)state;
-	for (size_t k = 0; k < UTIL_COUNT(kinds); k++) {
-		struct file file = make_file(&kinds[k]);
-		for (unsigned i = 0; driver_at(i); i++) {
-			struct subject s;
-			assert_int_equal(
-				subject_init(&s, file, driver_at(i), NULL, k % 3 * 5, true), 0);
-			int16_t *whole = libjpeg_of(file, &s.parse);
-			assert_int_equal(feed_decode_one(&s.image, driver_at(i)), 0);
-			assert_int_equal(subject_differs(&s, whole), 0);
-			free(whole);
-			subject_deinit(&s);
-		}
-		free(file.bytes);
-	}
+	for (size_t k = 0; k < UTIL_COUNT(kinds); k++)
+		check_whole(make_file(&kinds[k]), k % 3 * 5);
 }
 
-/* What takes many codes to say: the longest blocks there are, full of large values. */
+/* The longest blocks that exist, full of large values. */
 static void test_extreme(void **state)
 {
 	(void)state;
@@ -107,53 +110,16 @@ static void test_extreme(void **state)
 	jpeg_destroy_compress(&cinfo);
 	struct bytes jpeg = bytes_copy(out, size);
 	free(out);
-	struct file file = {jpeg.data, jpeg.size};
-	for (unsigned i = 0; driver_at(i); i++) {
-		struct subject s;
-		assert_int_equal(subject_init(&s, file, driver_at(i), NULL, 0, true), 0);
-		int16_t *whole = libjpeg_of(file, &s.parse);
-		assert_int_equal(feed_decode_one(&s.image, driver_at(i)), 0);
-		assert_int_equal(subject_differs(&s, whole), 0);
-		free(whole);
-		subject_deinit(&s);
-	}
-	free(file.bytes);
+	check_whole((struct file){jpeg.data, jpeg.size}, 0);
 }
 
-/* Checkpoints of a file by one driver. */
+/* Records entry points of a file, which must succeed. */
 static struct entry_point *take_entry_points(
 	struct file file, const struct lanes *lanes, uint32_t interval, uint32_t *ret_count)
 {
-	struct subject s;
-	assert_int_equal(subject_init(&s, file, lanes, NULL, interval, true), 0);
-	*ret_count = entry_point_count(&s.parse, interval);
-	struct entry_point *points = want(calloc(*ret_count, sizeof(*points)));
-	s.image.record = points;
-	s.image.record_interval = interval;
-	assert_int_equal(feed_decode_one(&s.image, lanes), 0);
-	assert_true(entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count));
-	subject_deinit(&s);
+	struct entry_point *points = subject_record(file, lanes, interval, ret_count);
+	assert_non_null(points);
 	return points;
-}
-
-/* Makes a subject enter at checkpoints instead. */
-static int enter_at(struct subject *s, unstuff_fn *unstuff, const struct entry_point *points,
-	uint32_t count, uint32_t interval, struct decode_region crop)
-{
-	size_t written;
-	subject_drop_plan(s);
-	s->request =
-		(struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
-	assert_int_equal(subject_plan(s, crop), 0);
-	s->segments = want(calloc(count, sizeof(*s->segments)));
-	s->bytes = want(calloc(1, s->file.size + count + UNSTUFF_SLACK + LANE_SLACK));
-	s->image.bytes = s->bytes;
-	s->image.segments = s->segments;
-	s->image.segment_count = count;
-	s->image.entry_points = points;
-	s->image.entry_point_count = count;
-	return feed_unstuff(&s->image, unstuff, s->file.bytes, s->file.size, s->bytes, s->segments,
-		count, &written);
 }
 
 static struct decode_region random_crop(const struct parse *p)
@@ -187,7 +153,7 @@ static void test_entry_points(void **state)
 				assert_int_equal(
 					subject_init(&s, file, driver_at(i), NULL, 0, true), 0);
 				int16_t *whole = libjpeg_of(file, &s.parse);
-				assert_int_equal(enter_at(&s, driver_at(i)->unstuff, points, count,
+				assert_int_equal(subject_enter(&s, driver_at(i), points, count,
 							 interval, random_crop(&s.parse)),
 					0);
 				assert_int_equal(feed_decode_one(&s.image, driver_at(i)), 0);
@@ -201,7 +167,7 @@ static void test_entry_points(void **state)
 	}
 }
 
-/* Checkpoints that do not fit the file: never a wrong block without a word. */
+/* Entry points that do not fit the file: a wrong block is always reported. */
 static void test_false_entry_points(void **state)
 {
 	(void)state;
@@ -230,12 +196,12 @@ static void test_false_entry_points(void **state)
 		struct subject s;
 		assert_int_equal(subject_init(&s, file, lanes, NULL, 0, true), 0);
 		struct decode_region all = {0, 0, s.parse.width, s.parse.height};
-		int reason = enter_at(&s, lanes->unstuff, bent, count, INTERVAL, all);
+		int reason = subject_enter(&s, lanes, bent, count, INTERVAL, all);
 		if (!reason)
 			reason = feed_decode_one(&s.image, lanes);
 		int16_t *whole = libjpeg_of(file, &s.parse);
 		dropped += reason != 0;
-		/* The first one's own place and predictions cannot be checked against a run. */
+		/* No run checks the first entry point's place and predictions. */
 		if (!reason && at != bent)
 			assert_int_equal(subject_differs(&s, whole), 0);
 		free(whole);
@@ -367,7 +333,7 @@ static void test_flight(void **state)
 	}
 }
 
-/* Runs by themselves, without a feed that gives an image up: what each came to. */
+/* Collects the outcome of each run, without a feed that would give up the image. */
 struct collect {
 	const struct subject *subject;
 	size_t next;
@@ -424,7 +390,7 @@ static void compare_runs(const struct subject *a, const struct lane *of_a, const
 }
 
 /* Segments of a file with restart markers, some of them damaged after unstuffing: drivers agree on
- * which fail, and the others come out whole. */
+ * which fail, and decode the others completely. */
 static void test_siblings(void **state)
 {
 	(void)state;
@@ -466,7 +432,7 @@ static void test_siblings(void **state)
 	assert_true(failures > 100 && failures < runs / 2);
 }
 
-/* Moves what a subject's lanes read and write beside guard pages. */
+/* Moves all memory that a subject's lanes read and write next to guard pages. */
 struct fence {
 	struct guarded bytes, tables, blocks;
 };
@@ -521,7 +487,7 @@ static void test_guarded(void **state)
 	}
 }
 
-/* Whatever the bytes: random ones, ones, zeros, under random codes. */
+/* Any bytes: random, ones, zeros, with random codes. */
 static void test_noise(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* Unstuffing against its rule written down byte by byte: bytes thick with FF, zeros and markers, at
+/* Unstuffing against a byte-by-byte version of its rule: bytes with many FF, zeros and markers, at
  * every length and with guard pages; segments; origins. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static uint8_t random_byte(unsigned thickness)
 				       : special[random_below(sizeof(special))];
 }
 
-/* Mostly proper stuffing, so that long stretches come up. */
+/* Mostly correct stuffing, so that long stretches occur. */
 static void fill(uint8_t *bytes, size_t size, unsigned thickness, bool proper)
 {
 	for (size_t i = 0; i < size; i++) {
@@ -105,7 +105,7 @@ static void test_segments(void **state)
 		assert_int_equal(segments[3].start, 4);
 		assert_true(unstuff_is_end(scan, 14, found.end));
 		assert_false(unstuff_is_end(scan, 13, found.end));
-		/* No more than asked for; a marker out of turn. */
+		/* No more segments than asked for; a marker out of order. */
 		assert_int_equal(unstuff_scan(unstuff, out, scan, 14, segments, 2, &found), 0);
 		assert_int_equal(found.end, 7);
 		assert_int_equal(unstuff_scan(unstuff, out, scan + 6, 8, segments, 8, &found),

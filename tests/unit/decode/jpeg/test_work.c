@@ -1,7 +1,6 @@
-/* Files that cost as much as their size allows, or more: what the limits on pixels and scans let
- * in, what they refuse and with which words, and that the own decoder comes to libjpeg-turbo's
- * outcome where everything is an escape. What they cost is measured by tests/bench/hostile_bench.
- */
+/* Files that cost as much as their size allows, or more: which of them the limits on pixels and
+ * scans accept or refuse, and with which sentence; and that penstock's decoder has libjpeg-turbo's
+ * outcome where every symbol is an escape. tests/bench/hostile_bench measures what they cost. */
 #include "unit/decode/images.h"
 
 #include "bench/hostile.h"
@@ -60,7 +59,7 @@ static void test_any_number_of_scans(void **state)
 	free(file.data);
 }
 
-/* No file that libjpeg or its like writes is refused, however large. */
+/* No file with the scans of a usual encoder is refused, however large. */
 static void test_usual_scripts(void **state)
 {
 	(void)state;
@@ -93,44 +92,8 @@ static void test_components_again(void **state)
 	}
 }
 
-/* As much data as a picture can have: noise, progressive, the highest quality, no subsampling. */
-static struct bytes make_noise(uint32_t width, uint32_t height)
-{
-	struct jpeg_compress_struct cinfo;
-	struct jpeg_error_mgr errors;
-	unsigned char *out = NULL;
-	unsigned long size = 0;
-	uint32_t random = 1;
-	cinfo.err = jpeg_std_error(&errors);
-	jpeg_create_compress(&cinfo);
-	jpeg_mem_dest(&cinfo, &out, &size);
-	cinfo.image_width = width;
-	cinfo.image_height = height;
-	cinfo.input_components = 3;
-	cinfo.in_color_space = JCS_RGB;
-	jpeg_set_defaults(&cinfo);
-	jpeg_set_quality(&cinfo, 100, TRUE);
-	cinfo.comp_info[0].h_samp_factor = cinfo.comp_info[0].v_samp_factor = 1;
-	jpeg_simple_progression(&cinfo);
-	jpeg_start_compress(&cinfo, TRUE);
-	uint8_t *row = malloc((size_t)width * 3);
-	assert_non_null(row);
-	while (cinfo.next_scanline < height) {
-		for (size_t i = 0; i < (size_t)width * 3; i++) {
-			random = random * 1664525 + 1013904223; /* Numerical Recipes' generator */
-			row[i] = (uint8_t)(random >> 24);
-		}
-		jpeg_write_scanlines(&cinfo, &row, 1);
-	}
-	free(row);
-	jpeg_finish_compress(&cinfo);
-	jpeg_destroy_compress(&cinfo);
-	struct bytes copy = bytes_copy(out, size);
-	free(out);
-	return copy;
-}
-
-/* Data of several scans that no picture needs. */
+/* More data in several scans than any image needs; and as much as an image can have: noise,
+ * progressive, the highest quality, no subsampling. */
 static void test_bytes_of_scans(void **state)
 {
 	(void)state;
@@ -146,7 +109,13 @@ static void test_bytes_of_scans(void **state)
 	assert_int_equal(result.outcome, DECODE_OK);
 	result_free(&result);
 	free(file.data);
-	file = make_noise(1500, 1100);
+	struct jpeg_kind noise = {.width = 1500,
+		.height = 1100,
+		.components = 3,
+		.progressive = true,
+		.noise = true,
+		.quality = 100};
+	file = make_jpeg(&noise);
 	assert_true(file.size > 2 * 1500 * 1100);
 	result = decode_one(NULL, file);
 	assert_int_equal(result.outcome, DECODE_OK);
@@ -154,7 +123,7 @@ static void test_bytes_of_scans(void **state)
 	free(file.data);
 }
 
-/* Nothing but escapes, with an end that is missing, a marker per MCU, a side of 65,500. */
+/* Only escapes, with an end that is missing, a marker per MCU, a side of 65,500. */
 static void test_slow_paths(void **state)
 {
 	(void)state;
@@ -165,11 +134,7 @@ static void test_slow_paths(void **state)
 		{HOSTILE_RESTART, 400, 300, 1}, {HOSTILE_ODD, 400, 300, 1},
 		{HOSTILE_BASELINE, 65500, 8, 1}, {HOSTILE_LATE, 8, 4000, 1},
 		{HOSTILE_REFINE, 120, 90, 9}, {HOSTILE_DENSE, 120, 90, 9}};
-	assert_int_equal(setenv("PENSTOCK_DECODER", "libjpeg", 1), 0);
-	struct decoder *library = make_decoder(NULL);
-	assert_int_equal(setenv("PENSTOCK_DECODER", "own", 1), 0);
-	struct decoder *own = make_decoder(NULL);
-	assert_int_equal(unsetenv("PENSTOCK_DECODER"), 0);
+	struct decoder *library = make_decoder_by("libjpeg"), *own = make_decoder_by("own");
 	for (size_t i = 0; i < UTIL_COUNT(files); i++) {
 		struct bytes file = make_hostile(
 			files[i].kind, files[i].width, files[i].height, files[i].scans);
