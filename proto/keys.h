@@ -27,7 +27,8 @@
  *   who      may write it: DEFINITION (configuration and clients, and not beside `stream:`), READER
  *            (also beside it), CLIENT (clients only, also beside it)
  *   alike    whether two who share a group must have it the SAME or may each have their OWN
- *   cli      OPTION or NONE; of an option its name, letter, value and help follow */
+ *   cli      OPTION or NONE; of an option its name, letter, value and help follow. A WORD always
+ *            has its words as the value, parted by | */
 #pragma once
 
 #define PENSTOCK_FILTERS "bilinear|bicubic|box|hamming|lanczos|nearest"
@@ -71,7 +72,7 @@
 	KEY(with, prefetch, U32, prefetch, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \
 	KEY(with, labels, NODE, labels, 0, 0, 0, label_keys_read, JSON, DEFINITION, SAME, \
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
-	KEY(with, on_broken, WORD, on_broken, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, on_broken, WORD, on_broken, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , "substitute|mark|fail", ) \
 	KEY(with, max_broken, REAL, max_broken, 0, 1, 0.01, 0, REAL, DEFINITION, SAME, NONE, , , , ) \
 	KEY(with, decode, WORD, decode, 0, 0, 0, spec_decode_names, TEXT, DEFINITION, SAME, \
 		OPTION, "decode", 0, "exact|fast", "exact: Pillow's bytes; fast: smaller transforms where the crop is at least twice the row (exact)") \
@@ -80,11 +81,11 @@
 	KEY(with, transforms, NODE, transforms, 0, 0, 0, transforms_read, JSON, DEFINITION, SAME, \
 		OPTION, "transforms", 0, "LIST", "operations on each image, as in penstock.yaml: '[RandomResizedCrop: {size: 176}, RandAugment]'") \
 	KEY(with, group, NAME, group, 0, 0, 0, 0, TEXT, READER, OWN, NONE, , , , ) \
-	KEY(with, share, WORD, share, 0, 0, 0, spec_share_names, TEXT, READER, SAME, NONE, , , , ) \
+	KEY(with, share, WORD, share, 0, 0, 0, spec_share_names, TEXT, READER, SAME, NONE, , , "all|split", ) \
 	KEY(with, rank, U32, rank, 0, 65535, 0, 0, NONE, CLIENT, OWN, NONE, , , , ) \
 	KEY(with, world_size, U32, world_size, 1, 65536, 1, 0, NONE, CLIENT, SAME, NONE, , , , ) \
 	KEY(with, wait_for, U32, wait_for, 1, 1024, 1, 0, U32, READER, OWN, NONE, , , , ) \
-	KEY(with, laggard, WORD, laggard, 0, 0, 0, spec_laggard_names, TEXT, READER, OWN, NONE, , , , ) \
+	KEY(with, laggard, WORD, laggard, 0, 0, 0, spec_laggard_names, TEXT, READER, OWN, NONE, , , "block|detach", ) \
 	KEY(with, laggard_timeout_s, U32, laggard_timeout_s, 1, 86400, 60, 0, U32, READER, OWN, NONE, , , , ) \
 	KEY(with, state, NODE, state, 0, 0, 0, spec_state_read, NONE, CLIENT, OWN, NONE, , , , ) \
 	KEY(with, pin_memory, FLAG, pin_memory, 0, 0, false, 0, FLAG, CLIENT, OWN, NONE, , , , ) \

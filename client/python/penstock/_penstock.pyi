@@ -9,6 +9,7 @@ from typing import Any, Sequence
 
 VERSION: str  # of libpenstock
 LIBRARY: str  # path of this module: libpenstock is inside
+KEYS: dict[str, tuple[str, str, str, str, int, int]]  # of a stream: kind, option, who, value, low, high of proto/keys.h
 
 class Stream:
     """A stream of the daemon. Calls from several threads take turns; views that other threads drop meanwhile give their slots

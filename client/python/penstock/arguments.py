@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import checks, devices, environment, frameworks, labelling, mixing, sources, subset, transforms, weighing
+from ._penstock import KEYS
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 
 __all__ = ["FOREVER", "Opening", "Output", "explain", "read"]
@@ -22,33 +23,16 @@ FOREVER = -2  # PENSTOCK_FOREVER
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _DTYPES = ("float32", "float16", "bfloat16", "uint8")
-_FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
-_UNSAID = ("exact", "bilinear")  # the daemon's own defaults, whose one home it is
+# Values of the daemon's own defaults, which no request repeats.
+_PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
-# What defines the batches of a stream, and so is not an argument of one that the configuration defines.
-DEFINING = (
-    "batch_size",
-    "image_size",
-    "train",
-    "seed",
-    "shuffle",
-    "drop_last",
-    "transforms",
-    "threads",
-    "memory",
-    "indices",
-    "split",
-    "weights",
-    "epoch_length",
-    "repeats",
-    "views",
-    "prefetch",
-    "labels",
-    "on_broken",
-    "max_broken",
-    "decode",
-    "interpolation",
+# Arguments of the loader that are made of a stream's batches here, and not by the daemon; and those that mean more here.
+_ELSEWHERE = ("dtype", "layout", "mean", "std", "share", "source", "sources")
+
+# What defines the batches of a stream: the configuration defines it, so a loader of "stream:NAME" has no such argument.
+DEFINING = ("threads", "memory") + tuple(
+    name for name, (_, _, who, *_) in KEYS.items() if who == "DEFINITION" and name not in _ELSEWHERE
 )
 
 
@@ -103,17 +87,31 @@ def _maybe(options: dict[str, Any], key: str, value: Any) -> None:
         options[key] = value
 
 
-def _choices(given: Mapping[str, Any], options: dict[str, Any]) -> None:
-    allowed = {
-        "on_broken": ("substitute", "mark", "fail"),
-        "decode": ("exact", "fast"),
-        "interpolation": _FILTERS,
-    }
-    for key, words in allowed.items():
-        if given[key] is not None:
-            options[key] = checks.choice(key, given[key], words)
-        if options.get(key) in _UNSAID:
-            del options[key]
+def _value(key: str, value: Any) -> Any:
+    """An argument of a key that needs no more than proto/keys.h says of it."""
+    kind, option, _, words, low, high = KEYS[key]
+    if kind == "WORD":
+        return checks.choice(key, value, words.split("|"))
+    if option in ("FLAG", "SWITCH"):
+        return int(checks.flag(key, value))
+    if option in ("U32", "U64"):
+        return checks.number(key, value, low, high)
+    if option == "REAL":
+        # The field's 0 means its default; what is written has nine digits.
+        return checks.fraction(key, value) or 1e-12
+    return checks.text(key, value)
+
+
+def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
+    """The options of all such keys that are given."""
+    options: dict[str, Any] = {}
+    for key, (_, option, who, *_) in KEYS.items():
+        simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT") and key not in _ELSEWHERE
+        if simple and who == wanted and given.get(key) is not None:
+            value = _value(key, given[key])
+            if _PLAIN.get(key) != value:
+                options[key] = value
+    return options
 
 
 def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
@@ -150,50 +148,22 @@ def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int
     return made
 
 
-def _sampling(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Which samples an epoch has, and how often."""
-    options: dict[str, Any] = {}
-    if given["indices"] is not None:
-        options["indices"] = subset.save(given["indices"])
-    if given["split"] is not None:
-        options["split"] = checks.text("split", given["split"])
-    if given["weights"] is not None:
-        options["weights"] = weighing.option(given["weights"])
-    if given["epoch_length"] is not None:
-        options["epoch_length"] = checks.number("epoch_length", given["epoch_length"], 1, 2**48)
-    for key, most in (("repeats", 16), ("views", 8)):
-        number = checks.number(key, given[key], 1, most)
-        if number != 1:
-            options[key] = number
-    return options
-
-
 def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "batch_size": checks.number("batch_size", given["batch_size"], 1, 65536),
-        "train": int(checks.flag("train", given["train"])),
-        "seed": checks.number("seed", given["seed"], 0, _U64),
-    }
+    options = _keys(given, "DEFINITION")
     if isinstance(given["image_size"], Mapping):
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
     else:
         options["image_size"] = _size_of(given, defaults["image_size"], plan.size)
-    for key in ("shuffle", "drop_last"):
-        if given[key] is not None:
-            options[key] = int(checks.flag(key, given[key]))
-    _choices(given, options)
     _maybe(options, "labels", labelling.option(given["labels"]))
     _maybe(options, "transforms", plan.json)
-    if given["prefetch"] is not None:
-        options["prefetch"] = checks.number("prefetch", given["prefetch"], 2, 64)
-    if given["max_broken"] is not None:
-        # The field's 0 means its default; what is written has nine digits.
-        options["max_broken"] = checks.fraction("max_broken", given["max_broken"]) or 1e-12
+    if given["indices"] is not None:
+        options["indices"] = subset.save(given["indices"])
+    if given["weights"] is not None:
+        options["weights"] = weighing.option(given["weights"])
     if given["threads"] is not None:
         options["daemon_threads"] = checks.number("threads", given["threads"], 1, 1024)
     if given["memory"] is not None:
         options["daemon_memory"] = checks.size("memory", given["memory"])
-    options.update(_sampling(given))
     return options
 
 
@@ -219,17 +189,12 @@ def _socket(value: Any) -> str:
 def _readers(given: Mapping[str, Any]) -> dict[str, Any]:
     """Who reads, with whom, and for how long it waits."""
     options: dict[str, Any] = {}
-    share = None if given["share"] is None else checks.choice("share", given["share"], ("all", "split"))
+    share = None if given["share"] is None else _value("share", given["share"])
     rank = None if given["rank"] is None else checks.number("rank", given["rank"], 0, _U32)
     world_size = None if given["world_size"] is None else checks.number("world_size", given["world_size"], 1, 65536)
     for key, value in environment.ranks(share, rank, world_size)._asdict().items():
         _maybe(options, key, value)
-    if given["group"] is not None:
-        options["group"] = checks.text("group", given["group"])
-    if given["wait_for"] is not None:
-        options["wait_for"] = checks.number("wait_for", given["wait_for"], 1, 1024)
-    if given["laggard"] is not None:
-        options["laggard"] = checks.choice("laggard", given["laggard"], ("block", "detach"))
+    options.update(_keys(given, "READER"))
     if given["laggard_timeout"] is not None:
         options["laggard_timeout_s"] = checks.number("laggard_timeout", given["laggard_timeout"], 1, 86400)
     return options

@@ -8,6 +8,7 @@
 #include "client/python/src/cuda.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/mixer.h"
+#include "client/python/src/options.h"
 #include "client/python/src/pool.h"
 #include "client/python/src/stream.h"
 #include "client/python/src/view.h"
@@ -156,7 +157,8 @@ static int module_exec(PyObject *module)
 	struct module_state *state = PyModule_GetState(module);
 	if (module_refuse_subinterpreter() < 0 || module_take_errors(state) < 0 ||
 		module_add_types(module, state) < 0 ||
-		module_add(module, "LIBRARY", module_library()) < 0)
+		module_add(module, "LIBRARY", module_library()) < 0 ||
+		module_add(module, "KEYS", options_keys()) < 0)
 		return -1;
 	return module_add(module, "VERSION", PyUnicode_FromString(penstock_version()));
 }

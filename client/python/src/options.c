@@ -207,6 +207,28 @@ static int option_take(
 	return option_take_integer(state, options, o, value);
 }
 
+#define OPTION_KEY(with, name, kind, field, low, high, plain, extra, option, who, alike, cli, opt, \
+	letter, value, ...)                                                                        \
+	{#name, #kind, #option, #who, "" value, (unsigned long long)(low),                         \
+		(unsigned long long)(high)},
+
+PyObject *options_keys(void)
+{
+	static const struct {
+		const char *name, *kind, *option, *who, *value;
+		unsigned long long low, high;
+	} keys[] = {PENSTOCK_KEYS(OPTION_KEY, )};
+	PyObject *dict = PyDict_New();
+	for (size_t i = 0; dict && i < sizeof keys / sizeof *keys; i++) {
+		PyObject *row = Py_BuildValue("(ssssKK)", keys[i].kind, keys[i].option, keys[i].who,
+			keys[i].value, keys[i].low, keys[i].high);
+		if (!row || PyDict_SetItemString(dict, keys[i].name, row) < 0)
+			Py_CLEAR(dict);
+		Py_XDECREF(row);
+	}
+	return dict;
+}
+
 int options_init(struct module_state *state, struct options *options, PyObject *dict)
 {
 	Py_ssize_t at = 0;

@@ -20,4 +20,8 @@ struct options {
  * options_deinit in both cases. */
 int options_init(struct module_state *state, struct options *options, PyObject *dict);
 
+/* A dict of proto/keys.h: name -> (kind, option, who, value, low, high), the columns of that table.
+ * NULL with an exception. */
+PyObject *options_keys(void);
+
 void options_deinit(struct options *options);
