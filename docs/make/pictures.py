@@ -84,6 +84,16 @@ def text_picture(words, path):
     path.write_text("\n".join([*out, "</g></svg>"]) + "\n", encoding="utf-8")
 
 
+def shrink(path):
+    """256 colors instead of 16 million: a third of the bytes. Left out where Pillow is not installed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return
+    image = Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.FLOYDSTEINBERG)
+    image.save(path, optimize=True)
+
+
 def main(to):
     with harness.folder() as home, Browser() as browser:
         data = home / "photos"
@@ -101,6 +111,8 @@ def main(to):
                 for trainer in trainers:
                     trainer.kill()
                     trainer.wait()
+    for name in ("page", "page-short", "sheet"):
+        shrink(to / f"{name}.png")
     # The second screen, without its date.
     screens = [screen.partition("\n")[2] for screen in top.stdout.split("\n20")]
     text_picture(screens[-1], to / "top.svg")
