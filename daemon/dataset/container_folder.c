@@ -69,8 +69,8 @@ static size_t class_of(struct classes *classes, const char *path, size_t part)
 	return classes->current; /* not reached: the walk has named every directory of the root */
 }
 
-/* Whether folders are classes. They are not if no labels are asked for, or if a manifest has them.
- */
+/* Whether folders are classes. They are not if no labels are asked for, or if a manifest has
+ * them. */
 static bool takes_classes(const struct classes *classes)
 {
 	return classes->job->asked != DATASET_LABELS_NONE &&

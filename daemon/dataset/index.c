@@ -129,8 +129,8 @@ int index_head_read(
 {
 	uint8_t page[INDEX_PAGE] = {0};
 	if (file_size && file_size < INDEX_PAGE) {
-		/* Too short for a head: either an index of ours that was cut off, or another file.
-		 */
+		/* Too short for a head: either an index of ours that was cut off, or another
+		 * file. */
 		int rc = index_read(fd, base, page, (size_t)file_size, NULL);
 		struct index_head head;
 		return rc < 0 ? rc : head_check(page, file_size, &head);

@@ -147,8 +147,8 @@ void index_table_init(
  * 1). 1; 0 at the end; -EIO if the tables are damaged; -errno. */
 int index_table_next(struct index_table *table, struct index_entry *ret, char *text);
 
-/* One part of the file while it is written: pages of one kind that are filled one after the other.
- */
+/* One part of the file while it is written: pages of one kind that are filled one after the
+ * other. */
 struct index_section {
 	int fd;
 	uint32_t kind;

@@ -78,8 +78,8 @@ uint32_t index_files_slots(const struct index_files *lend)
 	return lend->slots;
 }
 
-/* An empty slot, or else the one that was lent longest ago and is not held; NULL if all are held.
- */
+/* An empty slot, or else the one that was lent longest ago and is not held; NULL if all are
+ * held. */
 static struct index_files_slot *slot_free(struct index_files *lend)
 {
 	struct index_files_slot *best = NULL;

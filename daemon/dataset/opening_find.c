@@ -67,8 +67,8 @@ static bool head_serves(const struct index_head *head, enum dataset_labels asked
 	       head->samples > 0;
 }
 
-/* Only a rule gives labels that are not single classes. Their width determines the memory of a row.
- */
+/* Only a rule gives labels that are not single classes. Their width determines the memory of a
+ * row. */
 static bool head_label_sound(const struct index_head *head)
 {
 	if (head->label_type == LABEL_TYPE_CLASS)

@@ -198,8 +198,8 @@ static int list_expand(
 	return 0;
 }
 
-/* Each pair that is replaced is a level of recursion: at most SOURCE_TEXT_MAX / 3, of small frames.
- */
+/* Each pair that is replaced is a level of recursion: at most SOURCE_TEXT_MAX / 3, of small
+ * frames. */
 static int braces_from(
 	const char *text, size_t from, struct source_paths *paths, struct fault *fault)
 {

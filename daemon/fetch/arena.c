@@ -181,8 +181,8 @@ void arena_share(struct arena *arena, uint8_t *buffer, uint32_t holders)
 bool arena_drop(struct arena *arena, uint8_t *buffer)
 {
 	struct arena_run *run = arena_run(arena, buffer);
-	/* Release and acquire: all holders' reads of the buffer come before the next read into it.
-	 */
+	/* Release and acquire: all holders' reads of the buffer come before the next read into
+	 * it. */
 	uint32_t before = atomic_fetch_sub_explicit(&run->holders, 1, memory_order_acq_rel);
 	assert(before > 0);
 	if (before > 1)

@@ -121,8 +121,8 @@ static void *cache_map(struct cache *cache, uint64_t bytes, bool whole)
 	}
 	/* A huge page across several mappings would not be freed with one of them. */
 	(void)madvise(at, bytes, MADV_NOHUGEPAGE);
-	/* The whole block will be written: saves a page fault per page. Kernels before 5.14 cannot.
-	 */
+	/* The whole block will be written: saves a page fault per page. Kernels before 5.14
+	 * cannot. */
 	if (whole)
 		(void)madvise(at, bytes, MADV_POPULATE_WRITE);
 	return at;

@@ -57,8 +57,8 @@ struct fetch;
 
 enum fetch_engine { FETCH_AUTO, FETCH_URING, FETCH_PREAD };
 enum fetch_io { FETCH_IO_AUTO, FETCH_IO_BUFFERED, FETCH_IO_DIRECT };
-/* Which datasets are cached. AUTO: those read with O_DIRECT, since the page cache holds the others.
- */
+/* Which datasets are cached. AUTO: those read with O_DIRECT, since the page cache holds the
+ * others. */
 enum fetch_cache { FETCH_CACHE_AUTO, FETCH_CACHE_ON, FETCH_CACHE_OFF };
 
 /* Outcomes of one item: the sample is at fault, not the machine. Each has a name for counters and
@@ -130,8 +130,8 @@ struct fetch_options {
 	uint64_t index_bytes; /* index pages kept; at least 64 pages */
 	enum fetch_cache cache;
 	struct ledger *ledger; /* the cache's memory; outlives fetch. NULL: no cache */
-	/* A sample larger than a quarter of the arena takes its buffer from here; outlives fetch.
-	 */
+	/* A sample larger than a quarter of the arena takes its buffer from here; outlives
+	 * fetch. */
 	struct permit *large;
 };
 

@@ -259,8 +259,8 @@ void fetch_kick(struct fetch *fetch);
 bool fetch_sleep_begin(struct fetch_inbox *inbox);
 void fetch_sleep_end(struct fetch_inbox *inbox);
 
-/* Lets a pread thread sleep unless something has come in; with `retry`, for at most FETCH_RETRY_NS.
- */
+/* Lets a pread thread sleep unless something has come in; with `retry`, for at most
+ * FETCH_RETRY_NS. */
 void fetch_sleep(struct fetch_inbox *inbox, bool retry);
 
 /* Starts an engine thread, with all signals blocked. 0 or negative errno. */

@@ -160,9 +160,9 @@ static void op_read(struct fetch_op *op, int answer)
 	} else {
 		op->got += (uint32_t)answer;
 		op->tries = 0;
-		/* This check comes first, because an answer of 0 bytes completes an empty sample. A
-		 * direct read that stops between two aligned offsets has met the end of the file.
-		 */
+		/* This check comes first, because an answer of 0 bytes completes an empty sample.
+		 * A direct read that stops between two aligned offsets has met the end of the
+		 * file. */
 		if (op->got >= op->need)
 			op_complete(op);
 		else if (answer == 0 || (op->direct && op->got % op->align != 0))

@@ -39,8 +39,8 @@ enum fetch_op_kind {
 	FETCH_OP_FILE, /* a folder's sample: open, read, close */
 };
 
-/* A result: the file ended before `need` bytes, or (`changed`) it is not the indexed file any more.
- */
+/* A result: the file ended before `need` bytes, or (`changed`) it is not the indexed file any
+ * more. */
 enum { FETCH_OP_ENDED = 1 };
 
 struct fetch_op {

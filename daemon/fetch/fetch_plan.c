@@ -60,8 +60,8 @@ static void plan_drain(struct fetch *fetch)
 	}
 }
 
-/* Drops what is kept about a dataset. False: something of it is in flight and must come back first.
- */
+/* Drops what is kept about a dataset. False: something of it is in flight and must come back
+ * first. */
 static bool plan_forget(struct fetch *fetch, const struct dataset *dataset)
 {
 	bool files = files_forget(&fetch->files, dataset);
@@ -99,8 +99,8 @@ void fetch_plan(struct fetch *fetch)
 		return;
 	}
 	plan_drain(fetch);
-	/* Reads that begin make room in the window for items that can be merged with the next read.
-	 */
+	/* Reads that begin make room in the window for items that can be merged with the next
+	 * read. */
 	uint64_t before;
 	do {
 		fetch_lookup_fill(fetch);

@@ -29,8 +29,8 @@ struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *da
 void fetch_plan_meter(struct fetch *fetch);
 
 /* Begins the read of a READY request and of the requests that join it. Large samples get their
- * permits in order: if `large_waits`, another one waits for its permit, so this one does not ask.
- */
+ * permits in order: if `large_waits`, another one waits for its permit, so this one does not
+ * ask. */
 enum plan_step fetch_plan_read(
 	struct fetch *fetch, struct fetch_request *request, bool large_waits);
 

@@ -12,9 +12,9 @@
 
 /* --- buffers --- */
 
-/* A buffer of its own for a sample that would fill too much of the arena. Its memory comes from the
- * permits that all large jobs share. This must never block, because other samples would wait too.
- */
+/* A buffer of its own for a sample that would fill too much of the arena. Its memory comes from
+ * the permits that all large jobs share. This must never block, because other samples would wait
+ * too. */
 static enum plan_step plan_large(
 	struct fetch *fetch, struct fetch_request *request, uint64_t bytes, uint8_t **ret)
 {

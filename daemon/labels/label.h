@@ -19,8 +19,8 @@ enum {
 
 enum { LABEL_E_NONE = 1 }; /* JSON without such a key is metadata */
 
-/* 0, or -EINVAL with a fault that says what was found instead. The fault does not name the member.
- */
+/* 0, or -EINVAL with a fault that says what was found instead. The fault does not name the
+ * member. */
 int label_from_cls(const char *text, size_t size, int32_t *ret, struct fault *fault);
 
 /* 0, LABEL_E_NONE, or -EINVAL with a fault. */

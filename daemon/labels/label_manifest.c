@@ -442,8 +442,8 @@ static int manifest_survey(struct manifest *manifest, struct survey *survey, enu
 			return rc;
 	}
 	manifest->hash = hash_mix(csv->hash);
-	/* The columns used to be read as numbers of classes: such an index must not be used again.
-	 */
+	/* The columns used to be read as numbers of classes: such an index must not be used
+	 * again. */
 	if (manifest->form == MANIFEST_INDICATORS)
 		manifest->hash = hash_mix(hash_u64(manifest->hash, MANIFEST_INDICATORS));
 	if (rc == 0 && manifest->lines == 0)

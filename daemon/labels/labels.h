@@ -27,8 +27,8 @@
 struct labels;
 
 /* `root` is the absolute path of a folder, or NULL for tars. `progress` is called while a manifest
- * is read. `rule` and `root` outlive the labels. 0; -EINVAL with "labels: ..."; -ECANCELED; -errno.
- */
+ * is read. `rule` and `root` outlive the labels. 0; -EINVAL with "labels: ..."; -ECANCELED;
+ * -errno. */
 int labels_open(const struct label_rule *rule, progress_fn *progress, void *progress_context,
 	const char *root, struct labels **ret, struct fault *fault);
 void labels_free(struct labels *labels);
@@ -49,8 +49,8 @@ const struct label_rule *labels_rule(const struct labels *labels);
 
 /* Called before the first sample of an index is written: see manifest_prepare. */
 int labels_prepare(struct labels *labels, const char *folder, struct fault *fault);
-/* Called after the last sample: checks that the files still have the hashed contents. 0; -ESTALE.
- */
+/* Called after the last sample: checks that the files still have the hashed contents. 0;
+ * -ESTALE. */
 int labels_unchanged(struct labels *labels, struct fault *fault);
 
 /* Takes the label out of a .json member's text, as type `asked`. 0; -EINVAL with a fault that does

@@ -1,11 +1,11 @@
-/* Indexes: a good one is changed and then opened for its shard, as dataset_open does it, and all
- * that a dataset answers from it is asked for.
+/* fuzz_index: a valid index is changed and then opened for its shard, as dataset_open does it, and
+ * the dataset is asked for everything that it can answer from it.
  *
- * The input is the choice of one of four indexes (classes in two pages of records, rows of numbers,
- * lists of classes, a folder's) and of what is done to it (recipe.h); with checksums as they come
- * out, or made right again, as only who means harm would. Expected: with checksums as they are,
- * what is told is what the index said before, or it is refused; with forged ones, every sample lies
- * in the shard, names are names, and paths stay below the folder. Refused is in words. */
+ * The input chooses one of four indexes (classes in two pages of records, rows of numbers, lists of
+ * classes, a folder's) and the changes to it (recipe.h); checksums stay as they are, or are made
+ * right again, as an attacker would do it. Expected: with unchanged checksums, the answers are the
+ * same as before, or the index is refused; with forged checksums, every sample is within the shard,
+ * names are valid, and paths stay below the folder. Every refusal has a sentence. */
 #include "dataset/dataset_open.c" /* NOLINT: dataset_sum is nobody else's */
 
 #include "dataset/mtime.h"
@@ -20,7 +20,8 @@ enum { BASES = 4, SAMPLES_MOST = 130, BASE_ROOM = 8 * INDEX_PAGE, INPUT_ROOM = 2
 
 static const uint64_t shard_size = 1 << 20;
 static const int64_t shard_mtime = 77;
-static const float numbers[] = {0.5F, -1, 2}; /* each sample's label, of rows of numbers */
+/* each sample's label, if labels are rows of numbers */
+static const float numbers[] = {0.5F, -1, 2};
 
 enum { BASE_CLASSES, BASE_FLOAT, BASE_HOT, BASE_FOLDER };
 
@@ -121,8 +122,8 @@ struct opened {
 	struct fault fault;
 };
 
-/* What dataset_open does with the index of its only shard, from where it has found it. 0, or
- * negative or FOUND_* where it is refused. */
+/* Does with the index of the only shard what dataset_open does after it has found it. 0; negative
+ * or FOUND_* if it is refused. */
 static int open_index(struct opened *o, unsigned base, uint64_t size)
 {
 	const bool folder = base == BASE_FOLDER;
@@ -165,7 +166,7 @@ static void close_index(struct opened *o)
 
 /* ---- what is done to them ---- */
 
-/* Where numbers end, and what is near them. */
+/* The limits of numbers, and numbers near them. */
 static uint64_t special(struct recipe *recipe)
 {
 	static const uint64_t values[] = {0, 1, 2, 126, 127, 128, 129, 131, 255, 256, 4080, 4081,
@@ -176,7 +177,8 @@ static uint64_t special(struct recipe *recipe)
 	return values[which % UTIL_COUNT(values)] + (which > 200 ? UINT64_MAX : 0);
 }
 
-/* A place: of the head and the first records most often, to the width of the field. */
+/* Chooses a place, most often in the head or in the first records, aligned to the width of the
+ * field. */
 static size_t place(struct recipe *recipe, size_t size, size_t width)
 {
 	const uint64_t where = recipe_number(recipe, 2);
@@ -203,7 +205,7 @@ static size_t change(struct recipe *recipe, uint8_t *bytes, size_t size)
 	case 1:
 		bytes[at] = recipe_byte(recipe);
 		break;
-	case 2: /* a page in another's place */
+	case 2: /* a page in the place of another one */
 		memmove(bytes + at / INDEX_PAGE * INDEX_PAGE,
 			bytes + recipe_byte(recipe) * INDEX_PAGE % size / INDEX_PAGE * INDEX_PAGE,
 			INDEX_PAGE);
@@ -335,7 +337,8 @@ static void prepare(void)
 	file = memfd_create("index", MFD_CLOEXEC);
 	want(file >= 0 && mkdtemp(folder), "no memory");
 	root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	want(root >= 0 && rmdir(folder) == 0, "no folder"); /* as it is then, it stays */
+	/* nothing can be created in it any more */
+	want(root >= 0 && rmdir(folder) == 0, "no folder");
 	for (unsigned i = 0; i < BASES; i++) {
 		const struct dataset_options options = {.rule = &rule};
 		struct fault fault;

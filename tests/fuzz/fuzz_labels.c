@@ -1,12 +1,11 @@
-/* Labels from outside, over any bytes: for libFuzzer, and as a test over inputs put together at
- * random from the words that they consist of (drive.h).
+/* fuzz_labels: labels from outside, for any bytes: with libFuzzer, and as a test with inputs put
+ * together at random from the words that such files consist of (drive.h).
  *
  * The first byte says what the rest is: a manifest, with the type that is asked for; records of
- * CSV; a path, a zero byte and a JSON document; what a .cls or a .json holds; or a file of names
- * of classes. Expected: no byte beyond the given ones is
- * looked at (each input ends where its memory does), what is refused is refused in words, records
- * take all bytes and no byte twice, a manifest's every line is found by its path and no line is
- * left, and labels are within their bounds. */
+ * CSV; a path, a zero byte and a JSON document; the contents of a .cls or a .json; or a file of
+ * names of classes. Expected: no byte beyond the input is read (each input ends at the end of its
+ * allocation); every refusal has a sentence; records take all bytes and no byte twice; every line
+ * of a manifest is found by its path and no line is left; labels are within their bounds. */
 #include "labels/label.h"
 #include "labels/label_csv.h"
 #include "labels/label_manifest.h"
@@ -130,7 +129,7 @@ static int memory_file(const char *text, size_t size)
 	return fd;
 }
 
-/* For who opens by name; until the next call. */
+/* For functions that open a path; valid until the next call. */
 static const char *memory_path(int fd)
 {
 	static char path[64];
@@ -154,7 +153,7 @@ static void try_manifest(const char *text, size_t size, enum label_type asked)
 	manifest_close(&manifest);
 }
 
-/* What a .cls or a .json member holds, as datasets without a rule read it. */
+/* The contents of a .cls or .json member, as datasets without a rule read it. */
 static void try_plain(const char *text, size_t size)
 {
 	struct fault fault = {{0}};
@@ -171,7 +170,7 @@ static void try_plain(const char *text, size_t size)
 		want_refusal(rc, &fault);
 }
 
-/* Each name has the number of its place, and sorting keeps them all. */
+/* Each name has the number of its position, and sorting keeps all names. */
 static void try_classes(const char *text, size_t size)
 {
 	struct label_classes classes = {0};
@@ -251,7 +250,7 @@ static size_t put(uint8_t *bytes, size_t at, struct random *random, bool json_te
 	return at + size;
 }
 
-/* Lines that go together, now and then with a fault: most random ones are refused at once. */
+/* Lines that fit together, sometimes with a fault: most random ones would be refused at once. */
 static size_t put_lines(uint8_t *bytes, size_t at, struct random *random)
 {
 	static const struct {

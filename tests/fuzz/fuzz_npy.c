@@ -1,9 +1,9 @@
-/* The header of .npy files, over any bytes: for libFuzzer, and as a test over headers put together
- * at random from the words that headers consist of (drive.h).
+/* fuzz_npy: the header of .npy files, for any bytes: with libFuzzer, and as a test with headers put
+ * together at random from the words that headers consist of (drive.h).
  *
- * Expected: no byte beyond the given ones is looked at (each input ends where its memory does),
- * what is refused is refused in words, what is accepted lies within the bytes, and what NumPy
- * writes is accepted. */
+ * Expected: no byte beyond the input is read (each input ends at the end of its allocation), every
+ * refusal has a sentence, accepted values are within the input, and everything that NumPy writes is
+ * accepted. */
 #include "labels/npy.h"
 
 #include "fuzz/drive.h"
@@ -18,7 +18,7 @@
 
 enum { WORDS_MOST = 24, SIZE_MOST = 1024 };
 
-/* What NumPy writes of so many values is taken as it is meant. */
+/* A header as NumPy writes it is read as it is meant. */
 static void check_sound(uint8_t which, uint64_t count)
 {
 	static const struct {
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fault fault = {{0}};
 	want(exact != NULL, "no memory");
 	memcpy(exact, data, size);
-	/* Both kinds read the same header; a type is of one of them. */
+	/* Both kinds read the same header; a type belongs to one of them. */
 	bool odd = size & 1;
 	int result = npy_parse(exact, size, odd ? NPY_FLOATS : NPY_INTEGERS, &npy, &fault);
 	free(exact);
@@ -84,7 +84,7 @@ static size_t put(uint8_t *bytes, size_t at, struct random *random)
 	return at + strlen(word);
 }
 
-/* Half of them are sound but for what one word does to them. */
+/* Half of them are valid except for one word. */
 static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	static const char sound[] = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }";

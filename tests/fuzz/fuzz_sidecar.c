@@ -1,10 +1,10 @@
-/* Checkpoints as they may lie in a sidecar: packs of good files (generate.h) that were cut,
- * spoiled, another file's, or forged, and then entered.
+/* fuzz_sidecar: entry points as a sidecar may hold them: packs of valid files (generate.h) that
+ * were cut off, changed, forged, or belong to another file, and are then used for decoding.
  *
- * The input says which kernels decode, and of one to four files which they are, which region is
- * asked for and what became of their packs (recipe.h). Expected: every file is read; its pixels are
- * those that it has without checkpoints, unless its pack was forged: its checksum made right again,
- * as nobody but one who may write there can. A file's own pack is never dropped. */
+ * The input says which kernels decode, which one to four files, which region is asked for, and what
+ * happens to the packs (recipe.h). Expected: every file is decoded; its pixels are those that it
+ * has without entry points, unless its pack was forged with a right checksum, which only an
+ * attacker with write access can do. A file's own pack is never dropped. */
 #include "fuzz/differ.h"
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
@@ -18,12 +18,12 @@ struct subject {
 	uint8_t *data;
 	size_t size, pack_size;
 	struct decode_info info;
-	uint8_t *rgb; /* of the whole image, without checkpoints */
+	uint8_t *rgb; /* of the whole image, without entry points */
 	uint8_t pack[PACK_ROOM];
 };
 
 struct attempt {
-	struct decode_job job; /* first: a job is its attempt */
+	struct decode_job job; /* first, so that a pointer to the job is one to the attempt */
 	const struct subject *subject;
 	uint32_t rows;
 	bool done, forged, untouched;
@@ -37,7 +37,7 @@ static struct differ *differ; /* its decoders */
 static struct {
 	unsigned count, given;
 	struct attempt *rows_of;
-	struct subject *made; /* whose pixels and pack are taken down; NULL: they are judged */
+	struct subject *made; /* whose pixels and pack are recorded; NULL: they are judged */
 } now;
 
 static struct decode_job *stream_next(void *context)
@@ -70,7 +70,7 @@ static void judge_row(const struct attempt *a, const uint8_t *const rgb[DECODE_P
 	bool same = true;
 	for (size_t i = 0; i < (size_t)(r->x1 - r->x0) * 3; i++)
 		same &= rgb[i % 3][i / 3] == expected[i];
-	want(same || a->forged, "other pixels than without checkpoints");
+	want(same || a->forged, "other pixels than without entry points");
 }
 
 static void stream_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
@@ -94,10 +94,10 @@ static void stream_done(void *context, struct decode_job *job)
 	a->done = true;
 	if (now.made)
 		return;
-	want(!job->outcome, "refused for its checkpoints");
+	want(!job->outcome, "refused for its entry points");
 	want(a->rows == job->region.y1 - job->region.y0, "rows are missing");
 	want(!a->untouched || !(job->entry_points & DECODE_ENTRY_POINTS_DROPPED),
-		"a file's own checkpoints are dropped");
+		"a file's own entry points are dropped");
 }
 
 static size_t stream_recall(void *context, struct decode_job *job, uint8_t *to, size_t room)
@@ -118,7 +118,7 @@ static bool stream_keeps(void *context, struct decode_job *job)
 static bool stream_keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	(void)context;
-	want(size <= job->entry_point_room, "more checkpoints than there is room for");
+	want(size <= job->entry_point_room, "more entry points than there is room for");
 	if (now.made) {
 		memcpy(now.made->pack, pack, size);
 		now.made->pack_size = size;
@@ -149,7 +149,7 @@ static void begin(struct attempt *a, const struct subject *subject)
 	a->pack_size = 0;
 }
 
-/* Decodes a file and keeps what it has; false: no checkpoints. */
+/* Decodes a file and records its pixels and pack; false: it has no entry points. */
 static bool subject_take(struct subject *s, const uint8_t *bytes, size_t size)
 {
 	s->size = size;
@@ -161,7 +161,7 @@ static bool subject_take(struct subject *s, const uint8_t *bytes, size_t size)
 	return !attempts[0].job.outcome && s->pack_size > ENTRY_PACK_HEAD;
 }
 
-/* The same with one bit of its scan turned over: of the same size, with other checkpoints. */
+/* The same file with one bit of its scan flipped: of the same size, with other entry points. */
 static bool twin_take(struct subject *s, struct generate *g, struct random *random)
 {
 	const size_t at = g->size / 2 + draw(random, (uint32_t)(g->size / 2));
@@ -209,7 +209,7 @@ static void spoil(struct recipe *recipe, struct attempt *a)
 	case 0:
 		a->pack_size = at;
 		break;
-	case 1: /* another's checksum, over these codes */
+	case 1: /* the checksum of another pack over these codes */
 		memcpy(a->pack + 24, recipe->bytes, UTIL_MIN(recipe->size, (size_t)8));
 		break;
 	case 2:
@@ -218,7 +218,7 @@ static void spoil(struct recipe *recipe, struct attempt *a)
 	case 3:
 		a->pack[at] = recipe_byte(recipe);
 		break;
-	case 4: /* bytes that move */
+	case 4: /* bytes that are shifted */
 		memmove(a->pack + at, a->pack + at / 2, a->pack_size - at);
 		break;
 	default:

@@ -1,10 +1,11 @@
-/* Tars: the reader of headers and the grouping into samples, over tars made of choices (recipe.h)
- * and over any bytes, against a model that tells both a second time (tar_model.h).
+/* fuzz_tar: the reader of headers and the grouping into samples, for tars made of choices
+ * (recipe.h) and for any bytes, compared with a model that computes both a second time
+ * (tar_model.h).
  *
  * The first byte says what the others are. Expected: the same members, with the same names, sizes
- * and places, and refused where the model refuses, in words; the same samples, whose bytes lie in
- * the file and whose records come back from the index that was written; with labels, all of them
- * have one or none has. */
+ * and offsets; refusals, with a sentence, where the model refuses; the same samples, whose bytes
+ * are within the file and whose records can be read back from the written index; and either all
+ * samples have a label or none has. */
 #include "dataset/container.h"
 #include "dataset/tar.h"
 
@@ -25,7 +26,7 @@ enum { TAR_ROOM = 64 << 10, INPUT_ROOM = 4096 };
 /* The first byte. */
 enum {
 	HOW_RAW = 1, /* the others are the tar */
-	HOW_MEND = 2, /* of which what says "ustar" gets its checksum */
+	HOW_MEND = 2, /* and blocks that contain "ustar" get a right checksum */
 	HOW_ASKED = 4, /* times an enum dataset_labels */
 };
 
@@ -54,9 +55,9 @@ static void mend(uint8_t *bytes, size_t size)
 			checksum(bytes + at);
 }
 
-/* ---- a tar of choices ---- */
+/* ---- a tar made of choices ---- */
 
-/* Room for whole blocks, zeroed; NULL when the file is full. */
+/* Adds zeroed blocks for `bytes` bytes; NULL if the file is full. */
 static uint8_t *put_blocks(size_t bytes)
 {
 	size_t padded = util_align(bytes, TAR_BLOCK);
@@ -68,7 +69,7 @@ static uint8_t *put_blocks(size_t bytes)
 	return blocks;
 }
 
-/* How writers of all times have written it, and how none should. */
+/* Writes a size as tar programs write it, and as none should. */
 static void put_size(uint8_t *field, uint64_t size)
 {
 	const uint8_t chosen = recipe_byte(&making.recipe), form = chosen < 230 ? 0 : chosen % 10;
@@ -90,7 +91,7 @@ static void put_size(uint8_t *field, uint64_t size)
 	}
 }
 
-/* A name of parts that mean something here. */
+/* A name made of parts that have a meaning in a tar. */
 static size_t put_name(char *to, size_t room)
 {
 	static const char *const parts[] = {"a", "b", "c", "./", "d/", "e/", ".", "__MACOSX/",
@@ -154,7 +155,7 @@ static size_t put_record(char *text, size_t room)
 		(void)snprintf(value, sizeof value, "%u", recipe_byte(&making.recipe));
 	else
 		value[put_name(value, sizeof value - 1)] = 0;
-	/* The length counts its own digits, of which there are two or three. */
+	/* The length includes its own digits, of which there are two or three. */
 	size_t rest = strlen(key) + strlen(value) + 3, length = rest + (rest + 2 < 100 ? 2 : 3);
 	if (how & 0x80)
 		length += recipe_byte(&making.recipe) % 5 - 2u;
@@ -353,7 +354,7 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	(void)room;
 	(void)drive_noise(bytes, size, random);
 	bytes[0] &= one_in(random, 16) ? 0xff : (uint8_t)~HOW_RAW;
-	/* Names that repeat make samples of several members. */
+	/* Repeated names make samples of several members. */
 	for (uint32_t i = draw(random, 8); i; i--)
 		size = drive_spoil(bytes, size, room, random);
 	return size;

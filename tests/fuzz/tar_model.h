@@ -1,9 +1,9 @@
-/* tar_model: what the members of a tar are and which samples they make, told a second time: over
- * the whole file in memory, without the reader's window, state or order of checks. It knows which
- * files are refused, not in which words. For fuzz_tar.c.
+/* tar_model: computes the members of a tar and their samples a second time: with the whole file in
+ * memory, without the reader's window, state or order of checks. It knows which files are refused,
+ * but not with which sentence. For fuzz_tar.c.
  *
- * From dataset/tar.h and dataset/dataset.h alone: names and sizes as POSIX.1-2017's pax and GNU tar
- * write them, keys as WebDataset takes them. */
+ * Based only on dataset/tar.h and dataset/dataset.h: names and sizes as POSIX.1-2017's pax and GNU
+ * tar write them, keys as WebDataset understands them. */
 #pragma once
 
 #include "dataset/dataset.h"
@@ -39,7 +39,7 @@ struct tar_model_words { /* what extended headers say; -1: nothing */
 struct tar_model_file {
 	const uint8_t *bytes;
 	uint64_t size, at;
-	struct tar_model_words own, all; /* of the member to come, of all that follow */
+	struct tar_model_words own, all; /* for the next member; for all members that follow */
 };
 
 static inline bool tar_model_number(const uint8_t *field, int digits, uint64_t *ret)
@@ -120,7 +120,7 @@ static inline bool tar_model_word(struct tar_model_words *words, const char *key
 	       tar_model_say(words, value, size);
 }
 
-/* "LENGTH KEY=VALUE\n" one after the other, up to a zero byte. */
+/* Records "LENGTH KEY=VALUE\n", one after the other, up to a zero byte. */
 static inline bool tar_model_pax(struct tar_model_words *words, const char *text, size_t size)
 {
 	for (size_t at = 0; at < size && text[at];) {
@@ -142,7 +142,7 @@ static inline bool tar_model_pax(struct tar_model_words *words, const char *text
 	return true;
 }
 
-/* What `from` says and `into` does not. */
+/* Adds what `from` says and `into` does not. */
 static inline void tar_model_merge(struct tar_model_words *into, const struct tar_model_words *from)
 {
 	if (into->name_size < 0) {
@@ -223,7 +223,7 @@ static inline enum tar_kind tar_model_kind(const struct tar_model_file *file, co
 	return file->own.sparse || file->all.sparse ? TAR_SPARSE : TAR_FILE;
 }
 
-/* One header, of a member or not. False: the file is refused. */
+/* Takes one header, of a member or not. False: the file is refused. */
 static inline bool tar_model_step(struct tar_model_file *file, struct tar_model *ret, bool *pending)
 {
 	const uint8_t *block = file->bytes + file->at;
@@ -267,7 +267,7 @@ static inline bool tar_model_zero(const uint8_t *block)
 	return true;
 }
 
-/* The members up to where the file is refused, or to its end. */
+/* Lists the members up to the point where the file is refused, or to its end. */
 static inline void tar_model_list(const uint8_t *bytes, uint64_t size, struct tar_model *ret)
 {
 	static struct tar_model_file file;
@@ -297,7 +297,7 @@ struct tar_model_sample {
 	enum sample_format format;
 };
 
-/* Where the key begins and how long it is; NULL: the name has none. */
+/* The beginning and the length of the key; NULL: the name has none. */
 static inline const char *tar_model_key(const char *name, size_t *ret_size)
 {
 	while (strncmp(name, "./", 2) == 0)
@@ -330,12 +330,12 @@ static inline char tar_model_part(const char *extension, enum sample_format *ret
 	return strcasecmp(extension, "json") == 0 ? 'j' : 0;
 }
 
-/* The samples of a list that was not refused, by a search back over its members. False: refused,
- * for a part that is sparse, too large, or there twice. */
+/* Finds the samples of a list that was not refused, by searching back over its members. False:
+ * refused, because a part is sparse, too large, or appears twice. */
 static inline bool tar_model_group(
 	const struct tar_model *list, struct tar_model_sample *samples, unsigned *ret_count)
 {
-	const char *open = NULL; /* the key in hand */
+	const char *open = NULL; /* the current key */
 	size_t open_size = 0;
 	char parts[4] = "";
 	*ret_count = 0;

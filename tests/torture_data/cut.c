@@ -1,22 +1,22 @@
-/* cut: ends a program at the n-th thing that it does to files below a folder, and writes down what
- * it did until then.
+/* cut: kills a program at the n-th operation on files below a folder, and logs the operations until
+ * then.
  *
  *   LD_PRELOAD=bin/libpenstock_cut.so CUT_ROOT=/folder CUT_STATE=/file CUT_AT=17 penstock pack ...
  *
- *   CUT_ROOT      an absolute path: only files below it count; those without a name (O_TMPFILE,
+ *   CUT_ROOT      an absolute path: only files below it count; files without a name (O_TMPFILE,
  *                 unlinked) never do
- *   CUT_STATE     a file of CUT_STATE_BYTES zeros or more, shared by all processes: how many there
- *                 were so far (uint64_t)
- *   CUT_AT        SIGKILL instead of the n-th, counted from 1; 0 or absent: never
- *   CUT_HALF=1    a write that is the n-th is done by half first
- *   CUT_NOT=WORD  files whose path contains it do not count
- *   CUT_LOG       each of them is appended here, for who wants to know what a disk holds that loses
- *                 what was not synced: "create INODE PATH", "write INODE OFFSET SIZE" and then the
- *                 bytes, "size INODE SIZE", "rename FROM\tTO", "unlink PATH", "mkdir PATH",
- *                 "sync INODE", "syncdir INODE", each with a newline behind it
+ *   CUT_STATE     a file of at least CUT_STATE_BYTES zeros, shared by all processes: the number of
+ *                 operations so far (uint64_t)
+ *   CUT_AT        SIGKILL instead of the n-th operation, counted from 1; 0 or unset: never
+ *   CUT_HALF=1    if the n-th operation is a write, half of it is done first
+ *   CUT_NOT=WORD  files whose path contains WORD do not count
+ *   CUT_LOG       each operation is appended here, to compute what a disk holds that loses everything
+ *                 that was not synced: "create INODE PATH", "write INODE OFFSET SIZE" followed by the
+ *                 bytes, "size INODE SIZE", "rename FROM\tTO", "unlink PATH", "mkdir PATH", "sync
+ *                 INODE", "syncdir INODE", each followed by a newline
  *
- * What counts: making a file or a folder, write, pwrite, ftruncate, fallocate, rename, unlink,
- * fsync. Any thread; one lock.
+ * These operations count: creating a file or a folder, write, pwrite, ftruncate, fallocate, rename,
+ * unlink, fsync. Any thread; one lock.
  *
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 #include <dlfcn.h>
@@ -100,7 +100,7 @@ static bool is_below(const char *path)
 	       path[cut.root_size] == '/' && !(cut.not &&strstr(path, cut.not ));
 }
 
-/* The absolute path of what is named relative to a folder. */
+/* Writes the absolute path of a name relative to a folder. */
 static bool path_of(int folder, const char *name, char *ret)
 {
 	char link[64];
@@ -115,7 +115,7 @@ static bool path_of(int folder, const char *name, char *ret)
 	       snprintf(ret + n, (size_t)(PATH_MAX - n), "/%s", name) < PATH_MAX - n;
 }
 
-/* Is it a file (or a folder) of ours that has a name? */
+/* Whether it is a file or a folder below CUT_ROOT that has a name. */
 static bool fd_counts(int fd, struct stat *ret_stat)
 {
 	char path[PATH_MAX], link[64];
@@ -129,15 +129,15 @@ static bool fd_counts(int fd, struct stat *ret_stat)
 	return counts;
 }
 
-/* Counts; true: this is the one. The lock is held from here until cut_done. */
+/* Counts an operation; true: it is the n-th. Holds the lock until cut_done. */
 static bool cut_here(void)
 {
 	(void)pthread_mutex_lock(&cut.lock);
 	return atomic_fetch_add(cut.count, 1) + 1 == cut.at;
 }
 
-/* A daemon that is confined may not send signals: then it ends as if by one. Nothing is flushed
- * either way. */
+/* A confined daemon may not send signals, so it exits as if killed. Nothing is flushed either way.
+ */
 static void cut_end(void)
 {
 	(void)kill(getpid(), SIGKILL);
@@ -165,7 +165,7 @@ static int made(int fd, const char *path)
 	return fd;
 }
 
-/* A file that O_CREAT makes; what is there already is only opened, or emptied. */
+/* Whether O_CREAT makes a file; an existing file is only opened, or truncated. */
 static bool will_make(int folder, const char *name, int flags, char *path)
 {
 	struct stat st;
@@ -217,7 +217,7 @@ int openat64(int folder, const char *name, int flags, ...)
 	CUT_OPEN(openat, folder, name, flags, REAL(openat64)(folder, name, flags, mode));
 }
 
-/* The name is not known before. */
+/* The name is not known in advance. */
 static int make_temporary(char *template, int flags)
 {
 	char path[PATH_MAX];
@@ -296,7 +296,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
 	return write_at(fd, bytes, size, offset, false);
 }
 
-/* Its buffer is written by glibc, past write. */
+/* glibc writes its buffer without calling write. */
 int fclose(FILE *file)
 {
 	struct stat st;
@@ -317,7 +317,7 @@ int fclose(FILE *file)
 	return r;
 }
 
-/* The call, where it counts; and a line of it where it went well. */
+/* Makes the call; if it counts and succeeds, logs a line. */
 #define CUT_DO(counts, call, ...)      \
 	if (!(counts))                 \
 		return call;           \

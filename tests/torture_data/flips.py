@@ -1,5 +1,5 @@
-"""Every byte of an index flipped, whole and by one bit: the samples are what they were without, or an error names the index and says
-what to do. Every byte of the checkpoints, of a flight recorder's file and of a pack's manifest: never a wrong pixel, never a crash."""
+"""Flips every byte of an index, as a whole and by one bit: the samples are the same as before, or an error names the index and says what to
+do. Flips every byte of the entry points, of a flight recorder's file and of a pack's manifest: no wrong pixel and no crash."""
 import json
 import os
 import random
@@ -117,8 +117,8 @@ def test_indexes_by_a_daemon():
     say(f"indexes by a daemon: {same + refused} flips, {same} the same, {refused} refused with a word")
 
 
-def test_checkpoints():
-    """Each byte of every sample's place and of the head: the rows are those without checkpoints."""
+def test_entry_points():
+    """Each byte of every sample's place and of the head: the rows are those without entry points."""
     random_ = random.Random(8)
     rounds = 0
     with folder() as home:
@@ -154,7 +154,7 @@ def test_checkpoints():
             with Daemon(home, "--threads", "1", "--cache", "off") as daemon, Link(daemon.socket) as link:
                 assert rows_of(link, tar) == want, f"byte {at} of the head"
             rounds += 1
-    say(f"checkpoints of {len(data)} bytes: {rounds} rounds, {len(filled)} bytes in use: the rows of none")
+    say(f"entry points of {len(data)} bytes: {rounds} rounds, {len(filled)} bytes in use: the rows of none")
 
 
 def command(home, *arguments):

@@ -1,5 +1,5 @@
-"""kill -9 while a file is written, at each thing that is done to it: index, checkpoints, packed shards and their manifest, flight
-recorder, quarantine. What lies there afterwards is never taken for more than it is, and the next one gives what it would have given."""
+"""Sends kill -9 while a file is written, at each operation on it: index, entry points, packed shards and their manifest, flight recorder,
+quarantine. A partial file is never taken for a complete one, and the next process gives the result that it would have given."""
 import contextlib
 import json
 import os
@@ -112,7 +112,7 @@ def test_index_of_a_folder():
         index_kills(home, "a folder's index", home / "images", home / "images")
 
 
-# ---- a daemon: indexes, checkpoints ----
+# ---- a daemon: indexes, entry points ----
 
 def rows_of(socket, source, **keys):
     with Link(socket) as link:
@@ -120,7 +120,7 @@ def rows_of(socket, source, **keys):
         return [tuple(r) for _, rows in stream.read() for r in rows]
 
 
-def test_daemon_indexes_and_checkpoints():
+def test_daemon_indexes_and_entry_points():
     with folder() as top:
         home = top / "data"  # without the daemon's log and recorder
         home.mkdir()
@@ -170,7 +170,7 @@ def test_daemon_indexes_and_checkpoints():
             reader.wait()
             with Daemon(top, *options, environment=plain) as after:
                 assert read(after) == want
-    say(f"a daemon's indexes and checkpoints: killed at {killed} of about {count} steps, and {points(60, 2)} times at any moment")
+    say(f"a daemon's indexes and entry points: killed at {killed} of about {count} steps, and {points(60, 2)} times at any moment")
     assert killed
 
 

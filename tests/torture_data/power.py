@@ -1,12 +1,12 @@
-"""The machine loses its power, imitated: what a program did to files is written down (cut.c), and after each of these steps a disk is made
-that has lost what was not synced, in the ways in which disks do. What lies there is never taken for more than it is.
+"""Simulates a power failure: records what a program does to files (cut.c), and after each of these operations makes a disk that has lost
+what was not synced, in the ways in which disks do. The contents of such a disk must never be taken for more than they are.
 
-Three disks of each moment. Of all three, a file has the bytes that it had when it was last synced.
-  zeros    names are as they were made and changed; a file has its size, with zeros where nothing was synced
-  short    the same, but a file ends where what was synced ends
+Three disks for each moment. On all three, a file has the bytes that it had when it was last synced.
+  zeros    names are as they were created and changed; a file has its size, with zeros where nothing was synced
+  short    the same, but a file ends where the synced part ends
   names    names too are as they were when their folder was last synced
-Not imitated: sectors that are torn, disks that lie about what they synced, a file that has newer bytes in one place and older ones in
-another (checksums are for that: flips.py)."""
+Not simulated: partly written sectors, disks that report a sync that they did not do, and files with newer bytes in one place and older
+ones in another, which checksums detect (flips.py)."""
 import shutil
 import subprocess
 import sys
@@ -193,7 +193,7 @@ def test_a_recorders_file():
     say(f"a recorder's file: {cases} disks: no entry that was not written")
 
 
-def test_checkpoints():
+def test_entry_points():
     """Nothing is synced: a file may be all zeros, or hold some places and not others."""
     cases = 0
     with folder() as home:
@@ -214,7 +214,7 @@ def test_checkpoints():
                     assert [rows_of(daemon.socket, source) for _ in range(2)] == [want, want], (at, kind)
                     assert "entry points of" not in daemon.text(), (at, kind, "a lost head is made again")
                 cases += 1
-    say(f"checkpoints: {cases} disks: the same rows")
+    say(f"entry points: {cases} disks: the same rows")
 
 
 def test_z_figures():

@@ -1,11 +1,11 @@
-/* torture_data: what the tests of this folder do to files in one process, thousands of times.
+/* torture_data: what the tests of this folder do to files thousands of times, in one process.
  *
  *   torture_data dump SOURCE CACHE [MANIFEST]
- *       a line for each sample: number shard offset size label name crc32-of-bytes
+ *       prints a line for each sample: number shard offset size label name crc32-of-bytes
  *   torture_data flip SOURCE CACHE INDEX STEP [MANIFEST]
- *       each STEP-th byte of INDEX is flipped, whole (XOR 0xff) and by one bit: all samples must be
- *       what they were, or an error must name the index and say what to do. Prints
- *       "FLIPS same SAME refused REFUSED".
+ *       flips each STEP-th byte of INDEX, as a whole (XOR 0xff) and by one bit: all samples must be the
+ *       same, or an error must name the index and say what to do. Prints "FLIPS same SAME refused
+ *       REFUSED".
  *   torture_data rings FILE COUNT
  *       writes a flight recorder's file with COUNT entries, note n saying "n" and more
  *
@@ -74,7 +74,7 @@ static int dump_values(
 	return rc;
 }
 
-/* All that a dataset says, as text. */
+/* Prints everything that a dataset answers. */
 static int dump_all(const struct dataset *dataset, FILE *out, bool bytes, struct fault *fault)
 {
 	(void)fprintf(out, "%" PRIu64 " %016" PRIx64 " %u\n", dataset_count(dataset),
@@ -107,7 +107,8 @@ static int dump(struct torture *t)
 
 /* ---- flips ---- */
 
-/* As text, malloc'ed; NULL where something was refused: see the fault. */
+/* Everything that the dataset answers, as an allocated text; NULL with a fault if something was
+ * refused. */
 static char *flip_look(struct torture *t, struct fault *fault)
 {
 	struct dataset *dataset;
@@ -139,7 +140,7 @@ static int flip_load(const char *path, uint8_t **ret, size_t *ret_size)
 
 static int flip_store(const char *path, const uint8_t *bytes, size_t size)
 {
-	/* What is there may be a folder's worth of something else by now: it is replaced. */
+	/* The file may have been replaced meanwhile: it is written again. */
 	(void)unlink(path);
 	cleanup(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	return fd >= 0 && write(fd, bytes, size) == (ssize_t)size ? 0 : -EIO;
@@ -212,7 +213,7 @@ static int rings(const char *path, unsigned count)
 		else
 			(void)snprintf(record.body.note.text, sizeof record.body.note.text, "%u%*s",
 				i, (int)(i % 150), ".");
-		/* A disk that is full is said by ring_append and is no reason to stop. */
+		/* ring_append reports a full disk, which is no reason to stop. */
 		if (ring_append(ring, &record) < 0)
 			(void)fprintf(stderr, "entry %u is not kept\n", i);
 	}

@@ -1,5 +1,5 @@
-/* fixture: temporary folders, files and tars for the tests of the source stage. Every helper
- * asserts its own success. */
+/* source_fixture: temporary folders, files and tars for tests. Every helper asserts its own
+ * success. */
 #pragma once
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static inline int fixture_remove_one(
 	return remove(path);
 }
 
-/* A fresh folder below TMPDIR; fixture_remove takes it away with everything in it. */
+/* A new folder below TMPDIR; fixture_remove removes it with everything in it. */
 static inline char *fixture_folder(void)
 {
 	const char *where = getenv("TMPDIR");
@@ -68,8 +68,8 @@ static inline char *fixture_path(const char *folder, const char *name)
 	return buffer;
 }
 
-/* Cut after it was written, not before: some file systems flush a file that was empty for a moment
- * when it is closed, and some tests write one thousands of times. */
+/* Truncated after it is written, not before: some file systems flush a file that was empty for a
+ * moment when it is closed, and some tests write a file thousands of times. */
 static inline void fixture_write(const char *path, const void *data, size_t size)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -91,7 +91,7 @@ static inline void fixture_file(const char *folder, const char *name, const char
 	fixture_write(path, text, strlen(text));
 }
 
-/* A whole file; the caller frees. */
+/* Reads a whole file; the caller frees it. */
 static inline uint8_t *fixture_read(const char *path, size_t *ret_size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -185,7 +185,7 @@ static inline void fixture_tar_pax(
 	fixture_tar_extension(tar, type, record, length);
 }
 
-/* Two blocks of zeros, and out to a file. */
+/* Appends two blocks of zeros and writes the tar to a file. */
 static inline void fixture_tar_write(struct fixture_tar *tar, const char *path)
 {
 	fixture_tar_raw(tar, NULL, 1024);

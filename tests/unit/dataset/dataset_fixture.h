@@ -1,5 +1,5 @@
-/* dataset_fixture: a folder for each test of the dataset, small class folders and tars in it, and
- * what is asked of every dataset. Every helper asserts its own success. */
+/* dataset_fixture: a folder for each test of a dataset, small class folders and tars in it, and
+ * what every dataset must answer. Every helper asserts its own success. */
 #pragma once
 
 #include "dataset/dataset.h"
@@ -69,7 +69,7 @@ static inline bool exists(const char *name)
 	return access(in(name), F_OK) == 0;
 }
 
-/* Sample `number` must be called `name`, have this label and this text. */
+/* Sample `number` must have this name, label and text. */
 static inline void check(const struct dataset *dataset, uint64_t number, const char *name,
 	int64_t label, const char *text)
 {
@@ -105,7 +105,8 @@ static inline void make_classes(const char *name)
 	}
 }
 
-/* The same samples as a tar, from `first` on; labels as .cls (1), .json (2), none (0). */
+/* The samples [first, last) of make_classes as a tar, with labels as .cls (1), as .json (2) or
+ * without (0). */
 static inline void make_tar(const char *name, int labels, int first, int last, const char *front)
 {
 	static const char *const keys[] = {"a-b/1", "a/1", "a/2", "b/deep/1"};

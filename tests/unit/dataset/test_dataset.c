@@ -1,6 +1,6 @@
-/* dataset: what a user may name, end to end over real files: samples, labels, fingerprints. What is
- * wrong in it is test_dataset_input's, what becomes of it and of its indexes test_dataset_changed's
- * and test_dataset_index's. */
+/* dataset: everything that a user may name, with real files: samples, labels, fingerprints. Wrong
+ * input is in test_dataset_input, changes after indexing in test_dataset_changed, the indexes in
+ * test_dataset_index. */
 #include "unit/dataset/dataset_fixture.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ static uint64_t fingerprint_of(const char *name, enum dataset_labels labels)
 	return fingerprint;
 }
 
-/* Folder or tar, one shard or three, labels from wherever: the same samples have the same
+/* Folder or tar, one shard or three, labels from any source: the same samples have the same
  * fingerprint. */
 static void test_fingerprint(void **state)
 {
@@ -93,7 +93,7 @@ static void test_fingerprint(void **state)
 	assert_true(labelled != fingerprint_of("set", DATASET_LABELS_AUTO));
 }
 
-/* Cmocka's assertions belong to its own thread: this one counts instead. */
+/* Cmocka's assertions only work on its own thread, so this thread counts instead. */
 static void *read_randomly(void *context)
 {
 	const struct dataset *d = context;
@@ -186,7 +186,7 @@ static void test_labels_asked(void **state)
 		[DATASET_LABELS_NONE] = -1,
 		[DATASET_LABELS_CLS] = 8,
 		[DATASET_LABELS_JSON] = 9};
-	for (int turn = 0; turn < 2; turn++) /* the second turn finds all indexes fresh */
+	for (int turn = 0; turn < 2; turn++) /* the second turn finds all indexes up to date */
 		for (enum dataset_labels labels = 0; labels <= DATASET_LABELS_JSON; labels++) {
 			if (labels == DATASET_LABELS_FOLDER)
 				continue;

@@ -1,5 +1,4 @@
-/* dataset: what was indexed has changed since: shards and files that were replaced, written anew or
- * taken away. */
+/* dataset: shards and files that were replaced, rewritten or removed after they were indexed. */
 #include "base/store.h"
 #include "unit/dataset/dataset_fixture.h"
 
@@ -23,8 +22,7 @@ static void test_stale(void **state)
 	assert_string_equal(dataset_notice(e), "");
 	check(e, 0, "a/1.jpg", 0, "a/1.jpg");
 	dataset_free(e);
-	/* The index has been replaced; the old dataset still has the old one open, or says that it
-	 * is gone. */
+	/* The index was replaced; the old dataset still has the old one open. */
 	assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
 	dataset_free(d);
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = 1000000000}};
@@ -37,7 +35,7 @@ static void test_stale(void **state)
 	dataset_free(d);
 }
 
-/* A dataset whose index is replaced before it was read from. */
+/* The index of a dataset is replaced before anything was read from it. */
 static void test_index_replaced(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -76,8 +74,8 @@ static void test_stale_folder(void **state)
 	dataset_free(d);
 }
 
-/* A link to nothing is a sample that is missing; mended, it has another size than its index says.
- */
+/* A link to nothing is a missing sample. If the target appears later, its size differs from the
+ * index. */
 static void test_dangling_link(void **state)
 {
 	make_classes("set");
@@ -101,7 +99,7 @@ static void test_dangling_link(void **state)
 	}
 }
 
-/* A file that is written anew in its place does not show in its folder's times. */
+/* A file that is rewritten in place does not change its folder's modification time. */
 static void test_changed_in_place(void **state)
 {
 	make_classes("set");

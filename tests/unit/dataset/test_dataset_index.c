@@ -1,5 +1,5 @@
-/* dataset: its indexes, damaged, forged, homeless, built twice at once, and read by more threads
- * than may be open. */
+/* dataset: indexes that are damaged, forged, without a place, built twice at once, and read by more
+ * threads than there may be open files. */
 #include "base/store.h"
 #include "unit/dataset/dataset_fixture.h"
 
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <zlib.h>
 
-/* Everything a dataset says, as one number, or 0 when it failed as a damaged index may: -EIO with a
- * hint. */
+/* Everything that a dataset answers, as one number; 0 if it failed as a damaged index must: with
+ * -EIO and a hint. */
 static uint64_t say_everything(const struct dataset *d)
 {
 	uint64_t h = dataset_fingerprint(d);
@@ -48,7 +48,8 @@ static void test_index_flipped(void **state)
 		uint64_t said = say_everything(d);
 		assert_true(said == truth || (said == 0 && at >= 4096));
 		assert_true((dataset_indexed_ns(d) > 0) == (at < 4096));
-		bool foreign = at >= 16 && at < 24; /* its magic: not ours to replace */
+		/* its magic: not one of our indexes, so it must not be replaced */
+		bool foreign = at >= 16 && at < 24;
 		assert_true((dataset_notice(d)[0] != 0) == (at < 4096 && !foreign));
 		assert_true(exists(cached + strlen(root) + 1) == foreign);
 		(void)unlink(cached);
@@ -72,7 +73,7 @@ static void page_seal(uint8_t *page)
 	memcpy(page, &crc, sizeof crc);
 }
 
-/* An index with sound checksums and false contents, as somebody who means harm would write it. */
+/* An index with right checksums and false contents, as an attacker would write it. */
 static void test_index_forged(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -114,7 +115,7 @@ static void test_index_forged(void **state)
 	free(index);
 }
 
-/* The same of the head: every number in it may be a lie. Such an index is built again. */
+/* The same for the head: every number in it may be false. Such an index is built again. */
 static void test_head_forged(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -130,7 +131,8 @@ static void test_head_forged(void **state)
 		head.source = i == 2 ? DATASET_LABELS_FOLDER : head.source;
 		head.asked = i == 3 ? 5 : head.asked;
 		head.classes = i == 4 ? UINT64_MAX : i == 5 ? UINT64_C(1) << 32 : head.classes;
-		head.record_pages -= i == 6; /* and so many samples that their pages wrap to none */
+		/* with so many samples that the number of their pages wraps to zero */
+		head.record_pages -= i == 6;
 		head.samples = i == 6 ? UINT64_MAX : head.samples;
 		head.table_bytes = i == 7 ? 1 : head.table_bytes;
 		memcpy(forged + INDEX_PAGE_HEAD, &head, sizeof head);
@@ -138,7 +140,7 @@ static void test_head_forged(void **state)
 		fixture_write(in("x.tar.idx"), forged, sizeof forged - (i == 6 ? INDEX_PAGE : 0));
 		struct dataset *d = open_good("x.tar");
 		assert_int_equal(dataset_count(d), 4);
-		if (i != 3) /* asked for with other labels: merely of no use */
+		if (i != 3) /* built for other labels: it cannot be used, but is not damaged */
 			assert_non_null(strstr(dataset_notice(d), "1 damaged index"));
 		dataset_free(d);
 	}
@@ -180,7 +182,7 @@ static void test_more_threads_than_files(void **state)
 		assert_int_equal(pthread_join(thread[i], &fault), 0);
 		assert_null(fault);
 	}
-	/* With all of them held by this very thread it ends all the same. */
+	/* If this thread holds all of them, the wait must still end. */
 	int fd;
 	struct fault fault;
 	struct sample sample;
@@ -195,7 +197,7 @@ static void test_more_threads_than_files(void **state)
 static void test_index_places(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
-	/* Not ours: left as it is, the cache is used. */
+	/* A file that is not our index is left as it is, and the cache folder is used. */
 	fixture_file(root, "x.tar.idx", "0\n512\n1024\n");
 	struct dataset *d = open_good("x.tar");
 	check(d, 1, "a/1.jpg", 0, "a/1.jpg");
@@ -207,7 +209,7 @@ static void test_index_places(void **state)
 	d = open_good("x.tar");
 	assert_int_equal(dataset_indexed_ns(d), 0);
 	dataset_free(d);
-	/* Neither place can be written: an unlinked file, and a notice. */
+	/* Neither place can be written: an unlinked file is used, and a notice says so. */
 	make_tar("y.tar", 1, 0, 4, "");
 	make_tar("z.tar", 1, 0, 4, "");
 	fixture_file(root, "y.tar.idx", "0\n512\n1024\n");
@@ -229,12 +231,12 @@ static void test_index_places(void **state)
 	assert_int_equal(dataset_open(in("set"), &options, &d, &fault), 0);
 	check(d, 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 	dataset_free(d);
-	/* Not even that: a fault. */
+	/* If even that is impossible, a fault says so. */
 	assert_int_equal(setenv("TMPDIR", "/dev/null", 1), 0);
 	assert_int_equal(dataset_open(in("set"), &options, &d, &fault), -ENOTDIR);
 	assert_int_equal(unsetenv("TMPDIR"), 0);
 	assert_non_null(strstr(fault.text, "grant write permission"));
-	/* A confined daemon leaves no file beside the shards. */
+	/* A confined daemon writes no file beside the shards. */
 	make_tar("w.tar", 1, 0, 4, "");
 	options = (struct dataset_options){.cache_dir = cache, .index_in_cache = true};
 	assert_int_equal(dataset_open(in("w.tar"), &options, &d, &fault), 0);
@@ -242,7 +244,7 @@ static void test_index_places(void **state)
 	assert_false(exists("w.tar.idx"));
 }
 
-/* A record page goes bad while the dataset is open. */
+/* A page of records is damaged while the dataset is open. */
 static void test_index_damaged_in_use(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -264,7 +266,8 @@ static void child_builds(int gate)
 	struct fault fault;
 	struct dataset_options options = {.cache_dir = cache};
 	char byte;
-	if (read(gate, &byte, 1) != 0) /* the parent closes its end: all go at once */
+	/* the parent closes its end, and all children begin at once */
+	if (read(gate, &byte, 1) != 0)
 		_exit(2);
 	for (int i = 0; i < 2; i++) {
 		if (dataset_open(in(i ? "set" : "s-{0..9}.tar"), &options, &d, &fault) < 0) {

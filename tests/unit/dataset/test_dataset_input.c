@@ -1,8 +1,8 @@
-/* dataset: how the members of a tar become samples, and every kind of bad input with its sentence.
- */
+/* dataset: how the members of a tar become samples, and the sentence for every kind of bad
+ * input. */
 #include "unit/dataset/dataset_fixture.h"
 
-/* Members and their texts, two by two. */
+/* Writes a tar of members, given as pairs of name and text. */
 static void make_members(const char *name, const char *const *members)
 {
 	struct fixture_tar tar = {0};
@@ -121,7 +121,7 @@ static void test_bad_input(void **state)
 	expect_fault("dangling.tar", -ENOENT, "does not exist");
 }
 
-/* Whatever is cut off a shard: a fault that names it, or the samples before a boundary. */
+/* A shard that is cut off gives a fault that names it, or the samples before a boundary. */
 static void test_cut(void **state)
 {
 	make_tar("whole.tar", 1, 0, 4, "");
@@ -134,7 +134,7 @@ static void test_cut(void **state)
 		int rc = open_labels("cut.tar", DATASET_LABELS_AUTO, &d, &fault);
 		if (rc == 0) {
 			assert_true(cut % 512 == 0 ||
-				    cut > size - 512); /* behind the first block of zeros */
+				    cut > size - 512); /* after the first block of zeros */
 			assert_true(dataset_count(d) <= 4);
 			dataset_free(d);
 		} else {

@@ -1,5 +1,5 @@
-/* dataset with labels of a rule: manifests, paths into .json, files of class names; what an index
- * of them holds, when it serves again, what does not fit together. */
+/* dataset: labels of a rule: manifests, paths into .json, files of class names; what an index of
+ * them holds, when it is used again, and which combinations are refused. */
 #include "labels/label_rule.h"
 #include "unit/dataset/dataset_fixture.h"
 
@@ -207,7 +207,7 @@ static void test_every_sample_once(void **state)
 	fixture_file(
 		root, "m.csv", "a/1.jpg,0\na/2.JPEG,0\nc/1.jpg,5\na-b/1.png,0\nb/deep/1.jpg,1\n");
 	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" does not name a sample of");
-	/* And again, when the indexes that were built lie there. */
+	/* The same again, now with the indexes that were built. */
 	refuses("set", &rule, "m.csv:3: \"c/1.jpg\" does not name a sample of");
 	fixture_file(
 		root, "m.csv", "file,label\na/1.jpg,0\na/2.JPEG,0\na-b/1.png,0\nb/deep/1.jpg,1\n");
@@ -315,7 +315,7 @@ static void test_manifest_of_tars(void **state)
 	struct dataset *dataset = opens("s-0.tar", &rule);
 	assert_int_equal(label_of(dataset, 1), 1);
 	dataset_free(dataset);
-	/* The same member in two shards: a line is of one sample. */
+	/* The same member in two shards: a line may name only one sample. */
 	refuses("s-{0..1}.tar", &rule, "s-1.tar!a1.jpg is the second sample that one line");
 	char text[4096];
 	(void)snprintf(text, sizeof text, "%s!a1.jpg,5\n%s!a2.jpg,6\n%s!a1.jpg,7\n%s!a2.jpg,8\n",
@@ -352,7 +352,7 @@ static void test_classes_alone(void **state)
 	refuses("x.tar", &rule, "type needs json or manifest");
 }
 
-/* As many values as a page has room for beside the name. */
+/* The largest number of values that a page can hold after the name. */
 static void test_many_values(void **state)
 {
 	char name[260] = "flat/", line[16384];
@@ -382,7 +382,7 @@ static void test_many_values(void **state)
 	}
 }
 
-/* Somebody writes other labels into the same file while its samples are looked up. */
+/* Another program writes other labels into the file while its samples are looked up. */
 static int rewrite(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
 {
 	if (!*(bool *)context)
@@ -394,7 +394,7 @@ static int rewrite(void *context, uint64_t samples, uint64_t bytes, uint64_t tot
 static void test_changed_meanwhile(void **state)
 {
 	make_classes("set");
-	/* So large that it is told of. */
+	/* Large enough that progress is reported. */
 	assert_int_equal(truncate(in("set/a-b/1.png"), 65 << 20), 0);
 	manifest("m.csv", "1", "2", "3", "0");
 	const struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_CLASS);
@@ -414,7 +414,7 @@ static void test_changed_meanwhile(void **state)
 	dataset_free(dataset);
 }
 
-/* Where no index can be kept, it is made for this opening. */
+/* If no index can be kept, one is built for this opening. */
 static void test_without_a_cache(void **state)
 {
 	make_classes("set");

@@ -1,5 +1,5 @@
-/* index: what is written is read back; no changed byte goes unnoticed; digests do not see where
- * rows are cut. */
+/* index: what is written is read back; every changed byte is detected; digests do not depend on
+ * where a list is cut. */
 #include "dataset/dataset.h"
 #include "dataset/digest.h"
 #include "dataset/index.h"
@@ -23,7 +23,7 @@ static int memory_file(void)
 static size_t name_of(int i, char *name)
 {
 	size_t size = (size_t)sprintf(name, "class/%d", i);
-	if (i % 50 == 0) { /* now and then one that fills most of a page */
+	if (i % 50 == 0) { /* sometimes one that fills most of a page */
 		memset(name + size, 'x', INDEX_NAME_MAX - size);
 		size = INDEX_NAME_MAX;
 	}
@@ -117,7 +117,7 @@ static void test_round(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
-/* Everything that an index can tell, as one number; 0 when any part of it was refused. */
+/* Everything that an index says, as one number; 0 if any part of it was refused. */
 static uint64_t read_everything(int fd, uint64_t bytes)
 {
 	struct index_head head;
@@ -176,7 +176,7 @@ static void test_damage(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
-/* Two pages change places: each is sound in itself. */
+/* Two pages are exchanged: each is valid by itself. */
 static void test_misplaced(void **state)
 {
 	int fd = memory_file();
@@ -212,7 +212,7 @@ static void test_head(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
-/* A file system without room: the writer says so and remembers. */
+/* A full file system: the writer reports it and keeps the error. */
 static void test_full(void **state)
 {
 	int full = open("/dev/full", O_RDWR | O_CLOEXEC);
@@ -252,7 +252,7 @@ static void test_digest(void **state)
 				digest_append(i < cut ? front : back, sample[i]);
 		assert_true(digest_concat(front, back, (uint64_t)(40 - cut)) == whole);
 	}
-	/* Order, key, size, label and number of samples all count. */
+	/* Order, key, size, label and number of samples all matter. */
 	assert_true(digest_append(digest_append(0, sample[1]), sample[2]) !=
 		    digest_append(digest_append(0, sample[2]), sample[1]));
 	assert_true(digest_sample("a", 1, 5, 0) != digest_sample("b", 1, 5, 0));
@@ -305,7 +305,7 @@ static void test_lend(void **state)
 
 static sem_t index_files_opening, index_files_go_on;
 
-/* Storage that takes its time over shard 1. */
+/* Storage that is slow for shard 1. */
 static int index_files_open_slowly(const void *context, uint32_t shard, struct fault *fault)
 {
 	if (shard == 1) {
@@ -323,7 +323,7 @@ static void *index_files_other(void *context)
 	return NULL;
 }
 
-/* Who must not wait for storage does not, not even for that of others. */
+/* index_files_try does not wait for storage, not even while another thread does. */
 static void test_lend_try(void **state)
 {
 	struct index_files *lend;

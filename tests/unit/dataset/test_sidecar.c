@@ -1,5 +1,5 @@
-/* The sidecar: computed places do not meet, what is written is read, and a file that belongs to
- * other samples, to somebody else or to nobody is dealt with as its header says. */
+/* sidecar: places do not overlap, what is written is read back, and a file that belongs to other
+ * samples, to another program or to no one is handled as its header says. */
 #include "unit/source_fixture.h"
 
 #include "base/util.h"
@@ -82,14 +82,14 @@ static void place_of(const struct course *c, uint64_t number, struct sidecar_pla
 	sidecar_place(c->dataset, number, sample.shard, sample.position, sample.size, ret);
 }
 
-/* As many bytes as there is room for, the sample's own. */
+/* Fills the room of a place with bytes that depend on the sample. */
 static void fill(const struct sidecar_place *place, uint64_t number, uint8_t *bytes)
 {
 	for (uint32_t i = 0; i < place->room; i++)
 		bytes[i] = (uint8_t)(number * 31 + i * 7 + 1);
 }
 
-/* Writes all rooms full, from last to first, then reads them. */
+/* Fills all places, from last to first, then reads them. */
 static void write_and_read(struct course *c)
 {
 	static uint8_t bytes[SIDECAR_MOST], found[SIDECAR_MOST + 1];
@@ -149,7 +149,7 @@ static void test_nothing_there(void **state)
 	fixture_remove(c.root);
 }
 
-/* Whether sample 2 is still there after the file was changed and the dataset opened again. */
+/* Whether sample 2 is kept after the file was changed and the dataset opened again. */
 static bool kept(struct course *c)
 {
 	uint8_t bytes[SIDECAR_MOST], wanted[SIDECAR_MOST];
@@ -185,7 +185,8 @@ static void test_other_samples(void **state)
 	}
 	fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
 	assert_true(kept(&c));
-	/* Zeros, where the head was lost with the machine: begun anew, and used again. */
+	/* A head of zeros, as after a crash of the machine: the file is begun again and can be
+	 * used. */
 	uint8_t *zeros = calloc(1, size);
 	assert_non_null(zeros);
 	fixture_write(fixture_path(c.root, "a.tar.ckp"), zeros, size);
@@ -201,8 +202,8 @@ static void test_other_samples(void **state)
 	fixture_remove(c.root);
 }
 
-/* What one that was killed left beside is removed by the next who begins a file; not what somebody
- * still writes, nor what is named otherwise. */
+/* Files that a killed process left are removed by the next process that begins a file; files that
+ * are still being written, or have other names, are not. */
 static void test_leftovers(void **state)
 {
 	struct course c = {.root = fixture_folder()};
@@ -227,7 +228,7 @@ static void test_leftovers(void **state)
 	fixture_remove(c.root);
 }
 
-/* A reader of the file that was replaced keeps what it had. */
+/* A reader of a replaced file keeps its contents. */
 static void test_replaced_under_a_reader(void **state)
 {
 	struct course old = {.root = fixture_folder()}, new = {.root = old.root};
@@ -263,7 +264,7 @@ static void test_somebody_elses(void **state)
 	uint8_t *data = fixture_read(fixture_path(c.root, "a.tar.ckp"), &size);
 	assert_int_equal(size, 5);
 	free(data);
-	/* A link leads nowhere that may be written. */
+	/* A symbolic link must not be followed for writing. */
 	assert_int_equal(unlink(fixture_path(c.root, "a.tar.ckp")), 0);
 	fixture_file(c.root, "elsewhere", "");
 	assert_int_equal(symlink("elsewhere", fixture_path(c.root, "a.tar.ckp")), 0);
@@ -298,7 +299,7 @@ static void test_no_place(void **state)
 	fixture_remove(c.root);
 }
 
-/* A limit on files stands for a disk that is full. */
+/* A limit on file sizes simulates a full disk. */
 static void test_no_room(void **state)
 {
 	struct course c = {.root = fixture_folder()};
@@ -329,8 +330,8 @@ static void test_no_room(void **state)
 	fixture_remove(c.root);
 }
 
-/* The file can be written in later runs too, when the shard itself is protected; and where it is
- * not, whoever asks is told. */
+/* The file can be written in later runs even if the shard is read-only. If the file itself is
+ * read-only, a notice says so. */
 static void test_protected(void **state)
 {
 	struct course c = {.root = fixture_folder()};
@@ -345,7 +346,7 @@ static void test_protected(void **state)
 	course_close(&c);
 	assert_int_equal(stat(fixture_path(c.root, "a.tar.ckp"), &status), 0);
 	assert_int_equal(status.st_mode & 0777, 0644);
-	if (geteuid() == 0) { /* whom no permission binds */
+	if (geteuid() == 0) { /* for whom permissions do not count */
 		fixture_remove(c.root);
 		return;
 	}
@@ -371,7 +372,7 @@ static void *many_worker(void *context)
 			place_of(c, n, &place);
 			fill(&place, n, bytes);
 			sidecar_ahead(c->sidecar, &place);
-			/* None where all files that may be open are borrowed. */
+			/* Nothing is written while all files that may be open are borrowed. */
 			if (sidecar_write(c->sidecar, &place, bytes, place.room) &&
 				sidecar_read(c->sidecar, &place, found, sizeof found))
 				assert_memory_equal(found, bytes, place.room);

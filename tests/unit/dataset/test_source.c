@@ -1,4 +1,4 @@
-/* spec: braces, globs, and what is said when nothing is there. */
+/* source: braces, globs, and the sentences for paths that do not exist. */
 #include "dataset/source.h"
 
 #include "base/util.h"
@@ -68,7 +68,7 @@ static void test_bounds(void **state)
 	memcpy(text + 3900, "{1..2000000000000}", 18);
 	too_many(text, -E2BIG);
 	for (int i = 0; i + 3 <= SOURCE_TEXT_MAX;
-		i += 3) /* 1,365 pairs that each do nothing but double */
+		i += 3) /* 1,365 pairs, each of which only doubles */
 		memcpy(text + i, "{,}", 3);
 	too_many(text, -E2BIG);
 }
@@ -133,7 +133,7 @@ static void test_expand(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
-/* What the first look leaves beside the tars is no shard of the second one. */
+/* Indexes that the first opening writes beside the tars are not shards of the second one. */
 static void test_glob_and_indexes(void **state)
 {
 	const char *folder = *state;
@@ -159,7 +159,7 @@ static void same(const char *spec, const char *path)
 	source_paths_free(&paths);
 }
 
-/* However a user got there, a place has one name; but links keep theirs. */
+/* A place has one name, however the user writes it; but links keep theirs. */
 static void test_one_name(void **state)
 {
 	const char *folder = *state;

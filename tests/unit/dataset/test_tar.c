@@ -1,6 +1,6 @@
-/* tar: numbers, names and their precedence, what is passed over, and what is refused: cuts at every
- * byte, random headers. How whole archives compare with Python's tarfile is in
- * tests/e2e/tar_corpus.py. */
+/* tar: numbers, names and their precedence, which members are skipped, and which input is refused:
+ * cuts at every byte, random headers. tests/e2e/tar_corpus.py compares whole archives with Python's
+ * tarfile. */
 #include "dataset/tar.h"
 #include "unit/source_fixture.h"
 
@@ -19,7 +19,7 @@ struct listed {
 	} member[8];
 };
 
-/* Lists an archive that lies in memory, through a file without a name. */
+/* Lists an archive in memory, through a memfd. */
 static void list_bytes(const void *data, size_t size, struct listed *ret)
 {
 	static struct tar_reader reader;
@@ -51,7 +51,7 @@ static struct listed *list(const struct fixture_tar *tar)
 	return &listed;
 }
 
-/* The archive must be refused with a sentence that has `part` in it. Frees it. */
+/* The archive must be refused with a sentence that contains `part`. Frees it. */
 static void refuse(struct fixture_tar *tar, const char *part)
 {
 	struct listed *l = list(tar);
@@ -141,7 +141,7 @@ static void test_long_names(void **state)
 	fixture_tar_extension(&tar, 'L', name, TAR_NAME_MAX + 1);
 	fixture_tar_member(&tar, name, "1");
 	fixture_tar_extension(
-		&tar, 'K', name, TAR_NAME_MAX + 1); /* a link's target: of no interest */
+		&tar, 'K', name, TAR_NAME_MAX + 1); /* a link's target, which is ignored */
 	fixture_tar_pax(&tar, 'x', "path", name);
 	fixture_tar_member(&tar, "short", "2");
 	struct listed *l = list(&tar);
@@ -256,7 +256,7 @@ static void test_refused(void **state)
 	refuse(&tar, "the member of the previous extended header");
 }
 
-/* However much is cut off, the result is a fault, or the members before a boundary. */
+/* Wherever the archive is cut off, the result is a fault, or the members before a boundary. */
 static void test_cut_everywhere(void **state)
 {
 	struct fixture_tar tar = {0};
@@ -289,7 +289,7 @@ static void test_cut_everywhere(void **state)
 	free(tar.data);
 }
 
-/* A file that shrinks under the reader. */
+/* The file becomes shorter while it is read. */
 static void test_shrinks(void **state)
 {
 	static struct tar_reader reader;
@@ -311,8 +311,8 @@ static uint64_t random_next(uint64_t *seed)
 	return *seed;
 }
 
-/* Random changes to a sound archive, with checksums that fit: never a crash, never a member outside
- * the file. */
+/* Random changes to a valid archive, with right checksums: no crash, and no member outside the
+ * file. */
 static void test_random(void **state)
 {
 	uint64_t seed = 88172645463325252u;

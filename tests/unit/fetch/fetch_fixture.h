@@ -1,9 +1,8 @@
 /* fetch_fixture: datasets of known bytes in a temporary folder, and a reader that submits, checks
  * and releases.
  *
- * Sample n of every dataset here has fixture_size(n) bytes, and byte i of it is fixture_byte(n, i):
- * any mix-up of samples, offsets or buffers shows. Functions are inline because several tests
- * include this. */
+ * Sample n of every dataset here has fixture_size(n) bytes, and byte i of it is fixture_byte(n, i),
+ * so that any mix-up of samples, offsets or buffers is detected. */
 #pragma once
 
 #include "base/hash.h"
@@ -29,7 +28,7 @@ struct fixture {
 	bool large; /* it has large samples */
 };
 
-/* From nothing to 40 KB, among them whole pages and one byte more. */
+/* From nothing to 40 KB; some sizes are whole pages, or one byte more. */
 static inline uint32_t fixture_size(const struct fixture *fixture, uint64_t number)
 {
 	static const uint32_t special[] = {0, 1, 4095, 4096, 4097, 8192 - 64, 8192};
@@ -128,7 +127,7 @@ static inline void fixture_free(struct fixture *fixture)
 	fixture_remove(fixture->root);
 }
 
-/* A set of items on their way. */
+/* A set of items that are submitted and taken together. */
 struct reader {
 	struct fetch *fetch;
 	struct fetch_reader who;
@@ -137,7 +136,7 @@ struct reader {
 	uint64_t count;
 	pthread_mutex_t lock;
 	pthread_cond_t some;
-	struct fetch_item *first, **last; /* completed, in the order in which they were */
+	struct fetch_item *first, **last; /* the completed items, in order */
 	uint64_t outcome[FETCH_OUTCOMES], negative; /* of those taken */
 };
 
@@ -190,7 +189,7 @@ static inline void reader_deinit(struct reader *reader)
 	free(reader->items);
 }
 
-/* Items of a random order, the same for the same seed. */
+/* Shuffles the items; the same seed gives the same order. */
 static inline void reader_shuffle(struct reader *reader, uint64_t seed)
 {
 	for (uint64_t i = reader->count; i > 1; i--) {
@@ -231,7 +230,7 @@ static inline struct fetch_item *reader_one(struct reader *reader, unsigned ms)
 	return item;
 }
 
-/* The bytes are the sample's, and 64 more can be read. */
+/* The bytes must be the sample's, and 64 more must be readable. */
 static inline void reader_check(const struct reader *reader, const struct fetch_item *item)
 {
 	const struct fixture *fixture = reader->fixture;
@@ -282,7 +281,7 @@ static inline void reader_all(struct reader *reader)
 	assert_null(reader_one(reader, 0));
 }
 
-/* NULL, with a printed word, where this machine has no such engine. */
+/* NULL, with a printed message, if this machine does not have the engine. */
 static inline struct fetch *fixture_fetch(const struct fetch_options *options)
 {
 	struct fetch *fetch = NULL;

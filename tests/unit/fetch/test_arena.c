@@ -1,4 +1,4 @@
-/* arena: buffers never overlap, all come back, a full arena says when to look again. */
+/* arena: buffers never overlap, all are freed, a full arena announces when to try again. */
 #include "fetch/arena.h"
 
 #include <errno.h>
@@ -40,8 +40,8 @@ static void test_too_much_is_refused(void **state)
 	assert_non_null(strstr(fault.text, "memory:"));
 }
 
-/* Each cost includes the slack: a buffer that fills its pages to the last 64 bytes takes no more,
- * one byte more does. */
+/* The cost includes the slack: a buffer that fills its pages up to the last 64 bytes takes no
+ * further page, one byte more does. */
 static void test_slack(void **state)
 {
 	assert_int_equal(arena_cost(0), ARENA_PAGE);
@@ -91,7 +91,7 @@ static void test_shared_goes_with_the_last(void **state)
 	arena_deinit(&arena);
 }
 
-/* A run may not wrap around the end: of the free pages at both ends only the longer one fits. */
+/* A run may not wrap around the end: only the longer of the free runs at both ends counts. */
 static void test_no_wrapping(void **state)
 {
 	struct arena arena;
@@ -112,7 +112,7 @@ static void test_no_wrapping(void **state)
 	arena_deinit(&arena);
 }
 
-/* Against a map of bytes: what is taken is nobody else's, and a refusal means that no run was long
+/* Against a map of bytes: buffers do not overlap, and a refusal means that no run was long
  * enough. */
 static void test_random_against_model(void **state)
 {
@@ -159,7 +159,7 @@ static void test_random_against_model(void **state)
 	arena_deinit(&arena);
 }
 
-/* One taker, as in the pipeline, and four that give back. */
+/* One thread takes buffers, as in the pipeline, and four drop them. */
 struct belt {
 	struct arena *arena;
 	pthread_mutex_t lock;

@@ -1,6 +1,6 @@
-/* cache: what is put is found, bytes and place; nothing is replaced; it gives way to reservations,
- * also of what is lent; datasets share the room by their bytes; and all that it takes is in the
- * ledger. */
+/* cache: samples that are put are found, with bytes and place; nothing is replaced; it gives memory
+ * back to reservations, even if samples are lent; datasets share the room in proportion to their
+ * bytes; and the ledger accounts for all its memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* Datasets are names. */
+/* Datasets are only keys here. */
 static char names[CACHE_DATASETS + 2];
 
 static const struct dataset *dataset_named(unsigned n)
@@ -53,7 +53,7 @@ static void place_deinit(struct place *place)
 	ledger_deinit(&place->ledger);
 }
 
-/* A place with one dataset that has joined. */
+/* A cache that one dataset has joined. */
 static void place_init_joined(
 	struct place *place, uint64_t budget, uint64_t samples, uint64_t dataset_bytes)
 {
@@ -78,7 +78,7 @@ static void put(struct place *place, unsigned dataset, uint64_t number, uint32_t
 	free(bytes);
 }
 
-/* The first samples of the first dataset, all of one size. */
+/* Puts the first samples of the first dataset, all of one size. */
 static void put_many(struct place *place, uint64_t count, uint32_t size)
 {
 	for (uint64_t i = 0; i < count; i++)
@@ -100,7 +100,7 @@ static void check(const struct cache_sample *sample, unsigned dataset, uint64_t 
 		sink = sink ^ sample->data[sample->size + i];
 }
 
-/* True when it is held, and right. */
+/* True if the sample is held; it must then be right. */
 static bool held(struct place *place, unsigned dataset, uint64_t number)
 {
 	struct cache_sample sample;
@@ -149,7 +149,7 @@ static void test_holds(void **state)
 	assert_int_equal(stats.misses, 2 * UTIL_COUNT(sizes));
 	assert_int_equal(stats.bytes, place.ledger.borrowed);
 	assert_int_equal(stats.shrinks, 0);
-	/* Who has not joined, or was stopped, is not kept. */
+	/* A dataset that has not joined, or was stopped, is not kept. */
 	put(&place, 1, 0, 10);
 	assert_false(held(&place, 1, 0));
 	cache_stop(place.cache, dataset_named(0));
@@ -162,7 +162,7 @@ static void test_holds(void **state)
 	place_deinit(&place);
 }
 
-/* When it is full, what is there stays. */
+/* A full cache replaces nothing. */
 static void test_full(void **state)
 {
 	struct place place;
@@ -179,7 +179,7 @@ static void test_full(void **state)
 	place_deinit(&place);
 }
 
-/* A budget of the data and little more holds all of it. */
+/* A budget slightly larger than the data holds all of it. */
 static void test_little_is_left_over(void **state)
 {
 	struct place place;
@@ -193,7 +193,7 @@ static void test_little_is_left_over(void **state)
 	place_deinit(&place);
 }
 
-/* Many put at once: they fill blocks together, none has one of its own. */
+/* Several threads that put at once fill blocks together; none gets a block of its own. */
 struct putter {
 	struct place *place;
 	uint64_t first;
@@ -242,7 +242,7 @@ static void test_gives_way(void **state)
 	cache_stats_read(place.cache, &stats);
 	assert_int_equal(stats.samples, left);
 	assert_int_equal(stats.shrinks, 1);
-	/* What has returned to the ledger can be had again. */
+	/* Memory that was returned to the ledger can be borrowed again. */
 	ledger_release(&place.ledger, line);
 	put_many(&place, 280, 100000);
 	assert_int_equal(held_of(&place, 0, 280), all);
@@ -274,7 +274,7 @@ static void *return_later(void *context)
 	return NULL;
 }
 
-/* What is lent stays readable; the reservation waits for it. */
+/* A lent sample stays readable; the reservation waits for it. */
 static void test_gives_way_while_lent(void **state)
 {
 	struct place place;
@@ -291,7 +291,7 @@ static void test_gives_way_while_lent(void **state)
 	assert_true(atomic_load(&lender.returned));
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	ledger_release(&place.ledger, line);
-	/* One that comes back too late: refused, and nothing is lost. */
+	/* A sample is released too late: the reservation is refused, and nothing is lost. */
 	put(&place, 0, 3, 100000);
 	assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &lender.block));
 	assert_int_equal(ledger_reserve(&place.ledger, 8 * MIB, "slots", &line, &fault), -ENOMEM);
@@ -301,7 +301,7 @@ static void test_gives_way_while_lent(void **state)
 	cache_release(place.cache, lender.block);
 	assert_int_equal(ledger_reserve(&place.ledger, 8 * MIB, "slots", &line, &fault), 0);
 	ledger_release(&place.ledger, line);
-	/* A dataset that goes while one of its samples is lent. */
+	/* A dataset leaves while one of its samples is lent. */
 	put(&place, 0, 3, 100000);
 	assert_true(cache_take(place.cache, dataset_named(0), 3, &sample, &lender.block));
 	cache_leave(place.cache, dataset_named(0));
@@ -324,7 +324,8 @@ static void *return_slowly(void *context)
 	return NULL;
 }
 
-/* Somebody who finds no room, all the time, is no reason to wait longer for what never comes. */
+/* A thread that repeatedly finds no room must not prolong the wait for a sample that is not
+ * released. */
 static void *put_always(void *context)
 {
 	struct lender *lender = context;
@@ -333,8 +334,8 @@ static void *put_always(void *context)
 	return NULL;
 }
 
-/* A stream that has read far ahead gives back one sample after the other: as long as they come, the
- * reservation waits. */
+/* A stream that has read far ahead releases one sample after another: the reservation waits as long
+ * as they come. */
 static void test_gives_way_slowly(void **state)
 {
 	struct place place;
@@ -371,7 +372,7 @@ static void test_shares(void **state)
 	put_many(&place, 600, 100000);
 	uint64_t alone = held_of(&place, 0, 600);
 	assert_in_range(alone, 350, 420);
-	/* A third of their bytes, a third of the room. */
+	/* A dataset with a third of all bytes gets a third of the room. */
 	cache_join(place.cache, dataset_named(1), 300, 30 * MIB);
 	uint64_t shared = held_of(&place, 0, 600);
 	assert_in_range(shared, alone * 6 / 10, alone * 67 / 100);
@@ -381,19 +382,19 @@ static void test_shares(void **state)
 	}
 	assert_int_equal(held_of(&place, 0, 600), shared);
 	assert_in_range(held_of(&place, 1, 300), alone * 3 / 10, alone * 34 / 100);
-	/* Both shrink alike. */
+	/* Both shrink in the same proportion. */
 	assert_int_equal(ledger_reserve(&place.ledger, 20 * MIB, "slots", &line, &fault), 0);
 	assert_in_range(held_of(&place, 0, 600), shared * 4 / 10, shared * 56 / 100);
 	assert_in_range(held_of(&place, 1, 300), alone * 13 / 100, alone * 18 / 100);
 	ledger_release(&place.ledger, line);
-	/* The rest is the other's again. */
+	/* Its room belongs to the other dataset again. */
 	cache_leave(place.cache, dataset_named(1));
 	put_many(&place, 600, 100000);
 	assert_int_equal(held_of(&place, 0, 600), alone);
 	place_deinit(&place);
 }
 
-/* One that takes no more keeps what it has, and no room from others. */
+/* A stopped dataset keeps its samples, and takes no room from others. */
 static void test_stopped(void **state)
 {
 	struct place place;
@@ -427,7 +428,7 @@ static void test_more_datasets_than_it_knows(void **state)
 	place_deinit(&place);
 }
 
-/* A large dataset that goes: whoever closed it need not wait until its memory has returned, a
+/* A large dataset leaves: its closing does not wait until the memory has returned, but a
  * reservation does. */
 static void test_large_leaves(void **state)
 {
@@ -452,7 +453,7 @@ static void test_large_leaves(void **state)
 		assert_int_equal(stats.bytes, 0);
 		cache_release(place.cache, block);
 		if (round == 2)
-			break; /* the cache goes while the memory returns */
+			break; /* the cache is freed while the memory returns */
 		assert_int_equal(
 			ledger_reserve(&place.ledger, 200 * MIB, "slots", &line, &fault), 0);
 		assert_int_equal(place.ledger.borrowed, 0);
@@ -461,7 +462,7 @@ static void test_large_leaves(void **state)
 	place_deinit(&place);
 }
 
-/* Everybody at once: readers, reservations, datasets that come and go. */
+/* All at once: readers, reservations, datasets that join and leave. */
 struct storm {
 	struct place *place;
 	_Atomic bool over;
@@ -486,7 +487,7 @@ static void *storm_reserve(void *context)
 	struct fault fault;
 	int line;
 	while (!atomic_load(&storm->over)) {
-		/* Two of these fit; what is lent is back in no time. */
+		/* Two of these fit; lent samples are soon released. */
 		if (ledger_reserve(&storm->place->ledger, 6 * MIB, "slots", &line, &fault) < 0)
 			fail_msg("%s", fault.text);
 		ledger_release(&storm->place->ledger, line);

@@ -1,5 +1,5 @@
 /* fetch: both engines give every sample's bytes, in any order, from tars and folders, buffered and
- * direct, through a small arena; urgency, merging, large samples, cancelling, ending, and starting
+ * direct, through a small arena; urgency, merging, large samples, canceling, ending, and starting
  * where io_uring is not allowed. */
 #include "unit/fetch/fetch_fixture.h"
 
@@ -95,14 +95,14 @@ static void test_merging(void **state)
 		reader_init(&reader, fetch, &fixture, fixture.count);
 		reader_all(&reader);
 		fetch_stats_read(fetch, &stats);
-		/* 400 samples of 20 KB on average: 8 MB in reads of 1 MiB; the window may cut some
-		 * short. */
+		/* 400 samples of 20 KB on average are 8 MB in reads of 1 MiB; the window may
+		 * shorten some. */
 		assert_int_equal(stats.reads + stats.merged, 400);
 		assert_true(stats.reads < 60);
 		assert_int_equal(stats.index_hits + stats.index_misses, 400);
 		assert_int_equal(stats.index_misses, 4);
 		reader_deinit(&reader);
-		/* Backwards, nothing is a neighbour. */
+		/* In reverse order, no sample follows its neighbor. */
 		reader_init(&reader, fetch, &fixture, fixture.count);
 		for (uint64_t i = 0; i < fixture.count; i++)
 			reader.items[i].item.number = fixture.count - 1 - i;
@@ -117,7 +117,7 @@ static void test_merging(void **state)
 
 /* --- urgency and back-pressure --- */
 
-/* Time goes on counting as time without buffers; storage has nothing to do. */
+/* The time without buffers continues to grow; storage has nothing to do. */
 static void expect_only_buffers_lack(struct fetch *fetch, const struct fetch_stats *before)
 {
 	struct fetch_stats after;
@@ -129,11 +129,11 @@ static void expect_only_buffers_lack(struct fetch *fetch, const struct fetch_sta
 	assert_true(after.short_ns >= before->short_ns + 1000000);
 	assert_int_equal(after.busy_ns, before->busy_ns);
 	assert_int_equal(after.asked_ns, before->asked_ns);
-	if (fetch_delay_ns(fetch, &delay_ns, &threads)) /* as far as the kernel says */
+	if (fetch_delay_ns(fetch, &delay_ns, &threads)) /* if the kernel says */
 		assert_true(threads > 0);
 }
 
-/* With all buffers held, what is urgent and comes late goes before what waits. */
+/* With all buffers held, a later urgent item is served before earlier ones. */
 static void test_urgency(void **state)
 {
 	struct fixture fixture;
@@ -156,11 +156,11 @@ static void test_urgency(void **state)
 		assert_true(stats.arena_waits > 0);
 		assert_int_equal(stats.inflight, 500 - count);
 		expect_only_buffers_lack(fetch, &stats);
-		/* The less urgent of the two comes first, one by one. */
+		/* The less urgent ones are submitted first, one by one. */
 		for (uint64_t i = 500; i < 600; i++)
 			reader_submit(&reader, i, i + 1);
-		/* The engine has seen them all before a buffer comes back; a few find room as it
-		 * is. */
+		/* The engine sees them all before a buffer is released; a few find room
+		 * immediately. */
 		unsigned early = 0;
 		while ((held[count + early] = reader_one(&reader, 200)))
 			assert_true(held[count + early++]->urgency < 7 * 256);
@@ -177,8 +177,8 @@ static void test_urgency(void **state)
 			reader_finish(&reader, item);
 		}
 		assert_int_equal(seen[1] + seen[3], 100 - early);
-		/* Means, since a single thread of the engine may be held up with what it has: 50
-		 * and 50 of 600 are urgent; without urgency all means would be about 300. */
+		/* Means, since a thread of the engine may be delayed with the item it has: 50 and
+		 * 50 of 600 are urgent; without urgency all means would be about 300. */
 		assert_true(sum[1] / seen[1] < 60);
 		assert_true(sum[3] / seen[3] < 110);
 		assert_true(sum[1] / seen[1] < sum[3] / seen[3]);
@@ -202,7 +202,7 @@ static void test_large_waits_for_its_permit(void **state)
 		assert_int_equal(permit_acquire(&large, 600000), 0);
 		reader_init(&reader, fetch, &fixture, 60);
 		reader_submit(&reader, 0, 60);
-		/* Three large ones wait; the others go by. */
+		/* Three large samples wait; the others pass them. */
 		reader_take(&reader, 57);
 		assert_null(reader_one(&reader, 20));
 		permit_release(&large, 600000);
@@ -257,7 +257,7 @@ static void *submitter_run(void *context)
 	reader_shuffle(&reader, submitter->seed);
 	for (uint64_t i = 0; i < 600; i++)
 		reader.items[i].item.urgency = i / 64 * 256;
-	/* A few in flight at a time, released out of order by who takes them. */
+	/* A few are in flight at a time, and are released out of order. */
 	for (uint64_t i = 0; i < 600; i += 20) {
 		reader_submit(&reader, i, i + 20);
 		if (i >= 40)
@@ -320,7 +320,7 @@ static void test_cancel_and_forget(void **state)
 	fixture_free(&folder);
 }
 
-/* Two read one dataset: who is cancelled takes nothing of the other's along. */
+/* Two readers of one dataset: canceling one does not affect the other. */
 static void test_cancel_one_of_two(void **state)
 {
 	struct fixture fixture;
@@ -348,8 +348,8 @@ static void test_cancel_one_of_two(void **state)
 	fixture_free(&fixture);
 }
 
-/* A forgotten dataset may be freed while the reader lives: nothing of it is touched, and one opened
- * in its place is not mistaken for it. */
+/* A forgotten dataset may be freed while the reader exists: nothing of it is used, and a dataset
+ * opened at the same address is not confused with it. */
 static void test_dataset_replaced(void **state)
 {
 	struct fetch_options options = options_of(FETCH_AUTO);
@@ -385,7 +385,7 @@ static void test_free_with_queue(void **state)
 			reader_init(&reader, fetch, &fixture, 600);
 			reader_shuffle(&reader, wait);
 			reader_submit(&reader, 0, 600);
-			/* What was delivered before has to be released before. */
+			/* Delivered items must be released before fetch_free. */
 			uint64_t taken = 0;
 			for (struct fetch_item *item;
 				taken < 20 * wait && (item = reader_one(&reader, 1000)); taken++)
@@ -401,9 +401,9 @@ static void test_free_with_queue(void **state)
 	fixture_free(&fixture);
 }
 
-/* Released as soon as done, from the fetch thread itself: what a queue still holds at the end is
- * cancelled. */
-static _Atomic unsigned ended_ok, ended_cancelled;
+/* Items are released on the engine's thread as soon as they are done; items that are still queued
+ * at the end are canceled. */
+static _Atomic unsigned ended_ok, ended_canceled;
 
 static void release_at_once(struct fetch_item *item)
 {
@@ -411,7 +411,7 @@ static void release_at_once(struct fetch_item *item)
 	if (item->result == FETCH_OK)
 		atomic_fetch_add(&ended_ok, 1);
 	else if (item->result == -ECANCELED)
-		atomic_fetch_add(&ended_cancelled, 1);
+		atomic_fetch_add(&ended_canceled, 1);
 	fetch_release(reader->fetch, item);
 }
 
@@ -430,12 +430,12 @@ static void test_free_at_once(void **state)
 			for (int i = 0; i < 3000; i++)
 				reader.items[i].item.done = release_at_once;
 			atomic_store(&ended_ok, 0);
-			atomic_store(&ended_cancelled, 0);
+			atomic_store(&ended_canceled, 0);
 			reader_submit(&reader, 0, 3000);
 			(void)usleep((useconds_t)round * 50);
 			fetch_free(fetch);
 			assert_int_equal(
-				atomic_load(&ended_ok) + atomic_load(&ended_cancelled), 3000);
+				atomic_load(&ended_ok) + atomic_load(&ended_canceled), 3000);
 			reader_deinit(&reader);
 		}
 	fixture_free(&fixture);
@@ -450,10 +450,10 @@ static void test_free_unused(void **state)
 	fetch_free(NULL);
 }
 
-/* --- where io_uring is not as one wishes --- */
+/* --- where io_uring is restricted --- */
 
-/* Runs `body` in a child, whose limits and filters end with it; its failed assertions fail the
- * test. */
+/* Runs `body` in a child process, so that its limits and filters end with it; its failed assertions
+ * fail the test. */
 static void in_child(void (*body)(const struct fixture *), const struct fixture *fixture)
 {
 	int status;
@@ -546,13 +546,13 @@ static void test_forbidden(void **state)
 	fixture_free(&fixture);
 }
 
-/* What most containers allow is enough for a ring, not for its buffers; nothing at all is too
- * little for some kernels' rings, and then threads read. */
+/* The locked memory that most containers allow is enough for a ring, but not for its buffers; with
+ * none, some kernels make no ring, and then threads read. */
 static void memlock_body(const struct fixture *fixture)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[2] = {{0}};
-	/* A capability to lock memory would make the limit void. */
+	/* A capability to lock memory would override the limit. */
 	CHILD_ASSERT(syscall(SYS_capset, &header, data) == 0);
 	for (int none = 0; none < 2; none++) {
 		rlim_t bytes = none ? 0 : 64 << 10;
@@ -605,7 +605,7 @@ static void test_no_files(void **state)
 	in_child(no_files_body, NULL);
 }
 
-/* --- what is said --- */
+/* --- descriptions --- */
 
 static void test_wants_direct(void **state)
 {

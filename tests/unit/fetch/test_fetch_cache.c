@@ -1,6 +1,6 @@
-/* fetch with its cache: what is held is handed out without a read, of an index page neither; one
- * sample is not read twice at a time; and whatever becomes of a first read, those who waited for it
- * get their sample. */
+/* fetch with its cache: cached samples are delivered without a read, not even of an index page; a
+ * sample is not read twice at a time; and whatever happens to the first read, the items that waited
+ * for it get their sample. */
 #include "unit/fetch/fetch_fixture.h"
 
 #include "base/host/ledger.h"
@@ -90,7 +90,7 @@ static void test_hits(void **state)
 	permit_deinit(&large);
 }
 
-/* Half of it fits: that half is found in every round, the other is read. */
+/* Half of the dataset fits: that half is found in every round, the other is read. */
 static void test_full(void **state)
 {
 	struct fixture fixture;
@@ -119,7 +119,7 @@ static void test_full(void **state)
 	fixture_free(&fixture);
 }
 
-/* Which thread says that it is done: never the one that submits. */
+/* `done` is never called on the thread that submits. */
 static pthread_t submitter;
 static _Atomic unsigned done_here, done_elsewhere;
 
@@ -148,7 +148,7 @@ static void test_done_by_a_fetch_thread(void **state)
 			reader.items[i].item.done = note_thread;
 		atomic_store(&done_elsewhere, 0);
 		reader_submit(&reader, 0, 100);
-		/* Also while it is being cancelled. */
+		/* Also while it is being canceled. */
 		fetch_cancel(fetch, &reader.who);
 		reader_take(&reader, 100);
 		reader_deinit(&reader);
@@ -160,7 +160,8 @@ static void test_done_by_a_fetch_thread(void **state)
 	fixture_free(&fixture);
 }
 
-/* `auto` is for O_DIRECT; who was not expected is not kept; `off` borrows nothing. */
+/* `auto` caches only datasets read with O_DIRECT; a dataset that was not announced is not cached;
+ * `off` borrows nothing. */
 static void test_modes(void **state)
 {
 	struct fixture fixture;
@@ -192,7 +193,7 @@ static void test_modes(void **state)
 
 /* --- one read for several --- */
 
-/* Reads of samples wait at a gate, and then get this answer as often as is left. */
+/* Reads of samples wait at a gate; the first `left` of them then get this answer. */
 static struct {
 	_Atomic bool open;
 	_Atomic int left;
@@ -246,7 +247,7 @@ static void wait_for_asked(void)
 
 enum { SAMPLE = 31, FOLLOWERS = 5 };
 
-/* One item leads and waits at the gate, the others of another reader follow. */
+/* One item leads and waits at the gate; the items of another reader follow it. */
 static void lead_and_follow(struct fetch *fetch, const struct fixture *fixture, uint64_t sample,
 	struct reader *leader, struct reader *followers)
 {
@@ -263,7 +264,7 @@ static void lead_and_follow(struct fetch *fetch, const struct fixture *fixture, 
 	wait_for_shared(fetch, stats.shared + FOLLOWERS);
 }
 
-/* For tars and a folder, with a cache that has room and without one. */
+/* Runs a test for tars and a folder, with a cache that has room and without one. */
 typedef void flight_test(struct fetch *fetch, const struct fixture *fixture, bool kept);
 
 static void with_flights(flight_test *test)
@@ -317,8 +318,8 @@ static void test_read_for_all(void **state)
 	with_flights(read_for_all);
 }
 
-/* A large sample's buffer is its leader's own: the others find it in the cache, or read one after
- * the other. */
+/* A large sample's buffer cannot be shared: the followers find the sample in the cache, or read it
+ * one after the other. */
 static void read_large(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
@@ -339,7 +340,7 @@ static void test_read_large(void **state)
 	with_flights(read_large);
 }
 
-/* The first read fails, once: nobody else's sample is worse for it. */
+/* The first read fails once: no other item is affected. */
 static void fail_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
@@ -360,7 +361,7 @@ static void test_fail_first(void **state)
 	with_flights(fail_first);
 }
 
-/* It fails for everybody: each has its own outcome and sentence. */
+/* All reads fail: each item has its own outcome and sentence. */
 static void fail_all(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
@@ -383,7 +384,7 @@ static void test_fail_all(void **state)
 	with_flights(fail_all);
 }
 
-/* The leader's stream is closed while it is read: what is in flight completes, for all. */
+/* The leader's stream is closed while it is read: the read in flight completes for all. */
 static void cancel_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
@@ -403,7 +404,7 @@ static void test_cancel_first(void **state)
 	with_flights(cancel_first);
 }
 
-/* And the other way round: those who follow need not wait for a read that does not end. */
+/* The other way round: followers need not wait for a read that does not end. */
 static void cancel_followers(struct fetch *fetch, const struct fixture *fixture, bool kept)
 {
 	struct reader leader, followers;
@@ -471,7 +472,7 @@ static void *storm_read(void *context)
 	for (uint64_t round = 0; round < 6; round++) {
 		struct reader reader;
 		reader_init(&reader, storm->fetch, storm->fixture, storm->fixture->count);
-		/* Every other round the seeds are the same. */
+		/* In every other round all threads use the same seed. */
 		reader_shuffle(&reader, round % 2 ? storm->seed : round);
 		reader_submit(&reader, 0, reader.count);
 		if (round == 3) {

@@ -1,5 +1,5 @@
-/* fetch between several readers: turns by bytes, room in the buffers for everybody, and threads
- * left over where one's storage hangs. With one reader, the order is that of urgency alone. */
+/* fetch between several readers: turns by bytes, buffers for each of them, and threads left over if
+ * the storage of one hangs. With one reader, only urgency determines the order. */
 #include "unit/fetch/fetch_fixture.h"
 
 #include "fetch/fetch_internal.h"
@@ -10,7 +10,7 @@
 
 /* --- quotas --- */
 
-/* Takes as much as it may. */
+/* Takes as much as the quota allows. */
 static uint64_t fill_up(uint64_t own, uint64_t *used, uint64_t total)
 {
 	while (*used < total && quota_allows(own, *used, total, 1)) {
@@ -24,12 +24,13 @@ static void test_quota(void **state)
 {
 	for (uint64_t wanted = 1; wanted < 300; wanted++) {
 		uint64_t total = quota_total(wanted), used = 0;
-		/* One alone gets what was asked for, and leaves some. */
+		/* A single holder gets what was asked for, and leaves some. */
 		assert_int_equal(fill_up(0, &used, total), wanted);
 		assert_true(used < total);
-		/* Who comes next gets most of that, though the first never gives back. */
+		/* The next one gets some of that, although the first one never gives anything
+		 * back. */
 		assert_true(fill_up(0, &used, total) >= 1);
-		/* Two that take turns get the same, nearly a half. */
+		/* Two that take turns get the same, nearly a half each. */
 		uint64_t a = 0, b = 0;
 		used = 0;
 		while (quota_allows(a, used, total, 1) && used < total) {
@@ -41,7 +42,7 @@ static void test_quota(void **state)
 		assert_in_range(a - b, 0, 1);
 		assert_true(a >= total * 4 / 10);
 	}
-	/* Nothing held: it may always try. */
+	/* A holder of nothing may always try. */
 	assert_true(quota_allows(0, 10, 10, 5));
 	assert_false(quota_allows(1, 10, 10, 1));
 }
@@ -82,7 +83,7 @@ static struct fetch_item *turns_pop(struct turns *turns)
 	return reader ? fetch_queue_pop(&turns->queue, reader) : NULL;
 }
 
-/* The order of one reader: by when it came and how many it lets pass. */
+/* The order of one reader's items: by order of submission and by how many they let pass. */
 static void test_one_reader(void **state)
 {
 	enum { COUNT = 2000 };
@@ -100,13 +101,13 @@ static void test_one_reader(void **state)
 			struct fetch_item *item = turns_pop(&turns);
 			if (!item)
 				break;
-			/* Nobody that waits was to go before. */
+			/* No waiting item should have been served before. */
 			uint64_t key = item->number + item->urgency;
 			for (uint64_t i = 0; i < pushed; i++)
 				if (!out[i] && i != item->number)
 					assert_true(i + turns.items[i].urgency >= key);
 			if (item->number % 17 == 0 && last != item->number) {
-				/* One that goes back comes again at its place. */
+				/* An item that is returned comes again at its place. */
 				last = item->number;
 				fetch_queue_return(&turns.queue, item);
 				continue;
@@ -118,7 +119,8 @@ static void test_one_reader(void **state)
 	turns_deinit(&turns);
 }
 
-/* Of two that wait alike one has much queued, the other little: they alternate. */
+/* Two readers of the same urgency alternate, although one has many items queued and the other
+ * few. */
 static void test_two_readers(void **state)
 {
 	struct turns turns;
@@ -131,7 +133,7 @@ static void test_two_readers(void **state)
 		turns_push(&turns, i, &many, dataset, 5);
 	for (int i = 0; i < 100; i++)
 		assert_ptr_equal(turns_pop(&turns)->reader, &many);
-	/* What `many` got before is no debt. */
+	/* The turns that `many` had before do not count against it. */
 	for (uint64_t i = 300; i < 320; i++)
 		turns_push(&turns, i, &few, dataset, 5);
 	unsigned of_few = 0;
@@ -140,7 +142,7 @@ static void test_two_readers(void **state)
 	assert_in_range(of_few, 19, 20);
 	while (few.root)
 		(void)turns_pop(&turns);
-	/* Nor is it a claim that `few` had nothing to read for a while. */
+	/* `few` does not get back the turns that it did not use. */
 	for (int i = 0; i < 50; i++)
 		assert_ptr_equal(turns_pop(&turns)->reader, &many);
 	for (uint64_t i = 320; i < 360; i++)
@@ -152,7 +154,7 @@ static void test_two_readers(void **state)
 	turns_deinit(&turns);
 }
 
-/* Who reads larger samples gets fewer of them. */
+/* A reader of larger samples gets fewer of them. */
 static void test_turns_by_bytes(void **state)
 {
 	struct turns turns;
@@ -180,7 +182,7 @@ static void test_turns_by_bytes(void **state)
 	turns_deinit(&turns);
 }
 
-/* Who waits goes first, but passes nobody for ever. */
+/* An urgent reader goes first, but passes no other for ever. */
 static void test_urgent_reader(void **state)
 {
 	struct turns turns;
@@ -216,7 +218,7 @@ static struct fetch_options options_of(enum fetch_engine engine, unsigned thread
 		.index_bytes = 1 << 18};
 }
 
-/* One keeps all that it is given; another reads on, and then a third. */
+/* One reader keeps all its buffers; another one can still read, and then a third. */
 static void test_room_for_others(void **state)
 {
 	struct fixture fixture, other;
@@ -252,7 +254,7 @@ static void test_room_for_others(void **state)
 
 /* --- storage that hangs --- */
 
-/* Everything of this kind that is asked of this dataset waits. */
+/* All ops of this kind on this dataset wait. */
 static struct {
 	const struct dataset *dataset;
 	enum fetch_op_kind kind;
@@ -283,7 +285,7 @@ static void read_beside_hanging(const struct fixture *hangs, const struct fixtur
 	enum fetch_op_kind kind, unsigned threads)
 {
 	struct fetch_options options = options_of(FETCH_PREAD, threads);
-	/* Buffers enough that threads are what there is too little of. */
+	/* Enough buffers, so that threads are scarce. */
 	options.arena_bytes = 16 << 20;
 	struct fetch *fetch = fixture_fetch(&options);
 	struct reader stuck, reads;
@@ -295,7 +297,7 @@ static void read_beside_hanging(const struct fixture *hangs, const struct fixtur
 	reader_init(&stuck, fetch, hangs, hangs->count);
 	reader_shuffle(&stuck, 7);
 	reader_submit(&stuck, 0, hangs->count);
-	/* An index of a few pages, or a shard or two, cannot hang more threads. */
+	/* An index of a few pages, or one or two shards, cannot occupy more threads. */
 	wait_for_hanging(kind == FETCH_OP_RANGE || kind == FETCH_OP_FILE ? threads : 1);
 	for (uint64_t seed = 0; seed < 3; seed++) {
 		reader_init(&reads, fetch, other, other->count);

@@ -1,5 +1,5 @@
-/* fetch, when storage fails: the same outcome from both engines, for the sample at fault and for no
- * other. Kernel errors are made by the hook of fetch_op.h; missing, changed and replaced files are
+/* fetch, when storage fails: both engines give the same outcome, for the sample at fault and for no
+ * other. The hook of fetch_op.h makes the kernel's errors; missing, changed and replaced files are
  * real. */
 #include "unit/fetch/fetch_fixture.h"
 
@@ -9,15 +9,14 @@
 #include <stdatomic.h>
 #include <zlib.h>
 
-/* What the hook does, set while nothing is in flight; counters are shared by the engines' threads.
- */
+/* What the hook does; set while nothing is in flight. The engines' threads share the counters. */
 static struct {
 	enum fetch_op_kind kind;
 	enum fetch_op_stage stage;
 	bool only_direct;
-	uint64_t at; /* the byte that a read has to cover; UINT64_MAX: any */
+	uint64_t at; /* the byte that a read must cover; UINT64_MAX: any */
 	int answer;
-	unsigned every; /* answer so to every how manyeth such question */
+	unsigned every; /* give this answer to every n-th such question */
 	_Atomic unsigned asked, answered, left;
 } plot;
 
@@ -78,7 +77,8 @@ static uint64_t offset_of(const struct fixture *fixture, uint64_t number)
 	return sample.offset;
 }
 
-/* Reads all of a dataset; every sample but `number` has to come well. Returns that one's result. */
+/* Reads a whole dataset; every sample except `number` must succeed. Returns the result of that
+ * one. */
 static int read_but(struct fetch *fetch, const struct fixture *fixture, uint64_t number,
 	struct fault *ret_fault)
 {
@@ -104,7 +104,7 @@ static void read_well(struct fetch *fetch, const struct fixture *fixture)
 
 enum { COUNT = 120, VICTIM = 47, NEXT_SHARD = 60 };
 
-/* For both engines: `test` with a fetch, tars of two shards and a folder. */
+/* Runs `test` for both engines, with tars of two shards and a folder. */
 typedef void fault_test(struct fetch *fetch, struct fixture *tars, struct fixture *folder);
 
 static void with_both(fault_test *test, enum fetch_io io)
@@ -123,7 +123,7 @@ static void with_both(fault_test *test, enum fetch_io io)
 	}
 }
 
-/* The cmocka test test_NAME: NAME by both engines, in each of these ways to read. */
+/* The cmocka test test_NAME: NAME with both engines, in each of these ways to read. */
 #define BOTH_TEST(name, ...)                                       \
 	static void test_##name(void **state)                      \
 	{                                                          \
@@ -133,7 +133,7 @@ static void with_both(fault_test *test, enum fetch_io io)
 			with_both(name, ways[i]);                  \
 	}
 
-/* --- what is only asked again --- */
+/* --- questions that are asked again --- */
 
 static void short_reads(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -166,13 +166,13 @@ static void interrupted(struct fetch *fetch, struct fixture *tars, struct fixtur
 
 BOTH_TEST(interrupted, FETCH_IO_BUFFERED)
 
-/* A kernel that never does anything else is not asked for ever. */
+/* A kernel that never gives another answer is not asked for ever. */
 static void always_interrupted(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct fault fault;
 	plot_set(FETCH_OP_RANGE, FETCH_OP_READ, -EINTR);
 	plot.at = offset_of(tars, VICTIM);
-	/* The same place of the other shard is hit as well: only the first is read here. */
+	/* The same place in the other shard fails too, so only the first shard is read here. */
 	tars->count = NEXT_SHARD;
 	assert_int_equal(read_but(fetch, tars, VICTIM, &fault), -EINTR);
 	assert_non_null(strstr(fault.text, "00000047.jpg"));
@@ -182,7 +182,7 @@ static void always_interrupted(struct fetch *fetch, struct fixture *tars, struct
 
 BOTH_TEST(always_interrupted, FETCH_IO_BUFFERED)
 
-/* --- one sample at fault, though its neighbours share the read --- */
+/* --- one sample at fault, though its neighbors share the read --- */
 
 static void bad_place(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -234,7 +234,7 @@ BOTH_TEST(bad_file, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 static void no_more_files(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct reader reader;
-	/* One shard is open and idle: it makes room for the other. */
+	/* One shard is open and idle: it is closed to make room for the other. */
 	reader_init(&reader, fetch, tars, NEXT_SHARD);
 	reader_all(&reader);
 	plot_set(FETCH_OP_SHARD, FETCH_OP_OPEN, -EMFILE);
@@ -249,14 +249,14 @@ static void no_more_files(struct fetch *fetch, struct fixture *tars, struct fixt
 	atomic_store(&plot.left, 1);
 	read_well(fetch, folder);
 	assert_int_equal(plot.answered, 1);
-	/* No room anywhere. */
+	/* No file can be closed. */
 	fetch_forget(fetch, tars->dataset);
 	plot_set(FETCH_OP_SHARD, FETCH_OP_OPEN, -EMFILE);
 	reader_all(&reader);
 	assert_int_equal(reader.negative, NEXT_SHARD);
 	assert_int_equal(reader.items[5].item.result, -EMFILE);
 	assert_non_null(strstr(reader.items[5].fault.text, "RLIMIT_NOFILE"));
-	/* And once there is some, all is well. */
+	/* As soon as files are available, all reads succeed. */
 	fetch_hook_set(NULL);
 	reader_all(&reader);
 	assert_int_equal(reader.outcome[FETCH_OK], COUNT + NEXT_SHARD);
@@ -312,7 +312,7 @@ static void bad_index(struct fetch *fetch, struct fixture *tars, struct fixture 
 
 BOTH_TEST(bad_index, FETCH_IO_BUFFERED)
 
-/* Damaged on disk after it was opened: the checksum says so. */
+/* The index is damaged on disk after it was opened: the checksum detects it. */
 static void damaged_index(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	char path[FIXTURE_PATH + 8];
@@ -334,7 +334,8 @@ static void damaged_index(struct fetch *fetch, struct fixture *tars, struct fixt
 
 BOTH_TEST(damaged_index, FETCH_IO_BUFFERED)
 
-/* The first name that begins with "c0/" leads out of the folder, under a sound checksum. */
+/* Changes the first name that begins with "c0/" to lead out of the folder, with a right
+ * checksum. */
 static void forge_name(const char *path)
 {
 	static uint8_t index[1 << 20];
@@ -371,7 +372,7 @@ static void forged_name(struct fetch *fetch, struct fixture *tars, struct fixtur
 	reader_deinit(&reader);
 }
 
-/* What an index says is no way out of its folder. */
+/* A name in an index cannot lead out of its folder. */
 BOTH_TEST(forged_name, FETCH_IO_BUFFERED)
 
 static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
@@ -391,7 +392,7 @@ static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fix
 
 BOTH_TEST(no_such_sample, FETCH_IO_BUFFERED)
 
-/* --- real files that are no longer what was indexed --- */
+/* --- real files that changed after they were indexed --- */
 
 static void folder_changes(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
@@ -460,7 +461,7 @@ static void read_stale(struct reader *reader, const char *shard)
 	}
 }
 
-/* Another file under the shard's name, while the old one is open: looked at once a second. */
+/* Another file under the shard's name while the old one is open, which is checked once a second. */
 static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	char path[FIXTURE_PATH], other[FIXTURE_PATH];
@@ -473,15 +474,15 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 	fixture_write_tar(tars, other, NEXT_SHARD, COUNT - NEXT_SHARD);
 	assert_int_equal(rename(other, path), 0);
 	(void)usleep(1050000);
-	/* What was begun in the same moment as the look still has the old file, and its bytes. From
-	 * then on nothing. */
+	/* Reads that begin at the time of the check still have the old file and its bytes. Later
+	 * ones fail. */
 	reader_all(&reader);
 	assert_true(reader.negative > 0);
 	read_stale(&reader, "data-0001.tar");
-	/* And gone altogether. */
+	/* The path does not exist any more. */
 	assert_int_equal(unlink(path), 0);
 	read_stale(&reader, "data-0001.tar");
-	/* A pipe in its place holds nobody up. */
+	/* A pipe in its place blocks no thread. */
 	assert_int_equal(mkfifo(path, 0600), 0);
 	read_stale(&reader, "data-0001.tar");
 	reader_deinit(&reader);
@@ -489,7 +490,7 @@ static void shard_replaced(struct fetch *fetch, struct fixture *tars, struct fix
 
 BOTH_TEST(shard_replaced, FETCH_IO_BUFFERED)
 
-/* Cut while open: seen at once by whoever reads behind the cut. */
+/* Cut off while it is open: detected at once by a read beyond the end. */
 static void shard_cut(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	char path[FIXTURE_PATH];
@@ -508,11 +509,11 @@ static void shard_cut(struct fetch *fetch, struct fixture *tars, struct fixture 
 	reader_deinit(&reader);
 }
 
-/* Other bytes of the same size are written into a file in place, behind what a read has of it and
- * before what it gets next: between its first question and its second. */
+/* Other bytes of the same size are written into a file in place, after the part that a read has and
+ * before the part that it gets next: between its first question and its second. */
 static struct {
 	char path[FIXTURE_PATH];
-	uint64_t at; /* the byte of it that the read has to cover */
+	uint64_t at; /* the byte of it that the read must cover */
 	_Atomic unsigned asked;
 } writer;
 
@@ -536,7 +537,7 @@ static int hook_write(struct fetch_op *op)
 	return 0;
 }
 
-/* The first sample from `number` on that is read by two questions and more. */
+/* The first sample from `number` on that needs at least two questions. */
 static uint64_t long_sample(const struct fixture *fixture, uint64_t number)
 {
 	while (fixture_size(fixture, number) < 3 * 4096)
@@ -590,7 +591,7 @@ BOTH_TEST(file_written, FETCH_IO_BUFFERED)
 
 BOTH_TEST(shard_cut, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 
-/* The first index page that is read hangs until it is told otherwise. */
+/* The first read of an index page hangs until the test ends it. */
 static struct {
 	_Atomic bool begun, ends;
 } stuck;
@@ -618,7 +619,7 @@ static void *forget(void *argument)
 	return NULL;
 }
 
-/* Who forgets a dataset waits for what is in flight of it, and for no other's. */
+/* fetch_forget waits for reads in flight of its own dataset, and of no other. */
 static void test_forgets_while_another_hangs(void **state)
 {
 	static const struct timespec nap = {.tv_nsec = 50000000};
@@ -640,7 +641,7 @@ static void test_forgets_while_another_hangs(void **state)
 	struct forgetting first = {.fetch = fetch, .dataset = tars.dataset};
 	assert_int_equal(pthread_create(&thread, NULL, forget, &first), 0);
 	(void)nanosleep(&nap, NULL);
-	fetch_forget(fetch, folder.dataset); /* comes back, or the test hangs */
+	fetch_forget(fetch, folder.dataset); /* returns, or the test hangs */
 	assert_false(atomic_load(&first.done));
 	atomic_store(&stuck.ends, true);
 	assert_int_equal(pthread_join(thread, NULL), 0);

@@ -1,5 +1,5 @@
-/* files: the table of open shards stays within its bound, keeps what is in use, closes the oldest,
- * forgets whole. */
+/* shard_files: the table of open shards stays within its bound, keeps shards that are in use,
+ * closes the oldest, and forgets whole datasets. */
 #include "fetch/shard_files.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Datasets are keys here, never looked into. */
+/* Datasets are only keys here. */
 static char dataset_a, dataset_b;
 #define A ((const struct dataset *)(const void *)&dataset_a)
 #define B ((const struct dataset *)(const void *)&dataset_b)
@@ -64,13 +64,13 @@ static void test_oldest_makes_room(void **state)
 		file[i] = open_shard(&files, A, i);
 		assert_int_equal(slots[file[i]->slot], file[i]->fd);
 	}
-	/* 0 becomes the newest; 1 is in use; so 2 goes. */
+	/* 0 becomes the newest; 1 is in use; so 2 is closed. */
 	assert_ptr_equal(files_find(&files, A, 0), file[0]);
 	file[1]->users = 1;
 	int fd = file[2]->fd, slot = file[2]->slot;
 	assert_non_null(open_shard(&files, A, 9));
 	(void)fd;
-	assert_int_not_equal(slots[slot], -1); /* taken again by 9 */
+	assert_int_not_equal(slots[slot], -1); /* used again by 9 */
 	assert_null(files_find(&files, A, 2));
 	assert_non_null(files_find(&files, A, 9));
 	assert_non_null(files_find(&files, A, 1));
@@ -110,7 +110,7 @@ static void test_failed_opening(void **state)
 	file->op.result = -ENOENT;
 	assert_false(files_opened(&files, file, 0));
 	assert_null(files_find(&files, A, 1));
-	/* Opened, but another shard than the indexed one: its descriptor is closed. */
+	/* Opened, but not the indexed shard: its descriptor is closed. */
 	file = files_claim(&files, A, 1, "/dev/null", false);
 	int fd = file->op.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	file->op.stage = FETCH_OP_DONE;

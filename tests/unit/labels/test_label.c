@@ -1,4 +1,4 @@
-/* label: what .cls and .json members may say, and what a fault says they said instead. */
+/* label: what .cls and .json members may contain, and what the fault says about other contents. */
 #include "labels/label.h"
 #include "unit/source_fixture.h"
 
@@ -68,7 +68,7 @@ static void test_json(void **state)
 	json("3", LABEL_E_NONE, 0, "");
 }
 
-/* Thousands of open brackets must not use up the stack. */
+/* Thousands of open brackets must not overflow the stack. */
 static void test_json_deep(void **state)
 {
 	size_t size = LABEL_JSON_MAX;

@@ -1,5 +1,5 @@
-/* label_csv: RFC 4180 and what is none: quoting, line ends, zero bytes, text that is no UTF-8,
- * fields and records of any size; what is refused says in which line. */
+/* label_csv: RFC 4180 and violations of it: quoting, line ends, zero bytes, text that is not UTF-8,
+ * fields and records of any size; a refusal names the line. */
 #include "labels/label_csv.h"
 #include "unit/source_fixture.h"
 
@@ -9,7 +9,8 @@
 
 static struct csv_record record;
 
-/* Parsed from a copy that ends where its memory does, for sanitizers to see. */
+/* Parses a copy that ends at the end of its allocation, so that sanitizers detect reads beyond
+ * it. */
 static int64_t parse(const char *text, size_t size, bool end, struct fault *fault)
 {
 	char *exact = malloc(size ? size : 1);
@@ -36,7 +37,7 @@ static void takes(const char *text, const char *want, size_t bytes, size_t lines
 		strcat(strcat(joined, i ? "|" : ""), record.field[i].text);
 	}
 	assert_string_equal(joined, want);
-	/* Whatever is cut off before the end asks for more, and never reads on. */
+	/* A record that is cut off asks for more, and nothing is read beyond the end. */
 	for (size_t cut = 0; cut < bytes - (lines != 0); cut++)
 		assert_true(parse(text, cut, false, &fault) <= 0);
 }
@@ -142,7 +143,7 @@ static void test_reader(void **state)
 	(void)close(csv->fd);
 }
 
-/* Records across the ends of windows, forwards and by seeking. */
+/* Records across the ends of windows, in order and after csv_seek. */
 static void test_windows(void **state)
 {
 	struct fault fault = {{0}};

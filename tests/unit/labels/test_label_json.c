@@ -1,4 +1,5 @@
-/* label_path, label_value, label_classes: a place in a JSON document and what may stand there. */
+/* label_path, label_value, label_classes: places in a JSON document, and the values that are
+ * allowed. */
 #include "labels/label_path.h"
 #include "labels/label_value.h"
 #include "unit/source_fixture.h"
@@ -17,7 +18,7 @@ static json_t *load(const char *text)
 	return root;
 }
 
-/* What lies at `where` in `document`, written compactly; or what the refusal says. */
+/* Expects the value at `where` in `document`, in compact form; or a part of the refusal. */
 static void finds(const char *where, const char *document, const char *want)
 {
 	fault.text[0] = 0;

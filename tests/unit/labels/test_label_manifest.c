@@ -1,4 +1,4 @@
-/* label_manifest: what a file of paths and labels is taken for, what a sample finds in it, what is
+/* label_manifest: how a file of paths and labels is understood, what a sample finds in it, what is
  * refused and where; a million lines in bounded memory. */
 #include "labels/label_manifest.h"
 #include "unit/source_fixture.h"
@@ -36,7 +36,7 @@ static void says(const char *want)
 		fail_msg("\"%s\" does not say \"%s\"", fault.text, want);
 }
 
-/* Of a sample: "type first: values". */
+/* The label of a sample must be `want`: "type first: values". */
 static void has(const char *path, const char *want)
 {
 	char text[512];
@@ -164,7 +164,7 @@ static void test_indicators(void **state)
 		LABEL_TYPE_FLOAT);
 	has("a", "3 -1: 1 0");
 	assert_true(
-		hash != manifest.hash); /* an index of numbers is not taken for one of classes */
+		hash != manifest.hash); /* an index of numbers must not be used as one of classes */
 	opens(state, "x.tsv", "path\tcat\na\t1\nb\t0\n", hot);
 	has("a", "2 0: 0");
 	has("b", "2 -1:");
@@ -392,7 +392,7 @@ static void test_changed(void **state)
 	says("changed while it was read");
 }
 
-/* As many lines as before, of more columns than there are classes. */
+/* The same number of lines, with more columns than there are classes. */
 static void test_changed_columns(void **state)
 {
 	const char *path = fixture_path(*state, "x.csv");
@@ -421,7 +421,7 @@ static void test_grown(void **state)
 	says("changed while it was read");
 }
 
-/* Says stop at the call of that number. */
+/* Stops at the call with that number. */
 static int stop_at(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
 {
 	int *left = context;
@@ -430,7 +430,7 @@ static int stop_at(void *context, uint64_t samples, uint64_t bytes, uint64_t tot
 	return --*left == 0;
 }
 
-/* Whoever asked may leave in each of the walks over the file. */
+/* The caller may stop each of the passes over the file. */
 static void test_stopped(void **state)
 {
 	enum { LINES = 10000, WALKS = 3 };
@@ -449,14 +449,15 @@ static void test_stopped(void **state)
 		rc = manifest_open(&manifest, path, NULL, LABEL_TYPE_AUTO, &no_classes, &fault);
 		if (!rc)
 			rc = manifest_prepare(&manifest, *state, &fault);
-		/* Two calls in each walk: all of them were stopped, and none was lost. */
+		/* Two calls in each pass: each of them was able to stop it. */
 		assert_int_equal(rc, call <= 2 * WALKS ? -ECANCELED : 0);
 		if (rc)
 			says("stopped while reading");
 	}
 }
 
-/* What of this process is its own: what is mapped from a file can be written out. */
+/* The anonymous memory of this process, without what is mapped from files and can be written
+ * out. */
 static uint64_t anonymous_bytes(void)
 {
 	FILE *file = fopen("/proc/self/smaps_rollup", "r");
@@ -493,7 +494,7 @@ static void test_million_lines(void **state)
 		sum += manifest_mark(place);
 	}
 	assert_true(sum != 0);
-	/* Sanitizers remember what was freed. */
+	/* Sanitizers keep freed memory. */
 	if (before && !getenv("ASAN_OPTIONS") && !getenv("TSAN_OPTIONS"))
 		assert_true(anonymous_bytes() - before < 4 << 20);
 }

@@ -1,5 +1,5 @@
-/* npy: what NumPy writes is read; whatever else a header says is refused in words, and no byte
- * beyond it is looked at. */
+/* npy: files that NumPy writes are read; other headers are refused in words, and no byte beyond the
+ * input is read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 enum { ROOM = 70000 };
 
-/* A header of this version with this dict; its size. */
+/* Writes a header of this version with this dict, and returns its size. */
 static size_t make(uint8_t *bytes, unsigned major, const char *dict)
 {
 	size_t text = strlen(dict), prefix = major == 1 ? 10 : 12;
@@ -30,7 +30,8 @@ static size_t make(uint8_t *bytes, unsigned major, const char *dict)
 	return prefix + text;
 }
 
-/* Parsed from a copy that ends where its memory does, for sanitizers to see. */
+/* Parses a copy that ends at the end of its allocation, so that sanitizers detect reads beyond
+ * it. */
 static int parse(const uint8_t *bytes, size_t size, struct npy *ret, struct fault *fault)
 {
 	uint8_t *exact = malloc(size ? size : 1);
@@ -148,7 +149,7 @@ static void refuses_other_files(void **state)
 			continue;
 		assert_int_equal(parse(header, size, &npy, &fault), -EINVAL);
 	}
-	/* More than there is, and more than there may be. */
+	/* Longer than the file, and longer than allowed. */
 	size = make(header, 2, good);
 	header[11] = 0xff;
 	assert_int_equal(parse(header, size, &npy, &fault), -EINVAL);
@@ -162,7 +163,8 @@ static void refuses_other_files(void **state)
 	assert_int_equal(parse(header, NPY_PREFIX + NPY_TEXT_MAX + 1, &npy, &fault), -EINVAL);
 }
 
-/* Every bit of a sound header, one at a time and many at once: read or refused in words. */
+/* Flips every bit of a valid header, one at a time and several at once: it is read, or refused in
+ * words. */
 static void survives_flipped_bits(void **state)
 {
 	static const char good[] =
