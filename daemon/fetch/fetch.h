@@ -1,5 +1,4 @@
-/* fetch: sample numbers in, bytes out. This header is the only one that other folders use, except
- * for cache.h.
+/* fetch: sample numbers in, bytes out. This header is the only one that other folders use.
  *
  * A map of this folder:
  *   fetch.[ch]              the public functions: submit, cancel, release, forget; threads, delivery
