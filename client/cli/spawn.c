@@ -27,6 +27,7 @@ enum {
 	SPAWN_END_MS = 5000, /* then the daemon is killed */
 	SPAWN_CHILDREN = 1024,
 	SPAWN_ARGS = 32,
+	SPAWN_NUMBER = 24,
 	SPAWN_LOG_LINES = 6,
 };
 
@@ -233,7 +234,7 @@ static int spawn_watch_signals(void)
 
 struct spawn_command {
 	char *arg[SPAWN_ARGS];
-	char memory[32], threads[32], ready[16];
+	char memory[SPAWN_NUMBER], threads[SPAWN_NUMBER], ready[SPAWN_NUMBER];
 	unsigned args;
 };
 
@@ -245,18 +246,23 @@ static void spawn_add(struct spawn_command *command, const char *name, char *val
 	command->arg[command->args] = NULL;
 }
 
+static void spawn_add_number(
+	struct spawn_command *command, const char *name, uint64_t number, char value[SPAWN_NUMBER])
+{
+	(void)snprintf(value, SPAWN_NUMBER, "%" PRIu64, number);
+	spawn_add(command, name, value);
+}
+
 static void spawn_compose(const char *program, const struct recipe_daemon *options, int ready_fd,
 	struct spawn_command *ret)
 {
 	*ret = (struct spawn_command){.args = 0};
 	spawn_add(ret, program, NULL);
 	spawn_add(ret, "--socket", spawned.socket);
-	(void)snprintf(ret->memory, sizeof ret->memory, "%" PRIu64, options->memory);
 	if (options->memory)
-		spawn_add(ret, "--memory", ret->memory);
-	(void)snprintf(ret->threads, sizeof ret->threads, "%" PRIu64, options->threads);
+		spawn_add_number(ret, "--memory", options->memory, ret->memory);
 	if (options->threads)
-		spawn_add(ret, "--threads", ret->threads);
+		spawn_add_number(ret, "--threads", options->threads, ret->threads);
 	spawn_add(ret, "--io", (char *)options->io);
 	spawn_add(ret, "--reader", (char *)options->reader);
 	spawn_add(ret, "--cache", (char *)options->cache);
@@ -265,8 +271,7 @@ static void spawn_compose(const char *program, const struct recipe_daemon *optio
 	spawn_add(ret, "--http", "off");
 	spawn_add(ret, "--recorder", "off");
 	spawn_add(ret, "--idle-exit", "10");
-	(void)snprintf(ret->ready, sizeof ret->ready, "%d", ready_fd);
-	spawn_add(ret, "--ready-fd", ret->ready);
+	spawn_add_number(ret, "--ready-fd", (uint64_t)ready_fd, ret->ready);
 	spawn_add(ret, "--log-file", spawned.log);
 	spawn_add(ret, "--log-level", "info");
 }

@@ -1,4 +1,4 @@
-"""What `penstock bench` measures: over time, of simulated trainers and accelerators, from a cold cache; and what it says to bad input.
+"""What `penstock bench` measures: over time, with simulated trainers and accelerators, from a cold cache; and how it refuses bad input.
 
 Nothing here depends on how fast the machine is: what is compared are numbers of one run, and bounds that hold by construction (a trainer that
 works 50 ms on each batch cannot take one more often)."""
@@ -85,7 +85,7 @@ def test_series_and_quantiles_are_of_the_window():
         assert 0 <= got["waits"] <= 1 and len(got["trainer_waits"]) == 2
         assert abs(sum(got["trainer_waits"]) / 2 - got["waits"]) < 0.001
         assert got["cgroup_peak_bytes"] is None or got["cgroup_peak_bytes"] > 0
-        # What the stages say they took is what the kernel says the daemon took, but for what is neither.
+        # The stages account for the CPU time that the kernel reports for the daemon, except for a small rest.
         assert sum(got["stages"].values()) < got["cpu_s"] * 1.2 + 0.05, got
         assert got["step_ms"] is got["rate"] is got["cold"] is got["accelerators"] is None
         assert_clean(home)
@@ -98,7 +98,7 @@ def test_a_trainer_that_works():
         images = dataset(home)
         got = measure(home, images, "--seconds", "1", "--step-ms", "50", *SMALL)
         assert got["step_ms"] == 50 and got["rate"] is None
-        # It cannot be faster; how much slower is the machine's business, and it does get some.
+        # It cannot be faster. How much slower it is depends on the machine, but it gets some batches.
         assert 8 <= got["images"] and got["images_per_s"] <= 8 / 0.05 * 1.001, got
         assert got["batch_ms"]["p50"] >= 49.7 and got["waits"] <= 1 - 0.05 * got["images_per_s"] / 8 + 0.01, got
         assert got["waits"] > 0.1 or got["verdict"].startswith("trainer-bound"), got["verdict"]
@@ -109,7 +109,7 @@ def test_trainers_with_a_rate():
     with folder() as home:
         got = measure(home, dataset(home), "--seconds", "0.8", "--rate", "100", "-n", 2, "--share", "private", *SMALL)
         assert got["rate"] == 100 and got["step_ms"] is None
-        # Each. The last batch of a window may be early by what the one before it was late.
+        # Each of them. The last batch of a window may be as early as the one before it was late.
         assert 0 < got["images"] <= 100 * got["seconds"] + 8, got
         assert_clean(home)
 
@@ -195,7 +195,7 @@ def test_accelerators_are_as_busy_as_their_batches_say():
 
 
 def test_accelerators_of_the_profiles():
-    """With a memory that is set by itself; the second time each reads the dataset for itself, which is too small for two batches."""
+    """The budget is chosen automatically. The second time each accelerator reads the whole dataset, which is too small for two batches."""
     with folder() as home:
         images = dataset(home, per_class=140, max_side=72)
         got = measure(home, images, "--accelerators", 1, "--profile", "a100", "--seconds", "0.5", "--image-size", 48)
@@ -228,7 +228,7 @@ def test_accelerators_as_many_as_can_be_fed():
 
 
 def test_interrupted_between_two_daemons():
-    """Runs follow each other in one process: the second daemon and its trainers end with it as the first would have."""
+    """Runs follow each other in one process: the second daemon and its trainers end with it, as the first ones would."""
     with folder() as home:
         images = dataset(home, per_class=8, classes=2)
         bench = start(home, "bench", images, "--accelerators", "auto", "--step-ms", 100, "--seconds", "0.1", *SMALL)

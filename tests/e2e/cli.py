@@ -1,4 +1,4 @@
-"""The command as a user types it: usage, what it prints, what it leaves behind; above all what it says to bad input."""
+"""The command as a user types it: usage, output, what it leaves behind, and above all how it refuses bad input."""
 import contextlib
 import json
 import os
@@ -41,7 +41,7 @@ def run(home, *args, code=0, env=None, **keys):
 
 
 def refuse(home, *args, says, code=2, env=None):
-    """It must end with `code`, print no result, and say one sentence that holds all of `says`."""
+    """It must end with `code`, print no result, and print one sentence that contains all of `says`."""
     out, err = run(home, *args, code=code, env=env)
     assert out == "", out
     assert err.startswith("penstock: "), err
@@ -51,7 +51,7 @@ def refuse(home, *args, says, code=2, env=None):
 
 
 def left_behind(home):
-    """Socket folders and daemons that a command of `home` did not clear away."""
+    """Socket folders and daemons that a command of `home` left behind."""
     folders = [p.name for p in (home / "tmp").glob("penstock-own-*")]
     daemons = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -67,7 +67,7 @@ def assert_clean(home):
 
 
 def break_samples(images):
-    """Two broken files of a dataset: one cut, one that is no image; [(path, reason)] in the dataset's order."""
+    """Breaks two files of a dataset: one is cut, one is not an image. [(path, reason)] in the dataset's order."""
     files = sorted(images.rglob("*.jpg"))
     cut, none = files[3], files[17]
     cut.write_bytes(cut.read_bytes()[:400])
@@ -157,7 +157,7 @@ def test_help_is_for_terminals():
 
 
 def options_of(text):
-    """Long options, and short ones that stand with them, of a help text or a manual page."""
+    """Long options, and the short ones beside them, in a help text or a manual page."""
     return (set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) | set(re.findall(r"(?<![\w-])-[a-zA-Z](?=, |\*, )", text))) - {"--help", "-h"}
 
 
@@ -255,7 +255,7 @@ def test_names_of_a_dataset_steer_no_terminal():
 
 
 def test_check_of_what_it_left_beside_the_tars():
-    """A star that meant all files of a folder means the same ones when the indexes lie there too."""
+    """A glob that matched all files of a folder matches the same ones when the indexes are there too."""
     with folder() as home:
         images = make_dataset(home / "images", per_class=4)
         (home / "shards").mkdir()
@@ -272,7 +272,7 @@ def test_check_of_what_it_left_beside_the_tars():
 
 
 def test_check_reads_a_large_file_within_its_memory():
-    """A PNG padded by a chunk of 3 MiB: beyond a thread's buffer, and with --memory small enough beyond what may be had."""
+    """A PNG padded with a chunk of 3 MiB: more than a thread's buffer, and more than a small --memory allows."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
@@ -326,7 +326,7 @@ def test_sources_that_are_none():
 
 
 def test_an_index_that_cannot_be_kept():
-    """Not even root may make folders in /proc."""
+    """Not even root can make folders in /proc."""
     with folder() as home:
         images = make_dataset(home / "images", per_class=2)
         out, err = run(home, "check", images, "--json", env={**environment(home), "XDG_CACHE_HOME": "/proc/self/none"})
@@ -337,7 +337,7 @@ def test_an_index_that_cannot_be_kept():
 def test_checkpoints_that_cannot_be_kept():
     with folder() as home:
         make_dataset(home / "images", per_class=30)
-        few = 20 << 10  # the index is smaller, the checkpoints are not
+        few = 20 << 10  # the index is smaller, the entry points are not
 
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (few, few))
@@ -426,7 +426,7 @@ def test_replay_of_broken_samples():
 
 
 def paeth(left, above, corner):
-    """As the PNG specification has it: the nearest to left + above - corner, in this order where two are as near."""
+    """As in the PNG specification: the nearest to left + above - corner; if two are equally near, the first in this order."""
     to_left, to_above, to_corner = abs(above - corner), abs(left - corner), abs(left + above - 2 * corner)
     if to_left <= to_above and to_left <= to_corner:
         return left
@@ -690,7 +690,7 @@ def test_show_draws_a_sheet():
 
 
 def test_show_writes_all_labels():
-    """Sheets that differ by nothing but a second class, a number behind the first, or the name of a class."""
+    """Sheets that differ only in a second class, a second number, or the name of a class."""
     with folder() as home:
         images = make_dataset(home / "images")
         names = sorted(path.relative_to(images) for path in images.rglob("*.jpg"))
@@ -699,7 +699,7 @@ def test_show_writes_all_labels():
         rows = {name: ("path,labels\n", f",{text}\n") for name, text in labels.items()}
         rows |= {"float": ("path,x,y\n", ",0.5,1.5\n"), "floats": ("path,x,y\n", ",0.5,2.5\n")}
         for name, (head, line) in rows.items():
-            # the last sample has all names and numbers, so that classes are as many and called the same
+            # The last sample has all names and numbers, so that all datasets have the same classes.
             last = {"f": ",0.5,0.5\n", "n": ",a;b;c;d\n"}["f" if name.startswith("float") else "n"]
             last = ",0;1;2\n" if name in ("numbers", "others") else last
             (home / "labels.csv").write_text(head + "".join(f"{path}{line}" for path in names[:-1]) + f"{names[-1]}{last}")
@@ -730,7 +730,7 @@ RECIPE = ("[RandomResizedCrop: {size: 48}, RandomHorizontalFlip, ColorJitter: {b
 
 
 def test_show_draws_a_sample_behind_each_operation():
-    """Small enough that a cell is the row itself: the last line's are what the stream gives in each epoch."""
+    """Small enough that a cell is the row itself: the last line shows what the stream delivers in each epoch."""
     with folder() as home:
         images = make_dataset(home / "images")
         count = len(list(images.rglob("*.jpg")))
@@ -790,7 +790,7 @@ def test_status_and_stop():
             assert got["pid"] == daemon.process.pid and len(got["streams"]) == 1
             assert f"/\n               {Path(got['recorder']['path']).name}\n" in text, f"a long path continues below, after a slash: {text}"
             trainer.kill()
-            # Where a trainer is does not depend on its holding a batch just now.
+            # The position of a trainer does not depend on whether it holds a batch at the moment.
             quick = daemon.trainer(source=images, batch_size=30, image_size=32)
             for _ in range(5):
                 seen = quick.line()
@@ -809,8 +809,8 @@ def test_status_and_stop():
 
 @contextlib.contextmanager
 def answering(path, text):
-    """Something that greets as penstockd does and answers every question with `text`. It has ended when the block ends: one that
-    still calls accept() would take a later listener's connections, when that has its descriptor's number."""
+    """Greets as penstockd does and answers every request with `text`. It has ended when the block ends: a thread that still calls
+    accept() would take the connections of a later listener that gets the same descriptor number."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen()
@@ -859,7 +859,7 @@ def test_status_of_a_daemon_that_lies():
 
 
 def test_status_of_many():
-    """Every stream and every line of the ledger has a row of its own."""
+    """Every stream and every line of the ledger has its own row."""
     status = {"streams": [{"name": f"s{i}", "rate": i, "source": f"/s{i}"} for i in range(300)],
               "memory": {"lines": [{"name": f"line {i}", "bytes": i} for i in range(300)]}}
     with folder() as home:

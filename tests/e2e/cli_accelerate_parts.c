@@ -23,11 +23,11 @@
 
 /* A machine. */
 static struct {
-	double capacity; /* accelerators that it keeps busy all the time, whatever their number */
-	double promise; /* what one that does not compute takes, in capacities */
+	double capacity; /* how many accelerators it keeps busy all the time */
+	double promise; /* the rate of a trainer that does not compute, in capacities */
 	uint64_t samples, available;
 	int fails_at; /* this run fails; 0: none */
-	/* what was asked of it */
+	/* what happened */
 	int runs, alive;
 	uint64_t memory; /* of the last run */
 	char said[512];
@@ -165,7 +165,7 @@ static void set_up(double capacity, double promise)
 	machine.available = (uint64_t)1 << 40;
 }
 
-/* Whatever the machine can do, and however wrong the first guess is. */
+/* For machines of all speeds, and however wrong the first guess is. */
 static void finds_the_largest_that_passes(void **state)
 {
 	(void)state;
@@ -186,7 +186,7 @@ static void finds_the_largest_that_passes(void **state)
 			assert_int_equal(got.fed_more, expected == TRAINER_MAX);
 			assert_int_equal(got.bound,
 				expected == TRAINER_MAX ? ACCELERATE_MOST : ACCELERATE_FREE);
-			/* Shown is what passed, or the smallest of those that did not. */
+			/* Reported is the largest that passed, or the smallest that did not. */
 			assert_int_equal(got.count, expected ? expected : 1);
 			assert_int_equal(measure.trainers, got.count);
 			assert_true(got.passed == (expected > 0));
@@ -244,7 +244,7 @@ static void judges_one_run_by_its_rate(void **state)
 	}
 }
 
-/* 10 that are always busy would leave room for an eleventh, which has no batch in an epoch. */
+/* The rate of 10 accelerators would feed an eleventh, but an epoch has no batch for it. */
 static void the_rate_of_one_run_makes_no_batches(void **state)
 {
 	(void)state;
@@ -261,7 +261,7 @@ static void the_rate_of_one_run_makes_no_batches(void **state)
 	measure_deinit(&measure);
 }
 
-/* Whichever run fails, nothing is kept. */
+/* Nothing is kept, whichever run fails. */
 static void ends_with_a_run_that_fails(void **state)
 {
 	(void)state;

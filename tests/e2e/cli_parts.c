@@ -1,6 +1,5 @@
 /* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
- * quantiles, slips of the finger. */
-#include "base/nearest.h"
+ * a run over time, the command line, images, letters. */
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
 #include "client/cli/draw/font.h"
@@ -8,7 +7,6 @@
 #include "client/cli/options.h"
 #include "client/cli/process.h"
 #include "client/cli/table.h"
-#include "proto/utf8.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -26,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What options.c says; here it only has to be said. */
+/* The last message of options.c. */
 static char said[512];
 
 void cli_note(const char *format, ...)
@@ -67,14 +65,7 @@ static void test_times(void **state)
 	assert_string_equal(table_seconds(240.4).text, "240 s");
 }
 
-static void test_width(void **state)
-{
-	(void)state;
-	assert_int_equal(utf8_count("abc"), 3);
-	assert_int_equal(utf8_count("\xc3\xa9t\xc3\xa9"), 3);
-}
-
-/* More samples than it holds: what is counted stays, shares are those of the time they cover. */
+/* More samples than it has room for: counts are kept, and shares are weighted by time. */
 static void test_series(void **state)
 {
 	(void)state;
@@ -112,7 +103,7 @@ static void test_series(void **state)
 	assert_true(before_s == end_s && got_images == images && got_bytes == bytes);
 	assert_true(fabs(got_waited - waited) < 1e-6);
 	assert_int_equal(series.sample[series.count - 1].memory, SAMPLES - 1);
-	/* What is told after the end is counted all the same. */
+	/* A sample that ends before the last one is still counted. */
 	const struct series_sample late = {.t_s = end_s - 0.01, .images = 5, .bytes_read = 1};
 	unsigned count = series.count;
 	series_add(&series, &late);
@@ -136,7 +127,7 @@ static void test_series_of_little(void **state)
 	series_rates(&series, 4, rates);
 	for (int i = 0; i < 4; i++)
 		assert_true(fabs(rates[i] - 4) < 1e-9);
-	/* Hardly later: no sample of its own, whose rate would be any number. */
+	/* A sample that is too short for a rate becomes part of the previous one. */
 	const struct series_sample end = {.t_s = 2.00002, .images = 4, .waits = 1};
 	series_add(&series, &end);
 	assert_true(series.count == 1 && series.sample[0].images == 12 &&
@@ -163,25 +154,10 @@ static void test_children_of_a_process(void **state)
 		assert_int_equal(waitpid(mine[i], NULL, 0), mine[i]);
 	}
 	assert_int_equal(process_children(getpid(), pids + 2, 2), 0);
-	if (!told) /* by a kernel built without it */
+	if (!told) /* the kernel was built without it */
 		skip();
 	assert_true(count == 2 && pids[0] == mine[0] && pids[1] == mine[1]);
 	assert_true(cut == 1 && pids[3] == mine[0]);
-}
-
-static void test_distance(void **state)
-{
-	(void)state;
-	assert_int_equal(nearest_distance("", ""), 0);
-	assert_int_equal(nearest_distance("bench", "bench"), 0);
-	assert_int_equal(nearest_distance("bnech", "bench"), 1);
-	assert_int_equal(nearest_distance("bench", "ench"), 1);
-	assert_int_equal(nearest_distance("kitten", "sitting"), 3);
-	assert_int_equal(nearest_distance("", "abc"), 3);
-	char longest[64];
-	memset(longest, 'a', sizeof longest - 1);
-	longest[sizeof longest - 1] = 0;
-	assert_true(nearest_distance(longest, "a") > 60);
 }
 
 struct parsed {
@@ -309,11 +285,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_times),
-		cmocka_unit_test(test_width),
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_series_of_little),
 		cmocka_unit_test(test_children_of_a_process),
-		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_options_are_taken),
 		cmocka_unit_test(test_options_are_refused),
 		cmocka_unit_test(test_pictures_differ),

@@ -150,7 +150,7 @@ static void test_markup(void **state)
 		{"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
 			"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
 		{"a\x01\x1b[31m\x7f", "a" BAD BAD "[31m" BAD}, {"\xff\xfe", BAD BAD},
-		{"\xc0\xaf", BAD BAD}, /* longer than it need be */
+		{"\xc0\xaf", BAD BAD}, /* overlong */
 		{"\xe0\x80\x80", BAD BAD BAD}, {"\xed\xa0\x80", BAD BAD BAD}, /* a surrogate */
 		{"\xf4\x90\x80\x80", BAD BAD BAD BAD}, /* beyond the last */
 		{"\xc2\x85", BAD BAD}, /* a control character of two bytes */
@@ -206,7 +206,7 @@ static void test_plot_svg(void **state)
 	free(svg);
 }
 
-/* Nothing, one point, all zero, the largest: no axis without a length. */
+/* No point, one point, all zero, the largest: every axis has a length. */
 static void test_plot_extremes(void **state)
 {
 	(void)state;
@@ -244,7 +244,7 @@ static void test_plot_pixels(void **state)
 	uint8_t *rgb = malloc(PNG_IMAGE_SIZE(image));
 	assert_non_null(rgb);
 	assert_true(png_image_finish_read(&image, NULL, rgb, 0, NULL));
-	/* Paper for the most part; the first two series' colours somewhere. */
+	/* Mostly paper, with the colors of the first two series somewhere. */
 	size_t paper = 0, first = 0, second = 0, pixels = (size_t)image.width * image.height;
 	for (size_t i = 0; i < pixels; i++) {
 		paper += memcmp(rgb + 3 * i, "\xff\xff\xff", 3) == 0;

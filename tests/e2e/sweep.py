@@ -34,7 +34,7 @@ def bench(home, source, *args, code=0, env=None):
     return json.loads(out), err
 
 
-# ---- what cannot be ----
+# ---- options that do not go together ----
 
 def test_refusals():
     cases = [
@@ -86,19 +86,19 @@ def marks(svg):
 
 
 def zero_of(svg):
-    """Where 0 lies on the upright axis: a tick's letters stand 5 below their line."""
+    """The place of 0 on the y axis: the letters of a tick are 5 below its line."""
     return float(re.search(r'<text x="[0-9.]*" y="([0-9.]*)"[^>]*text-anchor="end"[^>]*>0</text>', svg).group(1)) - 5
 
 
 def assert_linear(pairs, room):
-    """The places lie where the values say: on one straight line."""
+    """The places are a linear function of the values."""
     (v0, p0), (v1, p1) = min(pairs), max(pairs)
     for value, place in pairs:
         assert v1 == v0 or abs(p0 + (value - v0) / (v1 - v0) * (p1 - p0) - place) <= room, pairs
 
 
 def test_sweep():
-    """Two axes, over tars, the yardstick beside it: points with as many threads share what it measured."""
+    """Two axes over tar files, with the yardstick: points with the same number of threads share its result."""
     with folder() as home:
         tars = dataset(home, tars=True, per_shard=12)
         plot, page = home / "plot.svg", home / "page.html"
@@ -116,7 +116,7 @@ def test_sweep():
         expected = [(title, p["batch_size"], p[key]["median"]) for title, key in (
             ("1 thread", "images_per_s"), ("libjpeg-turbo, 1 thread", "yardstick_images_per_s")) for p in points]
         assert [(t.rsplit(",", 1)[0], x, round(y, 1)) for t, x, y, _ in found] == expected, (found, expected)
-        # Places are linear from the axis' 0 on; a square's middle is its corners'.
+        # Places are linear from the 0 of the axis on; the center of a square is the mean of its corners.
         assert_linear([(0, zero_of(plot.read_text())), *((y, place[1]) for _, _, y, place in found)], 0.1)
         assert_linear([(x, place[0]) for _, x, _, place in found], 0.1)
         words = plot.read_text()
@@ -127,7 +127,7 @@ def test_sweep():
 
 
 def test_a_failing_point_costs_it_alone():
-    """One batch is larger than the dataset; one fits no memory."""
+    """A batch that is larger than the dataset."""
     with folder() as home:
         images = dataset(home)
         result, err = bench(home, images, "--sweep", "batch-size=8,31", "--seconds", "0.1", "--rounds", "2", "--plot", home / "p.svg",
@@ -144,7 +144,7 @@ def test_a_failing_point_costs_it_alone():
 
 
 def png_rows(data):
-    """(width, height, bytes) of an RGB PNG, filters and all."""
+    """(width, height, bytes) of an RGB PNG, with its filters."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and data[12:16] == b"IHDR"
     width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     at, packed = 8, b""
@@ -158,7 +158,7 @@ def png_rows(data):
 
 
 def test_one_run_over_time():
-    """Without anything compared, what is printed is what bench prints anyhow."""
+    """Without a comparison, the output is that of a plain bench."""
     with folder() as home:
         images = dataset(home)
         result, _ = bench(home, images, *SHORT, "--plot", home / "over.png", "--report", home / "page.html")
@@ -174,7 +174,7 @@ def test_one_run_over_time():
 
 
 def test_nowhere_to_write():
-    """A full disk costs the files, not the figures; and says so."""
+    """With a full disk the figures are still printed, and the command says that the files could not be written."""
     with folder() as home:
         images = dataset(home)
         plot, page = home / "full.svg", home / "full.html"
@@ -187,7 +187,7 @@ def test_nowhere_to_write():
 
 
 def test_interrupted():
-    """Nothing is left, and of trainers that were killed by it, one after the other, none is said to have ended by itself."""
+    """Nothing is left behind, and none of the trainers, which it kills one after the other, is reported to have ended by itself."""
     with folder() as home:
         images = dataset(home)
         process = subprocess.Popen([tool("penstock"), "bench", str(images), "--sweep", "threads=1,2", "--seconds", "60", "-b", "8",
@@ -208,7 +208,7 @@ PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108020000009
 
 
 def test_yardstick():
-    """Every file is decoded or told of."""
+    """Every file is decoded or counted as left out."""
     with folder() as home:
         images = dataset(home)
         files = sorted(images.rglob("*.jpg"))
@@ -247,7 +247,7 @@ def test_yardstick_of_nothing():
 # ---- the other loader ----
 
 def fake_torch(home):
-    """A FAKE torch, torchvision and PIL: what they are asked to do is written to a file, image bytes are handed through."""
+    """A FAKE torch, torchvision and PIL: they write what they are asked to do to a file, and hand the image bytes through."""
     path = home / "fake"
     modules = {
         "torch/__init__.py": """
@@ -328,7 +328,7 @@ def fake_torch(home):
 
 
 def test_compare_without_torch():
-    """Said before anything is measured; nothing half done."""
+    """Reported before anything is measured; nothing is left half done."""
     with folder() as home:
         images = dataset(home)
         env = environment(home)
@@ -352,7 +352,7 @@ def test_compare_without_torch():
 
 
 def test_compare_with_a_fake_torch():
-    """The script's own part: which files, which options, what is counted."""
+    """What the script does itself: which files, which options, what it counts."""
     with folder() as home:
         env = fake_torch(home)
         images = dataset(home)
@@ -385,7 +385,7 @@ def test_compare_with_a_fake_torch():
 
 
 def test_first_batch_is_the_loaders_alone():
-    """What the other loader takes to be looked for does not count: both fit into the time that all took."""
+    """The time to look for the other loader does not count: both fit into the time of the whole command."""
     with folder() as home:
         env = {**fake_torch(home), "FAKE_SLOW_ONCE": str(home / "once")}
         images = dataset(home)
@@ -400,7 +400,7 @@ def test_first_batch_is_the_loaders_alone():
 
 
 def test_compare_that_dies():
-    """The loader's own figures are printed; the end says what happened."""
+    """The figures of penstock are printed, and then what happened to the other loader."""
     with folder() as home:
         env = {**fake_torch(home), "FAKE_ENDS": "1"}
         result, err = bench(home, dataset(home), *SHORT, "--compare", "--python", sys.executable, "--rounds", "2", code=1, env=env)
@@ -437,7 +437,7 @@ def test_compare_interrupted():
 # ---- the page ----
 
 class Page(html.parser.HTMLParser):
-    """Its elements, attributes and text; ends must match beginnings."""
+    """Its elements, attributes and text. End tags must match start tags."""
     EMPTY = {"meta", "br", "img", "link", "hr", "input"}
 
     def __init__(self, text):
@@ -505,7 +505,7 @@ def assert_shown(home, path):
     """Chromium shows it at a phone's width, in light and dark."""
     browser = chromium()
     if not browser:
-        raise Skip("the page is as it should be, but there is no Chromium to look at it")
+        raise Skip("the page is right, but no Chromium is installed to look at it")
     shot, env = home / "shot.png", {**environment(home), "HOME": str(home)}
     for name, scheme in (("light", 1), ("dark", 0)):
         done = subprocess.run([*browser, f"--user-data-dir={home / 'profile'}", f"--blink-settings=preferredColorScheme={scheme}",

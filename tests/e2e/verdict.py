@@ -1,4 +1,4 @@
-"""The verdict in a matrix of made bottlenecks: real daemons, real trainers, and one thing that is slow.
+"""The verdict in a matrix of artificial bottlenecks: real daemons, real trainers, and one thing that is slow.
 
 What is asserted is the kind. Shares depend on the machine and on who else uses it, so a case waits until the daemon says it. The cases
 that hardly use a processor run side by side; those about processors come after them, one by one."""
@@ -22,12 +22,12 @@ PATIENCE = 30 * SLOW
 
 
 class Case:
-    """A daemon in a folder of its own, and trainers whose batches nobody reads."""
+    """A daemon in a folder of its own, and trainers whose output is discarded."""
 
     def __init__(self, stack, *options, environment=None, affinity=None):
         self.home = stack.enter_context(folder())
         before = os.sched_getaffinity(0)
-        try:  # a child has its parent's
+        try:  # a child inherits it
             os.sched_setaffinity(0, before if affinity is None else {affinity})
             self.daemon = stack.enter_context(Daemon(self.home, *options, config="entry_points: off\n", environment=environment))
         finally:
@@ -44,7 +44,7 @@ class Case:
         return process
 
     def bottleneck(self):
-        """Of the only stream; None while it is being opened."""
+        """The bottleneck of the only stream; None while the stream is being opened."""
         self.status = self.daemon.status()
         assert len(self.status["streams"]) <= 1, self.status
         if not self.status["streams"] or "bottleneck" not in self.status["streams"][0]:
@@ -55,7 +55,7 @@ class Case:
         return found
 
     def says(self, *kinds, words=""):
-        """Waits until it says one of these, with these words; the evidence."""
+        """Waits until the verdict is one of these kinds, with these words. Returns the evidence."""
         end, found = time.monotonic() + PATIENCE, None
         while time.monotonic() < end:
             found = self.bottleneck()
@@ -72,8 +72,8 @@ THROTTLE = os.environ.get("PENSTOCK_THROTTLE", "")
 
 
 def slow_disk(**numbers):
-    """What a daemon with `--reader pread` needs in its environment to have one. The sanitizers want to be first; this library uses nothing
-    of theirs."""
+    """The environment that gives a daemon with `--reader pread` a slow disk. The sanitizers want to be loaded first, but this library
+    does not use them."""
     if not os.path.exists(THROTTLE):
         raise Skip("PENSTOCK_THROTTLE does not name the library that slows reads down")
     sanitizer = f"verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}"
@@ -81,7 +81,7 @@ def slow_disk(**numbers):
 
 
 def least_memory(threads):
-    """The smallest budget that penstockd takes, as it says itself."""
+    """The smallest budget that penstockd accepts, from its own message."""
     with folder() as home:
         refused = subprocess.run([tool("penstockd"), "--socket", str(home / "s"), "--memory", "1M", "--threads", str(threads)],
                                  env={**os.environ, "XDG_CACHE_HOME": str(home)}, capture_output=True, text=True, timeout=LIMIT)
@@ -93,7 +93,7 @@ def budget_named(found):
 
 
 def interlaced_png(path, side, seed):
-    """One that needs large memory: all of its pixels, before its first row is complete."""
+    """A PNG that needs much memory: all of its pixels before its first row is complete."""
     rows = b""
     for x0, y0, dx, dy in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
         width, height = (side - x0 + dx - 1) // dx, (side - y0 + dy - 1) // dy
@@ -149,7 +149,7 @@ def case_stopped_in_a_group(stack, images):
 
 
 def case_few_buffers(stack, images):
-    """Storage that takes long for each read and could do many at a time: a small budget has room for few."""
+    """Storage that is slow for each read but could serve many at a time: a small budget has room for few."""
     memory = least_memory(2) + 8
     case = Case(stack, "--reader", "pread", "--threads", 2, "--memory", f"{memory}M", environment=slow_disk(throttle_latency_ms=500))
     case.trainer(images["large"], batch_size=2, decode="fast")
@@ -158,8 +158,8 @@ def case_few_buffers(stack, images):
 
 
 def case_few_slots(stack, images):
-    """Two batches of the eight that were asked for; a trainer that takes what there is, keeps it for a while and gives it back at once.
-    Reads take long, so penstock needs the time that it is kept waiting."""
+    """Two batches of the eight that were asked for, and a trainer that takes them all, keeps them for a while and returns them at once.
+    Reads take long, so penstock needs the time in which it has no free batch."""
     memory = least_memory(1)
     case = Case(stack, "--reader", "pread", "--threads", 1, "--memory", f"{memory}M", environment=slow_disk(throttle_latency_ms=150))
     over = threading.Event()
@@ -189,7 +189,7 @@ def case_no_trainer(stack, images):
 
 
 def case_ended(stack, images):
-    """An evaluation that has all of its batches and is still open is held up by nobody."""
+    """Nothing holds up an evaluation that has received all of its batches and is still open."""
     case = Case(stack)
     with Link(case.daemon.socket) as link:
         stream = link.open(source=images["small"], batch_size=8, image_size=64, epochs=1)
@@ -211,7 +211,7 @@ def case_slow_decode(stack, images):
 
 
 def case_keeps_batches(stack, images):
-    """A trainer that keeps two batches whatever happens does not look as if it waited."""
+    """A trainer that always keeps two batches does not look as if it waited."""
     case = Case(stack, "--threads", 1)
     case.trainer(images["middling"], image_size=224, hold=2)
     case.says("decode", words="the trainer keeps some of its batches")
@@ -220,7 +220,7 @@ def case_keeps_batches(stack, images):
 def case_large_images(stack, images):
     case = Case(stack, "--threads", 4, "--memory", "100M")
     if case.daemon.status()["cpus"] < 2:
-        return  # with one processor, that is what they wait for
+        return  # with one processor they wait for that
     case.trainer(images["interlaced"], batch_size=2)
     found = case.says("memory", words="the memory of large images")
     assert budget_named(found) > 100, found
@@ -228,7 +228,7 @@ def case_large_images(stack, images):
 
 
 def burners(stack, cpu, count):
-    """Others, of the same priority, who take what they can get of that processor."""
+    """Other processes of the same priority that take as much of that processor as they can get."""
     for _ in range(count):
         process = subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
         stack.callback(process.wait)
@@ -236,7 +236,7 @@ def burners(stack, cpu, count):
 
 
 def case_taken_by_others(stack, images):
-    """The reader and the decoder lack a processor, and both wait: that is no slow disk. A slow disk beside it still is one."""
+    """The reader and the decoder lack a processor, and both wait: that is not a slow disk. A slow disk beside it still is one."""
     cpu = min(os.sched_getaffinity(0))
     burners(stack, cpu, 3)
     robbed = Case(stack, affinity=cpu)
@@ -278,7 +278,7 @@ def interlaced(path):
 
 
 def run_cases(cases, kinds, beside):
-    """On datasets of these kinds; side by side or one by one. What all of them say."""
+    """Runs the cases on datasets of these kinds, side by side or one by one, and reports all failures."""
     failures = []
     with folder() as home:
         images = {make.__name__: home / make.__name__ for make in kinds}

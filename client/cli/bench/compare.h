@@ -24,8 +24,8 @@ struct compare {
 };
 
 struct compare_run {
-	double images_per_s, seconds;
-	uint64_t images, broken;
+	double images_per_s;
+	uint64_t broken;
 };
 
 /* Finds the Python (`python`, or $VIRTUAL_ENV's, or python3 in PATH) and asks it for torch and

@@ -39,8 +39,8 @@ struct yardstick_file {
 };
 
 struct yardstick {
-	struct yardstick_files told;
-	struct yardstick_file *file; /* told.files of them */
+	struct yardstick_files files;
+	struct yardstick_file *file; /* files.files of them */
 	/* The files' bytes. Forked trainers do not inherit them: they would count as the trainers'
 	 * memory. */
 	uint8_t *memory;
@@ -176,7 +176,7 @@ static void *yardstick_take(void *argument)
 	struct yardstick_thread *thread = argument;
 	struct yardstick_work *work = thread->work;
 	const struct yardstick *yardstick = work->yardstick;
-	uint64_t files = yardstick->told.files;
+	uint64_t files = yardstick->files.files;
 	/* However short the time is, each thread decodes one file: a rate of 0 is no use. */
 	do {
 		uint64_t next = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
@@ -226,7 +226,7 @@ static int yardstick_work(struct yardstick_work *work, unsigned threads, struct 
 }
 
 int yardstick_run(struct yardstick *yardstick, unsigned threads, double seconds,
-	struct yardstick_run *ret, struct fault *fault)
+	double *ret_images_per_s, struct fault *fault)
 {
 	uint64_t begin_ns = clock_ns();
 	struct yardstick_work work = {
@@ -234,10 +234,8 @@ int yardstick_run(struct yardstick *yardstick, unsigned threads, double seconds,
 	int r = yardstick_work(&work, threads, fault);
 	if (r < 0)
 		return r;
-	*ret = (struct yardstick_run){.seconds = (double)(clock_ns() - begin_ns) / 1e9,
-		.images = atomic_load_explicit(&work.done, memory_order_relaxed),
-		.threads = threads};
-	ret->images_per_s = (double)ret->images / ret->seconds;
+	*ret_images_per_s = (double)atomic_load_explicit(&work.done, memory_order_relaxed) * 1e9 /
+			    (double)(clock_ns() - begin_ns);
 	return 0;
 }
 
@@ -254,7 +252,7 @@ static enum yardstick_left yardstick_judge(int r, const uint8_t *data, size_t si
 static bool yardstick_load(
 	struct yardstick *yardstick, const struct dataset *dataset, const struct sample *sample)
 {
-	struct yardstick_files *told = &yardstick->told;
+	struct yardstick_files *files = &yardstick->files;
 	size_t needs = (size_t)sample->size + YARDSTICK_SLACK;
 	if (needs > yardstick->room - yardstick->used)
 		return false;
@@ -262,13 +260,13 @@ static bool yardstick_load(
 	struct fault unreadable;
 	int r = dataset_read(dataset, sample, data, sample->size, &unreadable);
 	enum yardstick_left left = yardstick_judge(r, data, sample->size);
-	told->looked++;
+	files->looked++;
 	if (left != (enum yardstick_left)YARDSTICK_GOOD) {
-		told->left[left]++;
+		files->left[left]++;
 		return true;
 	}
 	yardstick->used += needs;
-	yardstick->file[told->files++] =
+	yardstick->file[files->files++] =
 		(struct yardstick_file){.data = data, .size = sample->size, .left = YARDSTICK_GOOD};
 	return true;
 }
@@ -291,18 +289,18 @@ static int yardstick_reserve(
 static int yardstick_load_all(struct yardstick *yardstick, const struct dataset *dataset,
 	uint64_t room, struct fault *fault)
 {
-	struct yardstick_files *told = &yardstick->told;
+	struct yardstick_files *files = &yardstick->files;
 	uint64_t bytes = dataset_bytes(dataset), step = UTIL_MAX((bytes + room - 1) / room, 1u);
-	told->samples = dataset_count(dataset);
+	files->samples = dataset_count(dataset);
 	/* A step of 1 takes all samples; a larger one takes as many as there is room for. */
-	int r = yardstick_reserve(yardstick, told->samples / step + 1,
+	int r = yardstick_reserve(yardstick, files->samples / step + 1,
 		step == 1 ? bytes : UTIL_MAX(room, dataset_largest(dataset)), fault);
 	cleanup(free_ptr) struct sample *sample = r < 0 ? NULL : malloc(sizeof *sample);
 	if (!sample)
 		return r < 0 ? r : fault_set(fault, -ENOMEM, "no memory for --yardstick");
 	struct progress progress;
-	progress_begin(&progress, "reading", PROGRESS_ITEMS, told->samples, false);
-	for (uint64_t n = 0; n < told->samples && r == 0; n += step) {
+	progress_begin(&progress, "reading", PROGRESS_ITEMS, files->samples, false);
+	for (uint64_t n = 0; n < files->samples && r == 0; n += step) {
 		progress_update(&progress, n, NULL);
 		r = dataset_sample(dataset, n, sample, fault);
 		if (r == 0 && !yardstick_load(yardstick, dataset, sample))
@@ -315,18 +313,18 @@ static int yardstick_load_all(struct yardstick *yardstick, const struct dataset 
 /* Drops the files that did not decode. */
 static void yardstick_sift(struct yardstick *yardstick)
 {
-	struct yardstick_files *told = &yardstick->told;
+	struct yardstick_files *files = &yardstick->files;
 	uint64_t kept = 0;
-	for (uint64_t i = 0; i < told->files; i++) {
+	for (uint64_t i = 0; i < files->files; i++) {
 		struct yardstick_file *file = &yardstick->file[i];
 		if (file->left != YARDSTICK_GOOD) {
-			told->left[file->left]++;
+			files->left[file->left]++;
 			continue;
 		}
 		yardstick->file[kept++] = *file;
-		told->bytes += file->size;
+		files->bytes += file->size;
 	}
-	told->files = kept;
+	files->files = kept;
 }
 
 int yardstick_new(const struct dataset *dataset, uint64_t room, unsigned threads,
@@ -342,11 +340,11 @@ int yardstick_new(const struct dataset *dataset, uint64_t room, unsigned threads
 		r = yardstick_work(&work, threads, fault);
 	if (r == 0) {
 		yardstick_sift(yardstick);
-		if (!yardstick->told.files)
+		if (!yardstick->files.files)
 			r = fault_set(fault, -ENODATA,
 				"--yardstick has nothing to decode: none of %" PRIu64
 				" samples is a JPEG that libjpeg-turbo converts to RGB",
-				yardstick->told.looked);
+				yardstick->files.looked);
 	}
 	if (r < 0) {
 		yardstick_free(yardstick);
@@ -366,7 +364,7 @@ void yardstick_free(struct yardstick *yardstick)
 	free(yardstick);
 }
 
-void yardstick_files(const struct yardstick *yardstick, struct yardstick_files *ret)
+const struct yardstick_files *yardstick_files(const struct yardstick *yardstick)
 {
-	*ret = yardstick->told;
+	return &yardstick->files;
 }

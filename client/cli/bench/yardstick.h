@@ -32,12 +32,6 @@ struct yardstick_files {
 	uint64_t bytes; /* of the files, in memory */
 };
 
-struct yardstick_run {
-	double images_per_s, seconds;
-	uint64_t images;
-	unsigned threads;
-};
-
 struct yardstick;
 
 /* Reads the dataset's files into at most `room` bytes of memory (0: a sixteenth of what is free, at
@@ -47,8 +41,8 @@ int yardstick_new(const struct dataset *dataset, uint64_t room, unsigned threads
 	struct yardstick **ret, struct fault *fault);
 void yardstick_free(struct yardstick *yardstick);
 
-void yardstick_files(const struct yardstick *yardstick, struct yardstick_files *ret);
+const struct yardstick_files *yardstick_files(const struct yardstick *yardstick);
 
 /* Decodes the files again and again for `seconds`. 0, or a negative errno with a fault. */
 int yardstick_run(struct yardstick *yardstick, unsigned threads, double seconds,
-	struct yardstick_run *ret, struct fault *fault);
+	double *ret_images_per_s, struct fault *fault);

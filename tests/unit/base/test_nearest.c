@@ -24,6 +24,7 @@ static void test_distance(void **state)
 		{"color", "colour", 1},
 		{"kitten", "sitting", 3},
 		{"bacth", "batch", 1},
+		{"bench", "ench", 1},
 		{"ab", "ba", 1},
 		{"ca", "abc", 3}, /* no letter is edited twice: 2 would need that */
 		{"abcdef", "badcfe", 3},

@@ -154,8 +154,6 @@ static int sweep_open(struct sweep *sweep)
 		int r = yardstick_new(dataset, 0, cpu_available(), &sweep->yardstick, &fault);
 		if (r < 0)
 			code = cli_fail(r == -ENODATA ? CLI_USAGE : CLI_FAILED, "%s", fault.text);
-		else
-			yardstick_files(sweep->yardstick, &sweep->files);
 	}
 	dataset_free(dataset);
 	return code;
@@ -202,12 +200,12 @@ static unsigned sweep_threads(const struct sweep_point *point)
 
 static int sweep_yardstick(struct sweep *sweep, struct sweep_point *point)
 {
-	struct yardstick_run run;
+	double images_per_s;
 	struct fault fault = {{0}};
-	if (yardstick_run(sweep->yardstick, sweep_threads(point), sweep->measure->seconds, &run,
-		    &fault) < 0)
+	if (yardstick_run(sweep->yardstick, sweep_threads(point), sweep->measure->seconds,
+		    &images_per_s, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
-	spread_add(&point->yardstick, run.images_per_s);
+	spread_add(&point->yardstick, images_per_s);
 	return CLI_OK;
 }
 

@@ -39,7 +39,6 @@ struct sweep {
 	struct sweep_point *point;
 	size_t points;
 	struct yardstick *yardstick;
-	struct yardstick_files files;
 	struct compare compare;
 	int argc; /* the command, for the report */
 	char **argv;

@@ -14,11 +14,12 @@
 
 const char *sweep_yardstick_words(const struct sweep *sweep, char *buffer, size_t room)
 {
-	const struct yardstick_files *files = &sweep->files;
+	const struct yardstick_files *files;
 	const char *before = "; left out: ";
 	*buffer = 0;
 	if (!sweep->yardstick)
 		return buffer;
+	files = yardstick_files(sweep->yardstick);
 	size_t at = (size_t)snprintf(buffer, room,
 		"libjpeg-turbo's full decode to RGB, from memory, on as many threads: %s of %s "
 		"file%s",
@@ -264,11 +265,11 @@ static void sweep_json_axes(const struct sweep *sweep, struct jsontext *json)
 
 static void sweep_json_yardstick(const struct sweep *sweep, struct jsontext *json)
 {
-	const struct yardstick_files *files = &sweep->files;
 	if (!sweep->yardstick) {
 		jsontext_string(json, "yardstick", NULL);
 		return;
 	}
+	const struct yardstick_files *files = yardstick_files(sweep->yardstick);
 	jsontext_object(json, "yardstick");
 	jsontext_string(json, "name", "libjpeg-turbo full decode");
 	jsontext_u64(json, "samples", files->samples);
