@@ -1,9 +1,10 @@
-/* What is read of a JPEG before any decoder sees it: Exif entries, and the walk over the markers.
+/* The parts of a JPEG that are read before any decoder sees it: EXIF entries, and the walk over the
+ * markers.
  *
- * The first byte says what the others are: an Exif segment's bytes, choices of which one is made
- * whose orientation is known (recipe.h), or a JPEG. Expected: no byte beyond the given ones is
- * looked at, an orientation is 0 to 8 and the one that was written, and what is taken of a JPEG has
- * a size and layers that a JPEG may have; what is not is refused in words. */
+ * The first byte says what the others are: the bytes of an EXIF segment, choices from which a
+ * segment with a known orientation is made (recipe.h), or a JPEG. Expected: no byte outside the
+ * given ones is read; an orientation is 0 to 8, and the one that was written; a JPEG that is taken
+ * has a size and layers that a JPEG may have; and every refusal has a sentence. */
 #include "decode/exif.h"
 #include "decode/jpegwalk.h"
 
@@ -34,7 +35,7 @@ static void put_entry(struct tiff *tiff, size_t at, uint32_t tag, uint32_t type,
 	put(tiff, at + 4, count, 4);
 }
 
-/* Entries that have nothing to do with it: of every type, within the entry or behind all. */
+/* Other entries: of every type, with data in the entry or after all entries. */
 static void put_other(struct tiff *tiff, struct recipe *recipe, size_t at)
 {
 	const uint8_t how = recipe_byte(recipe);
@@ -43,7 +44,7 @@ static void put_other(struct tiff *tiff, struct recipe *recipe, size_t at)
 	put(tiff, at + 8, 8 + recipe_byte(recipe) % 64u, 4);
 }
 
-/* A directory with the orientation among others. What is expected of it. */
+/* Makes a directory with the orientation among other entries. Returns the expected orientation. */
 static unsigned make(struct tiff *tiff, struct recipe *recipe)
 {
 	const uint8_t how = recipe_byte(recipe), entries = 1 + recipe_byte(recipe) % 20;

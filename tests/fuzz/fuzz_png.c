@@ -1,10 +1,10 @@
-/* PNGs, through decode's door: sound ones of choices (png_make.h), then what is left of them when
- * bytes change, and any bytes behind a signature.
+/* PNGs, through decode.h: sound ones (png_make.h), sound ones with changed bytes, and any bytes
+ * after a signature.
  *
- * Expected: a sound one is decoded, whole and in any region, to the pixels that it was made of. Of
- * any other: a region is what the same columns and rows of the whole are; where both this and
- * libpng by itself, without a warning, take a file, the pixels are the same; nothing is read that
- * the limits forbid, and what is refused is refused in words. */
+ * Expected: a sound PNG is decoded, whole and in any region, to the pixels that it was made of. For
+ * any other PNG: a region equals the same columns and rows of the whole; if the decoder, and libpng
+ * by itself without a warning, both take a file, the pixels are the same; nothing is decoded that
+ * the limits forbid; and every refusal has a sentence. */
 #include "decode/decode.h"
 
 #include "fuzz/drive.h"
@@ -54,7 +54,7 @@ static void want_outcome(int outcome)
 	want(!outcome || decoder_message(decoder)[0], "refused without a word");
 }
 
-/* A region, all of it where x1 is 0. */
+/* A region; all of the image where x1 is 0. */
 static void decode(struct image *ret, const uint8_t *bytes, size_t size,
 	struct decode_region region, bool to_end)
 {
@@ -78,7 +78,7 @@ static void side(struct recipe *recipe, uint32_t size, uint32_t *from, uint32_t 
 	*to = *from + 1 + (uint32_t)recipe_number(recipe, 2) % (size - *from);
 }
 
-/* The region is a piece of the whole. */
+/* Checks that the region equals the same part of the whole. */
 static void check_part(struct recipe *recipe, const uint8_t *bytes, size_t size)
 {
 	struct decode_region region;
@@ -169,7 +169,7 @@ static void library_compare(const struct library *library, png_structp lib, png_
 		check_pixels(&form, rows[y], y);
 }
 
-/* Where libpng reads the file without a word, its pixels are these. */
+/* Checks that the pixels are the same as libpng's, if it reads the file without a warning. */
 static void check_library(const uint8_t *bytes, size_t size)
 {
 	static struct library library;
@@ -231,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!decoder)
 		prepare();
 	const bool sound = make(&recipe);
-	/* It ends where its memory does, but for the slack. */
+	/* The file ends where its memory does, except for the slack. */
 	uint8_t *exact = malloc(made.size + SLACK);
 	want(exact != NULL, "no memory");
 	memcpy(exact, made.bytes, made.size);

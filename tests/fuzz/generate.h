@@ -1,10 +1,10 @@
-/* generate: JPEGs from a seed, made in the coefficient domain, symbol by symbol: what no encoder
- * writes and a decoder must take all the same. Any sampling and restart interval, codes of any
- * shape up to all 16 bits, DC and AC values at their ends, runs of zeros in every pattern. Then
- * faults, most of them where segments meet.
+/* generate: JPEGs from a seed, made in the coefficient domain, symbol by symbol: files that no
+ * encoder writes but a decoder must accept. Any sampling and restart interval, codes of any shape
+ * with up to 16 bits, DC and AC values at the ends of their ranges, runs of zeros in every pattern.
+ * Then faults, most of them at the borders of segments.
  *
- * One seed gives the same file for ever on every machine. No libjpeg: a file of a few hundred bytes
- * takes microseconds. Nothing here is safe for threads. */
+ * A seed always gives the same file, on every machine. It does not use libjpeg: a file of a few
+ * hundred bytes takes microseconds. Not thread-safe. */
 #pragma once
 
 #include "fuzz/random.h"
@@ -26,16 +26,16 @@ struct generate_code {
 	unsigned symbol_count;
 	uint8_t length[256]; /* by symbol; 0: it has none */
 	uint16_t code[256];
-	bool shallow; /* symbols are drawn with the shares that their lengths stand for */
+	bool shallow; /* symbols are drawn as often as their lengths suggest */
 };
 
-/* What a file is made of; set by generate_kind, for tests also by hand. */
+/* The kind of a file; set by generate_kind, in some tests by hand. */
 struct generate_kind {
 	uint32_t width, height;
 	unsigned components;
 	uint8_t h[3], v[3];
 	uint32_t restart; /* MCUs, 0: none */
-	bool said; /* a DRI segment even where there is no interval */
+	bool said; /* a DRI segment even without an interval */
 	unsigned step_most; /* of quantizers */
 	unsigned size_most; /* bits of a coefficient */
 	uint32_t dc_most; /* predictions stay within it */
@@ -100,7 +100,7 @@ static inline void put_bits(struct generate *g, unsigned value, unsigned count)
 	}
 }
 
-/* Ends a segment; ones fill the last byte, as T.81 has it, but decoders must not care. */
+/* Ends a segment. Ones fill the last byte, as T.81 requires, but decoders must accept any bits. */
 static inline void put_fill(struct generate *g)
 {
 	if (g->bits % 8)
@@ -121,7 +121,7 @@ static inline void code_number(struct generate_code *c)
 	}
 }
 
-/* Lengths at random for so many symbols; `lean` moves them towards 16 bits. */
+/* Random lengths for so many symbols; `lean` moves them towards 16 bits. */
 static inline void code_lengths(
 	struct generate_code *c, struct random *random, unsigned symbols, unsigned lean)
 {
@@ -166,7 +166,7 @@ static inline void code_dc(struct generate *g, struct generate_code *c)
 	}
 }
 
-/* Short runs and sizes first, as files have them; all that 8-bit images may use, or some. */
+/* Short runs and sizes first, as in files; all symbols that 8-bit images may use, or some. */
 static inline void code_ac(struct generate *g, struct generate_code *c)
 {
 	static const uint8_t counts[16] = {0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 0x7d};
@@ -186,8 +186,7 @@ static inline void code_ac(struct generate *g, struct generate_code *c)
 	}
 }
 
-/* Rarely a code that is no code: too many, all ones, or symbols that 8-bit images have no use for.
- */
+/* Rarely an invalid code: too many symbols, all ones, or symbols that 8-bit images do not need. */
 static inline void code_break(struct generate *g, struct generate_code *c)
 {
 	switch (draw(&g->random, 3)) {
@@ -202,7 +201,7 @@ static inline void code_break(struct generate *g, struct generate_code *c)
 	}
 }
 
-/* A segment of one code, sometimes not the one that the scan is written with. */
+/* A segment of one code, sometimes another one than the scan uses. */
 static inline void put_code(struct generate *g, unsigned number, const struct generate_code *code)
 {
 	struct generate_code said = *code;
@@ -313,7 +312,7 @@ static inline unsigned draw_symbol(struct generate *g, const struct generate_cod
 	return c->symbols[draw(&g->random, below)];
 }
 
-/* A value of so many bits, as its file's bits (T.81, F.1.2.1). */
+/* A value of so many bits, as the bits in the file (T.81, F.1.2.1). */
 static inline unsigned draw_value(struct generate *g, unsigned size)
 {
 	if (!g->kind.ends)
@@ -432,7 +431,7 @@ static inline void generate_file(struct generate *g)
 	put_edge(g);
 }
 
-/* Luma over chroma, in the order of how common they are; the last ones the own decoder leaves to
+/* Sampling of luma and chroma, the most common first; penstock's decoder leaves the last ones to
  * libjpeg-turbo. */
 static const uint8_t generate_samplings[][4] = {{1, 1, 1, 1}, {2, 2, 1, 1}, {2, 1, 1, 1},
 	{1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {2, 1, 2, 1}, {1, 2, 1, 2}, {2, 2, 1, 2},
@@ -502,7 +501,7 @@ static inline void draw_sizes(struct random *random, struct generate_kind *k)
 static inline struct generate_kind draw_kind(struct random *random)
 {
 	struct generate_kind k = {.width = draw_side(random), .height = draw_side(random)};
-	/* Enough MCUs for several checkpoints. */
+	/* Enough MCUs for several entry points. */
 	bool many = one_in(random, 8);
 	if (many) {
 		k.width = 24 + draw(random, 100);
@@ -543,7 +542,7 @@ static inline void insert(struct generate *g, size_t at, const uint8_t *bytes, s
 	g->size += count;
 }
 
-/* A place at or beside the beginning of a segment; most often one of the scan's. */
+/* A place at or next to the beginning of a segment; most often of one in the scan. */
 static inline size_t draw_edge(struct generate *g, unsigned beside)
 {
 	size_t number = draw(&g->random, (uint32_t)g->edges);
@@ -560,7 +559,7 @@ static inline void flip(struct generate *g, size_t at)
 		g->bytes[at] ^= (uint8_t)(1 << draw(&g->random, 8));
 }
 
-/* The stuffed zero behind an FF of the scan becomes something else, or goes. */
+/* Changes or removes the stuffed zero after an FF of the scan. */
 static inline void unstuff_badly(struct generate *g)
 {
 	size_t from = g->scan + draw(&g->random, (uint32_t)(g->size - g->scan + 1));
@@ -647,7 +646,7 @@ static inline void generate_fault(struct generate *g)
 	}
 }
 
-/* The seed's file: sound two times in three. */
+/* Makes the seed's file, which is sound two times in three. */
 static inline void generate(struct generate *g, uint64_t seed)
 {
 	g->random.state = seed;

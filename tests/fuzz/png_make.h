@@ -1,6 +1,6 @@
-/* png_make: PNGs of choices (recipe.h): every color type and depth, interlaced or not, filtered in
- * every way, with ancillary chunks between; and what their pixels are as RGB, by Pillow's rules,
- * from the raw rows alone. For fuzz_png.c. Not thread-safe. */
+/* png_make: makes PNGs from choices (recipe.h): every color type and depth, interlaced or not,
+ * filtered in every way, with ancillary chunks in between; and computes their pixels as RGB, by
+ * Pillow's rules, from the raw rows. For fuzz_png.c. Not thread-safe. */
 #pragma once
 
 #include "fuzz/random.h"
@@ -13,7 +13,7 @@
 
 enum { PNG_MAKE_SIDE = 40, PNG_MAKE_ROOM = 64 << 10, PNG_MAKE_STRIDE = PNG_MAKE_SIDE * 8 };
 
-/* How pixels lie in rows, and which colors they mean. */
+/* The format of pixels, and their colors. */
 struct png_form {
 	uint32_t width, height;
 	uint8_t depth, color; /* as in IHDR */
@@ -118,8 +118,7 @@ static inline size_t png_deflate(
 	return room - z->avail_out;
 }
 
-/* Such as Pillow looks into, and such as nobody does. None of them keeps a sound image from being
- * read. */
+/* Chunks that Pillow looks into, and others. A sound image with any of them is decoded. */
 static inline void png_ancillary(struct png_made *made, struct recipe *recipe)
 {
 	static const char *const names[] = {
@@ -165,7 +164,7 @@ static inline uint8_t png_paeth(int a, int b, int c)
 	return (uint8_t)(pa <= pb && pa <= pc ? a : pb <= pc ? b : c);
 }
 
-/* Filters a row against the one above; `pixel` bytes back lies the same channel. */
+/* Filters a row against the one above; the same channel is `pixel` bytes before. */
 static inline void png_filter(uint8_t *to, uint8_t type, const uint8_t *row, const uint8_t *above,
 	size_t bytes, size_t pixel)
 {

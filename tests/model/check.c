@@ -1,5 +1,5 @@
-/* check: what must hold in every state of a world, and that from every state all who go on get on.
- */
+/* check: what must hold in every state of a world, and that from every state all readers that go on
+ * are served. */
 #include "model/world_impl.h"
 
 /* ---- what must hold ---- */
@@ -127,14 +127,15 @@ void world_check(struct world *world)
 
 /* ---- progress ---- */
 
-struct fair { /* a run in which everybody goes on who is not stopped */
+/* A run in which all readers go on that are not stopped. */
+struct fair {
 	struct world world;
 	uint32_t stopped; /* bit per reader */
-	bool keeps; /* a batch is kept until the next is there */
-	bool looks; /* world_check after every step: to say what went wrong first */
+	bool keeps; /* readers keep a batch until they have the next one */
+	bool looks; /* call world_check after every step, to find the first fault */
 	bool aims[WORLD_READERS];
-	uint64_t goal[WORLD_READERS]; /* serial that each which aims at one is to come to */
-	bool slots; /* all slots are to be leased again */
+	uint64_t goal[WORLD_READERS]; /* the serial that each reader with an aim must reach */
+	bool slots; /* all slots must be leased again */
 };
 
 static void fair_look(struct fair *fair)
@@ -195,7 +196,7 @@ static void fair_round(struct fair *fair)
 	daemon_turn(world);
 }
 
-/* Sets what is to be reached from here. */
+/* Sets what must be reached from here. */
 static void fair_aim(struct fair *fair)
 {
 	struct world *world = &fair->world;
@@ -249,7 +250,7 @@ static void fair_complain(const struct fair *fair, struct world *world)
 		fair->world.leased);
 }
 
-/* False when something is wrong, or nobody gets on. */
+/* False when something is wrong, or no reader makes progress. */
 static bool fair_run(struct fair *fair, const struct world *from)
 {
 	world_copy(&fair->world, from);

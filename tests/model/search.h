@@ -17,6 +17,6 @@ struct search_result {
 	char violated[SEARCH_NAME]; /* what does not hold: a name of world.c's, or "assert"; "" */
 };
 
-/* Writes what is found wrong to `out`. 0; -ENOMEM; -ERANGE when the world does not fit a state's
- * form. */
+/* Writes the fault that it finds to `out`. 0; -ENOMEM; -ERANGE when the world does not fit into a
+ * state. */
 int search_run(const struct config *config, FILE *out, struct search_result *ret_result);

@@ -20,7 +20,7 @@ struct entry {
 	struct config config;
 };
 
-/* Each presses on another corner; together they have everything at once in two readers. */
+/* Each world tests another aspect; together they test all of them at once with two readers. */
 /* clang-format off */
 static const struct entry slots_worlds[] = {
 	{SIZE_SMALL, {.name = "2x2", .slots = 2, .readers = 2, .wait_for = 1, .room = 2, .ahead = 1,

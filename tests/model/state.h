@@ -1,6 +1,6 @@
 /* state: a world as a few words. Two worlds with the same words behave the same.
  *
- * What makes the number of states finite, and what it rests on:
+ * Why the number of states is finite, and what that relies on:
  * - Serials are counted from the oldest that anything refers to, and where nothing refers to any
  *   serial of a gap, the gap is shortened to one missing serial. Nothing ever counts across a gap:
  *   the tally compares serials, adds one to those of batches that are in slots, and looks whether

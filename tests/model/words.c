@@ -1,4 +1,4 @@
-/* words: events and worlds as people read them. */
+/* words: events and worlds as text. */
 #include "model/world_impl.h"
 
 #include <stdarg.h>

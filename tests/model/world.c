@@ -40,7 +40,6 @@ uint32_t list_mask(const struct list *list)
 	return mask;
 }
 
-/* What the reader was sent and did not send back: bit per slot. */
 uint32_t reader_reads(const struct reader *r)
 {
 	return list_mask(&r->flight) | list_mask(&r->waiting) | r->held;
@@ -81,7 +80,7 @@ void world_copy(struct world *copy, const struct world *world)
 	world_link(copy);
 }
 
-/* The client's side and what is under way to it are no more. */
+/* Clears the client's side and the messages to it. */
 static void reader_end_client(struct reader *r)
 {
 	r->flight.count = r->waiting.count = 0;
@@ -109,7 +108,7 @@ static void world_overwrite(struct world *world, uint32_t slot, bool head, bool 
 	}
 }
 
-/* Whether anybody wants the batch that is assigned next. */
+/* Whether any reader wants the next batch to be assigned. */
 static bool daemon_wanted(const struct world *world)
 {
 	bool wanted = false;
@@ -215,7 +214,7 @@ bool daemon_may_tell_end(const struct world *world)
 	       tally_count(&world->tally, SLOT_FILLING) == 0;
 }
 
-/* Asked to end, and nothing is being filled any more: what is announced by now was the last. */
+/* The daemon was asked to end, and no slot is being filled any more: all batches are announced. */
 void daemon_tell_end(struct world *world)
 {
 	world->told_end = true;
@@ -239,7 +238,7 @@ static void daemon_free_stream(struct world *world)
 	world->tally.next_serial = 0;
 }
 
-/* Nobody reads. */
+/* No reader is left. */
 static void daemon_end_group(struct world *world)
 {
 	const struct tally *tally = &world->tally;
@@ -262,7 +261,7 @@ static void daemon_leave(struct world *world, struct reader *r)
 	r->releases.count = 0;
 }
 
-/* A member that has gone, or is to go. */
+/* Removes a member that has gone, or has to go. */
 void daemon_drop(struct world *world, struct reader *r)
 {
 	daemon_leave(world, r);
@@ -327,7 +326,7 @@ static void daemon_join(struct world *world, struct reader *r, uint64_t serial, 
 	daemon_turn(world);
 }
 
-/* The batch that is needed first by those who wait. */
+/* The first batch that a waiting reader needs. */
 static uint64_t daemon_first_needed(const struct world *world)
 {
 	uint64_t first = WORLD_ENDLESS;
@@ -341,8 +340,8 @@ static uint64_t daemon_first_needed(const struct world *world)
 	return first;
 }
 
-/* A stream begins with the batch that is needed first, which gets serial 0. Who needs one before
- * it, and has not come in time, will be refused. */
+/* A stream begins with the batch that is needed first, which gets serial 0. A reader that needs an
+ * earlier one, and did not come in time, will be refused. */
 static void daemon_begin_stream(struct world *world)
 {
 	uint64_t first = daemon_first_needed(world);
@@ -416,8 +415,8 @@ static void reader_back(struct world *world, struct reader *r)
 
 /* ---- ends of daemon and stream ---- */
 
-/* What a client has of a daemon that has gone, or of a stream that failed, it may still use:
- * nobody writes there any more. Then it comes back with what it needs next. */
+/* A client may still use the batches that it has of a daemon that has gone, or of a stream that
+ * failed: no thread writes there any more. Then it comes back for the next batch that it needs. */
 static void reader_lose(struct reader *r)
 {
 	uint32_t left = r->waiting.count + r->flight.count;
@@ -477,8 +476,8 @@ void client_reads(struct world *world, struct reader *r)
 		list_push(&r->waiting, slot);
 }
 
-/* The head in the slot is not that of the announcement. Only a detached client may meet this, and
- * it must find why in its socket, or the daemon would seem broken. */
+/* The head in the slot is not that of the announcement. This may happen only to a detached client,
+ * which must find the reason in its socket, or the daemon would seem broken. */
 static void client_finds_stale(struct world *world, struct reader *r, uint32_t slot)
 {
 	bool why = r->told || r->tail == TAIL_DETACHED || r->tail == TAIL_HANGUP;
@@ -510,8 +509,7 @@ void client_gives(struct world *world, struct reader *r)
 	r->expected += r->attached;
 }
 
-/* The application has read the batch; the client compares the head before it says that all went
- * well. */
+/* The application has read the batch; the client compares the head before it reports success. */
 void client_releases(struct world *world, struct reader *r, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot);
@@ -527,7 +525,7 @@ void client_releases(struct world *world, struct reader *r, uint32_t slot)
 		list_push(&r->releases, slot);
 }
 
-/* A group that nobody waits for any more does not begin. */
+/* A group that no reader waits for any more does not begin. */
 static void daemon_forgets(struct world *world)
 {
 	bool awaited = false;

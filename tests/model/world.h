@@ -1,23 +1,23 @@
 /* world: a small world around the daemon's tally, one event at a time.
  *
  * A map of this folder:
- *   world.[ch]   who is in this world, what may happen next, and what that does
- *   check.c      what must hold in every state
- *   words.c      events and worlds as people read them
- *   state.[ch]   a world as a few words, in a form that is the same for all that behave the same
- *   search.[ch]  breadth first through all orders of events, with a shortest path to what is wrong
- *   slots.c      the worlds that are searched, and the command
- *   flaws/       flaws that are put into copies of the tally: each must be found
+ *   world.[ch]     the readers and slots of a world, which events may happen next, and their effect
+ *   world_impl.h   what world.c, check.c and words.c share
+ *   check.c        what must hold in every state
+ *   words.c        events and worlds as text
+ *   state.[ch]     a world as a few machine words, the same for all worlds that behave the same
+ *   search.[ch]    breadth first through all orders of events, with a shortest path to a fault
+ *   slots.c        the worlds that are searched, and the command
+ *   flaws/         flaws that are put into copies of the tally: each must be found
  *
- * The tally is the daemon's own (daemon/batch/tally.c). Around it, as small as it can be: a
+ * The tally is the daemon's code (daemon/batch/tally.c). Around it, as small as possible: a
  * producer, the event loop as serve/session/group.c runs it (a turn is one step: what a client could see in
- * the middle of it, it also sees by reading its socket later), and readers with what is under way
- * to and from them, their lease table (client/lib/lease.h) and an application that reads.
+ * the middle of it, it also sees by reading its socket later), and readers with the messages to and
+ * from them, their lease table (client/lib/lease.h) and an application that reads.
  *
- * Left out because they change nothing that the others do not: the rows of a batch (only the last
- * one counts), OPEN and OPENED (an application that waits for its answer does nothing else),
- * SIGSTOP as an event (a stopped reader is one whose turn never comes; that the others go on is
- * world_progress). */
+ * Left out because they add no behavior: the rows of a batch (only the last one counts), OPEN and
+ * OPENED (an application that waits for the answer does nothing else), SIGSTOP as an event (a
+ * stopped reader is one that never has a turn; world_progress checks that the others go on). */
 #pragma once
 
 #include "batch/tally.h"
@@ -34,11 +34,11 @@ struct config {
 	uint32_t slots, readers;
 	uint32_t wait_for; /* members that the first batch waits for */
 	uint32_t room; /* messages that a client's socket takes */
-	uint32_t ahead; /* batches that one who comes with a state may be ahead of the others */
+	uint32_t ahead; /* how many batches a reader with a state may be ahead of the others */
 	bool detach; /* laggard: detach */
 	bool dies; /* the daemon may be killed, and the stream may fail */
 	bool drains; /* the daemon may be asked to end */
-	bool ends; /* who joins may want two batches only */
+	bool ends; /* a reader that joins may want only two batches */
 	bool eager; /* FREE slots are assigned in the same turn, not some time later */
 	/* Flaws of this world, for the tests of the search. */
 	bool flaw_head_late; /* a slot's serial changes after its pixels */
@@ -52,14 +52,14 @@ struct list { /* of slots, oldest first */
 };
 
 enum reader_phase {
-	READER_OUT, /* nobody */
+	READER_OUT, /* not there */
 	READER_PENDING, /* waits for the group to begin */
 	READER_ON, /* runs; attached or detached */
 	READER_LOST, /* runs, but its daemon has gone */
 	READER_GONE, /* closed or killed; the daemon has not noticed */
 };
 
-/* What comes after the batches under way. */
+/* What follows the batches that are in the socket. */
 enum tail { TAIL_NONE, TAIL_END, TAIL_DETACHED, TAIL_HANGUP };
 
 struct reader {
@@ -87,7 +87,7 @@ struct reader {
 
 enum group_phase {
 	GROUP_NONE,
-	GROUP_GATHER, /* somebody waits for it to begin */
+	GROUP_GATHER, /* a reader waits for it to begin */
 	GROUP_LIVE,
 };
 
@@ -134,13 +134,13 @@ struct event {
 	uint8_t kind, reader, argument;
 };
 
-/* Nobody there, no group. */
+/* No reader, no group. */
 void world_init(struct world *world, const struct config *config);
 
-/* Makes the tally's list of readers from those that are attached: no order matters to it. */
+/* Makes the tally's list from the attached readers; their order does not matter. */
 void world_link(struct world *world);
 
-/* What may happen next. Returns how many. */
+/* The events that may happen next. Returns how many. */
 uint32_t world_events(const struct world *world, struct event ret_events[static WORLD_EVENTS]);
 
 /* Lets one of them happen. Sets `violated` when a step itself goes wrong. */
@@ -149,9 +149,9 @@ void world_apply(struct world *world, struct event event);
 /* What must hold between any two events. */
 void world_check(struct world *world);
 
-/* That from here everybody who is alive and goes on is given batches, each slot is used again, and
- * where laggards are detached also when any others stop for ever; and that all slots are FREE when
- * all have left. The world itself stays as it is but for `violated`. */
+/* Checks that from here on every living reader that goes on is given batches and each slot is used
+ * again (where laggards are detached, also when any others stop for ever), and that all slots are
+ * FREE when all readers have left. Changes only `violated` of the world. */
 void world_progress(struct world *world);
 
 /* One line each: an event, and a world, in words. Readers are named by a letter. */

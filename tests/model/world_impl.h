@@ -1,4 +1,4 @@
-/* world_impl: what world.c, check.c and words.c share. Nobody else includes it. */
+/* world_impl: what world.c, check.c and words.c share. No other file includes it. */
 #pragma once
 
 #include "model/world.h"
@@ -12,7 +12,7 @@ void world_fail(struct world *world, const char *what, const char *format, ...)
 /* world.c: lists of slots. */
 void list_push(struct list *list, uint32_t slot);
 uint32_t list_mask(const struct list *list);
-/* What the reader was sent and did not send back: bit per slot. */
+/* The slots that the reader was sent and did not send back, a bit each. */
 uint32_t reader_reads(const struct reader *r);
 bool reader_detached(const struct reader *r);
 uint32_t world_members(const struct world *world);

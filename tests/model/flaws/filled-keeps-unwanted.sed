@@ -1,3 +1,3 @@
-# A batch that nobody wants is kept.
+# A batch that no reader wants is kept.
 # expect: lost-slot
 /^bool tally_filled/,/^}/ s/owed ? SLOT_READY : SLOT_FREE/SLOT_READY/

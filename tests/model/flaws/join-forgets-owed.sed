@@ -1,3 +1,3 @@
-# Who joins late is not counted where batches are complete.
+# A reader that joins late is not counted in complete slots.
 # expect: owed
 /^void tally_join/,/^}/ s/tally->owed\[slot\] += .*;/tally->owed[slot] += 0;/

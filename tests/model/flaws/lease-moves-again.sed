@@ -1,3 +1,3 @@
-# A slot is moved to LEASED by everyone who is leased it: the tally's own assertion stops that.
+# Every lease moves a slot to LEASED: the tally's assertion fails.
 # expect: assert
 /^void tally_lease/,/^}/ s/if (tally->state\[slot\] == SLOT_READY)/if (tally->state[slot] != SLOT_FREE)/

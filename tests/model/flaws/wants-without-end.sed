@@ -1,3 +1,3 @@
-# Who has all that it wants is owed more.
+# A reader that has all that it wants is owed more.
 # expect: owed
 s/ \&\& serial < reader->end//

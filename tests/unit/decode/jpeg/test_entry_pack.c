@@ -1,5 +1,5 @@
-/* Packs of checkpoints: what goes in comes out, within the room there is; damage of every bit,
- * other files and other versions are seen. */
+/* Packs of entry points: unpacking gives what was packed, within the room; damage of every bit,
+ * other files and other versions are noticed. */
 #include "unit/decode/images.h"
 
 #include "decode/jpeg/entry_pack.h"
@@ -24,7 +24,7 @@ static uint32_t draw(struct course *c, uint32_t below)
 	return (uint32_t)((uint64_t)c->random * below >> 32);
 }
 
-/* A file of so many MCUs, as far as a pack is concerned, and checkpoints that could be its own. */
+/* The headers of a file of so many MCUs, and entry points that it could have. */
 static struct course *course_new(uint32_t across, uint32_t down, uint32_t bits, uint32_t seed)
 {
 	struct course *c = calloc(1, sizeof(*c));
@@ -65,7 +65,8 @@ static enum entry_pack_found unpack(
 		&c->parse, c->data, c->size, c->pack, bytes, c->out, ret_count, ret_interval);
 }
 
-/* Packs into so much room and compares with every n-th. Bytes; 0 for a pack of none. */
+/* Packs into `room` bytes, unpacks, and compares with every n-th entry point. Returns the bytes; 0
+ * for a pack of none. */
 static size_t there_and_back(struct course *c, size_t room)
 {
 	static struct entry_point scratch[ENTRY_PACK_POINTS];
@@ -133,7 +134,7 @@ static void test_none(void **state)
 	course_free(c);
 }
 
-/* More zeros between two than can be noted: none, instead of wrong ones. */
+/* More zeros between two entry points than can be stored: a pack of none, not a wrong one. */
 static void test_many_zeros(void **state)
 {
 	(void)state;

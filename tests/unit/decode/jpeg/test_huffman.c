@@ -1,5 +1,5 @@
-/* Tables against the canonical rule, for random codes: every entry of both forms; codes that are
- * none are refused. */
+/* Tables against the canonical rule, for random codes: every entry of both forms; invalid codes are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct code {
 	uint8_t counts[16], symbols[256];
 };
 
-/* A code with room left, the all-ones code included, and with symbols of all kinds. */
+/* A code with room left, including the all-ones code, and with symbols of all kinds. */
 static struct parse_code random_code(struct code *code, bool ac)
 {
 	uint32_t left = 65535; /* of 16-bit codes; all ones is none */

@@ -1,6 +1,6 @@
-/* The plan, exhaustively over small geometries: what a crop needs against the upsampling rule pixel
- * by pixel; runs against a simulation that can only enter at entry points; bands against the whole.
- */
+/* mcu_plan, exhaustively over small geometries: the blocks that a crop needs, against the
+ * upsampling rule pixel by pixel; runs, against a simulation that can only enter at entry points;
+ * bands, against the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static struct decode_region random_crop(const struct parse *p)
 	return r;
 }
 
-/* The sample beside the nearest one that a triangle filter by two looks at. */
+/* The neighbor of the nearest sample that a triangle filter by two reads. */
 static uint32_t neighbor(uint32_t at, uint32_t samples)
 {
 	uint32_t near = at / 2;
@@ -161,7 +161,7 @@ static void check_runs(const struct parse *p, const struct blocks *crop,
 		size_t most = mcu_plan_runs_most(p, crop, &request, band.rows);
 		assert_true(most <= RUNS_MOST);
 		if (!resume && !whole)
-			memset(&s, 0, sizeof(s)); /* enters anew, and may decode some again */
+			memset(&s, 0, sizeof(s)); /* enters again, and may decode some MCUs twice */
 		assert_int_equal(
 			mcu_plan_runs(p, &band, &request, runs, most, where, &count, &blocks), 0);
 		assert_true(blocks <= mcu_plan_blocks_most(p, crop, &request, band.rows));
@@ -201,7 +201,7 @@ static void check_geometry(const struct parse *p)
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), false);
 		request.whole = true;
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), true);
-		/* Entry points known only up to some place. */
+		/* Entry points are known only up to some place. */
 		request.whole = false;
 		request.entries = 1 + random_below(request.entries);
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), true);
@@ -245,7 +245,7 @@ static void test_crops(void **state)
 	}
 }
 
-/* Without entry points a run is a chain; what lies far off is not kept. */
+/* Without entry points all runs are one chain; distant MCUs are not kept. */
 static void test_far(void **state)
 {
 	(void)state;
@@ -263,7 +263,7 @@ static void test_far(void **state)
 	assert_int_equal(runs[0].mcus, 25 * 100 + 50);
 	assert_int_equal(runs[1].mcus, 10);
 	assert_int_equal(needed, 5 * (10 * 3 + 1));
-	/* With entry points close by, nothing is decoded that is not kept. */
+	/* With dense entry points, all MCUs that are decoded are kept. */
 	request = (struct mcu_plan_request){.interval = 8, .entries = 625};
 	assert_int_equal(mcu_plan_runs(&p, &blocks, &request, runs, 64, where, &count, &needed), 0);
 	for (size_t i = 0; i < count; i++)

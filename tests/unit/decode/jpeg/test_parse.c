@@ -1,5 +1,5 @@
-/* Headers: fields of what libjpeg writes, the reason for each kind that is not taken, every
- * truncation and every change of a byte (what is taken then, libjpeg takes as well). */
+/* Headers: the fields of files that libjpeg writes, the reason for each kind that is not taken,
+ * every truncation and every change of a byte (libjpeg takes all files that are taken then). */
 #include "unit/decode/images.h"
 
 #include "unit/decode/jpeg/coefficients.h"
@@ -163,7 +163,7 @@ static void test_colors(void **state)
 	free(jpeg.data);
 }
 
-/* Nothing is read behind the end, which the sanitizers watch. */
+/* No byte after the end is read; the sanitizers check that. */
 static void test_truncated(void **state)
 {
 	(void)state;
@@ -181,7 +181,7 @@ static void test_truncated(void **state)
 	free(jpeg.data);
 }
 
-/* Whether libjpeg takes the header without a word. */
+/* Whether libjpeg takes the header without a warning. */
 static bool libjpeg_takes(struct bytes jpeg, const struct parse *p)
 {
 	struct libjpeg *l = want(calloc(1, sizeof(*l)));

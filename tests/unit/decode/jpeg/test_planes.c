@@ -43,7 +43,7 @@ static struct planes *planes_of(const char *kernels)
 	return planes;
 }
 
-/* A picture of noise, steps and ramps in memory; quality by size so that tables differ. */
+/* A row of an image with noise, steps and ramps. */
 static void picture(uint8_t *row, uint32_t bytes, uint32_t y, uint32_t *random)
 {
 	for (uint32_t i = 0; i < bytes; i++) {
@@ -113,7 +113,7 @@ static void check_row(void *context, const uint8_t *const planar[DECODE_PLANES])
 	free(rgb);
 }
 
-/* 0 where the region's rows equal libjpeg-turbo's, a reason to step back, or -1. */
+/* 0 where the region's rows equal libjpeg-turbo's, an enum stepback, or -1. */
 static int region_compare(
 	struct planes *planes, const struct image *c, struct decode_region region, uint32_t *random)
 {
@@ -150,7 +150,7 @@ static struct decode_region random_region(const struct planes_frame *frame, uint
 	return r;
 }
 
-/* The whole image, then random regions. 0, or the first reason to step back. */
+/* Compares the whole image, then random regions. 0, or the first enum stepback. */
 static int image_compare(
 	struct planes *planes, const struct image *c, unsigned regions, uint32_t *random)
 {
@@ -162,8 +162,7 @@ static int image_compare(
 			return rc;
 		if (rc < 0)
 			fail_msg("%u x %u at 1/%u, factors %ux%u %ux%u %ux%u, region %u,%u to "
-				 "%u,%u: other "
-				 "pixels than libjpeg-turbo",
+				 "%u,%u: other pixels than libjpeg-turbo",
 				c->frame.width, c->frame.height, 1u << c->frame.shrink,
 				c->frame.component[0].h, c->frame.component[0].v,
 				c->frame.component[1].h, c->frame.component[1].v,
@@ -174,7 +173,7 @@ static int image_compare(
 	return 0;
 }
 
-/* The same of an image that must be taken. */
+/* The same for an image that must be taken. */
 static void image_check(
 	struct planes *planes, const struct image *c, unsigned regions, uint32_t *random)
 {
@@ -246,7 +245,7 @@ static void wide_rows(void **state)
 	}
 }
 
-/* All tables, the fast ones more often. A reason to step back has to be every table's. */
+/* All tables, the fast ones more often. All tables must step back for the same reason. */
 static int file_check(struct planes *const *planes, unsigned tables, struct image *c, size_t turn,
 	uint32_t *random)
 {
@@ -300,7 +299,7 @@ static void files_of_imagenet(void **state)
 	assert_true(1000 * found.left <= found.equal);
 }
 
-/* Broken and odd files too, as far as libjpeg-turbo makes pixels of them. */
+/* Broken and odd files too, if libjpeg-turbo decodes them. */
 static void files_of_the_corpus(void **state)
 {
 	(void)state;
@@ -312,7 +311,7 @@ static void files_of_the_corpus(void **state)
 	assert_true(found.equal > found.left);
 }
 
-/* A frame that planes_begin refuses, and with what. */
+/* A frame that planes_begin must refuse with this outcome. */
 static void refused(struct planes *planes, const struct planes_frame *frame, int outcome)
 {
 	struct planes_mcus mcus = {1, 2, 3, 4};

@@ -1,9 +1,9 @@
 /* planes_kernels: every table against plain C, on random and extreme values, at every length, at
- * the edge of forbidden pages; and the verdict on odd blocks against libjpeg-turbo's SIMD and its
+ * the edge of forbidden pages; and the verdict on odd blocks, against libjpeg-turbo's SIMD and its
  * C.
  *
- *   --bench [FILES]    instead: time per block and per pixel of each table, and libjpeg-turbo's,
- *                      over so many files of ImageNet (200) */
+ *   --bench [FILES]    instead: time per block and per pixel of each table and of libjpeg-turbo,
+ *                      over FILES files of ImageNet (200) */
 #include "unit/decode/jpeg/planes_images.h"
 #include "unit/decode/jpeg/sparse.h"
 
@@ -19,7 +19,7 @@
 
 enum { ROUND = PLANES_GRAIN, ROW_MOST = 200, PAGE = 4096 };
 
-/* A row of `bytes` that ends at a page nobody may touch. */
+/* A row of `bytes` that ends at a forbidden page. */
 static uint8_t *row_new(size_t bytes)
 {
 	size_t room = util_align(bytes + PAGE, PAGE);
@@ -76,7 +76,7 @@ static void row_run(const struct row_call *call, uint8_t *const to[3], uint8_t *
 	}
 }
 
-/* One kernel at one length: the table's bytes equal C's, and what lies before the row stays. */
+/* One kernel at one length: the table's bytes equal C's, and the bytes before the row stay. */
 static void row_check(struct row_call *call, uint32_t *random)
 {
 	size_t rounded = util_align(call->count, ROUND), in_bytes = rounded + 2;
@@ -113,8 +113,7 @@ static void rows_of_every_length(void **state)
 					&random);
 }
 
-/* Splitting promises to touch nothing beyond its rows: here each ends where a page begins that
- * nobody may touch. */
+/* Splitting must not touch a byte outside its rows: here each ends at a forbidden page. */
 static void splits_of_every_length(void **state)
 {
 	(void)state;
@@ -155,7 +154,7 @@ static void every_color(void **state)
 		}
 }
 
-/* Values that encoders make, or anything, or the ends of the range. */
+/* Values that encoders make, any values, or the ends of the range. */
 static int16_t random_coefficient(uint32_t *random, uint32_t style)
 {
 	static const int16_t ends[] = {INT16_MIN, INT16_MAX, -1, 1, 0, -32767, 16384, -16384};
@@ -194,7 +193,7 @@ static void set_quant(struct planes_quant *quant, const uint8_t zigzag[64])
 	}
 }
 
-/* Of values that blocks.h does not promise, every product is looked at. */
+/* For values outside the limits of blocks.h, every product must be checked: `promised` is false. */
 static void random_quant(
 	struct planes_quant *quant, uint32_t *random, uint32_t style, bool promised)
 {
@@ -208,7 +207,8 @@ static void random_quant(
 
 enum { BLOCKS_MOST = 9 };
 
-/* The transforms to fewer pixels, of `count` blocks in ready order. Whether one was odd. */
+/* Checks the transforms to fewer pixels, with `count` blocks in ready order. Returns whether one
+ * was odd. */
 static bool smaller_check(const struct planes_kernels *table, const int16_t *const *from,
 	size_t count, const struct planes_quant *quant)
 {
@@ -227,8 +227,8 @@ static bool smaller_check(const struct planes_kernels *table, const int16_t *con
 	return any;
 }
 
-/* `count` blocks through one table and through C: same kinds, same order, same pixels, same
- * verdict, and not a byte beside them. */
+/* `count` blocks by one table and by C: same kinds, same order, same pixels, same verdict, and no
+ * byte outside them is written. */
 static bool blocks_check(
 	const struct planes_kernels *table, size_t count, uint32_t *random, unsigned *smaller_odd)
 {
@@ -274,13 +274,13 @@ static void blocks_of_every_value(void **state)
 		for (unsigned n = 0; n < runs; n++)
 			odd += blocks_check(
 				planes_kernels_at(i), 1 + n % BLOCKS_MOST, &random, &smaller);
-		/* Both verdicts occur, or nothing was tested. */
+		/* Both verdicts must occur often enough. */
 		assert_in_range(odd, runs / 20, runs - runs / 20);
 		assert_in_range(smaller, runs / 20, runs - runs / 20);
 	}
 }
 
-/* A gray JPEG of `count` blocks side by side, whose coefficients come straight from the caller. */
+/* Makes a gray JPEG of `count` blocks side by side, with the caller's coefficients. */
 static unsigned long write_blocks(
 	unsigned char **ret, int16_t (*blocks)[64], uint32_t count, const uint8_t quant[64])
 {
@@ -315,8 +315,8 @@ static unsigned long write_blocks(
 
 enum { VERDICT_BLOCKS = 4096 };
 
-/* libjpeg-turbo's pixels, by its C code where asked; all in a child, since libjpeg-turbo looks at
- * the variable only once. */
+/* Decodes by libjpeg-turbo, with its C code if `plain`; in a child process, since libjpeg-turbo
+ * reads the variable only once. */
 static void child_decode(
 	int16_t (*blocks)[64], const uint8_t quant[64], uint8_t *shared, bool plain)
 {
@@ -338,7 +338,7 @@ static void child_decode(
 	assert_int_equal(status, 0);
 }
 
-/* Blocks near and beyond the limits: amplitudes from ordinary to the most that a file can hold. */
+/* Blocks near and beyond the limits: amplitudes from usual ones to the greatest in a file. */
 static void verdict_blocks(int16_t (*blocks)[64], const uint8_t quant[64], uint32_t *random)
 {
 	for (int i = 0; i < VERDICT_BLOCKS; i++) {
@@ -353,7 +353,7 @@ static void verdict_blocks(int16_t (*blocks)[64], const uint8_t quant[64], uint3
 	}
 }
 
-/* Where no verdict of odd falls, libjpeg-turbo's SIMD, its C and ours are one. */
+/* For blocks that are not odd, libjpeg-turbo's SIMD, its C and these kernels agree. */
 static void verdict_check(
 	int16_t (*blocks)[64], const uint8_t zigzag[64], unsigned *odd, unsigned *differ)
 {
@@ -396,7 +396,7 @@ static void verdicts(void **state)
 		verdict_blocks(blocks, quant, &random);
 		verdict_check(blocks, quant, &odd, &differ);
 	}
-	print_message("%u blocks: libjpeg-turbo's SIMD and C differ in %u, we call %u odd\n",
+	print_message("%u blocks: libjpeg-turbo's SIMD and C differ in %u, %u are odd\n",
 		12 * VERDICT_BLOCKS, differ, odd);
 	assert_true(differ > 0);
 	assert_in_range(odd, differ, 12 * VERDICT_BLOCKS * 9 / 10);
@@ -443,7 +443,7 @@ static double bench_best(double best, uint64_t start_ns)
 
 enum bench_step { STEP_SORT, STEP_BOTH, STEPS };
 
-/* All blocks of the image in the order of memory, a batch at a time: no ring, no neighbors. */
+/* All blocks of the image in the order of memory, a batch at a time, without the ring. */
 static void bench_step(const struct planes_kernels *table, const struct image *image,
 	const struct planes_quant *quant, enum bench_step step)
 {
@@ -486,7 +486,7 @@ static void bench_drop(void *context, const uint8_t *const rgb[DECODE_PLANES])
 	(void)context, (void)rgb;
 }
 
-/* The whole way from blocks to rows. */
+/* From blocks to rows. */
 static double bench_rows(struct planes *planes, const struct image *image)
 {
 	struct decode_region all = {0, 0, image->frame.width, image->frame.height};
