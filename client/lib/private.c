@@ -160,8 +160,8 @@ static int private_open_log(const char *path, off_t *ret_start)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return error_set(-errno, "cannot write the log of a private daemon, %s: %s", path,
-			strerror(errno));
+		return error_set(-errno, "the log of a private daemon, %s, cannot be written: %s",
+			path, strerror(errno));
 	*ret_start = lseek(fd, 0, SEEK_END);
 	return fd;
 }
@@ -331,7 +331,8 @@ static int private_make_folder(const char *socket)
 		return private_refuse_folder(socket, folder_bytes);
 	if (result < 0)
 		return error_set(result,
-			"cannot make the socket's folder %.*s: %s; set XDG_RUNTIME_DIR to another "
+			"the socket's folder %.*s cannot be made: %s; set XDG_RUNTIME_DIR to "
+			"another "
 			"folder, or PENSTOCK_SOCKET to another path",
 			folder_bytes, socket, strerror(-result));
 	return 0;

@@ -75,8 +75,7 @@ static int server_resolve(struct server *server, struct fault *fault)
 		result = conn_default_path(server->socket, sizeof server->socket);
 	if (result)
 		return fault_set(fault, result,
-			"the path of the socket is too long: set PENSTOCK_SOCKET to a path of "
-			"fewer "
+			"the path of the socket is too long: set PENSTOCK_SOCKET to one of fewer "
 			"than 108 bytes");
 	result = store_cache_folder(config->cache_dir, server->cache_dir, sizeof server->cache_dir);
 	if (result)
@@ -170,7 +169,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 			threads, &limits, BUDGET_IMAGE_SIZE_MAX, &server->workers, fault);
 	if (!result)
 		log_write(LOG_INFO, LOG_READER,
-			"%u worker%s on %u CPU%s; reader: %s; checkpoints %s", threads,
+			"%u worker%s on %u CPU%s; reader: %s; entry points %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
 			fetch_describe(server->fetch), config->entry_points ? "kept" : "off");
 	if (server->fetch)

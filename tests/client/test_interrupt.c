@@ -1,5 +1,6 @@
 /* options.interrupt: the application is asked wherever a call blocks, in the thread that called. The
  * call ends, and everything is as it was before. */
+#include "client/place.h"
 #include "client/reconnect.h"
 
 #include "client/lib/wait.h"
@@ -178,35 +179,26 @@ FAKE_TEST(ordinal)
 
 /* ---- opening, with a daemon that must be started ---- */
 
-static char folder[64], socket_path[96], lock_path[96], facts[128];
-
-static struct penstock_options place_make(struct user *user)
+static struct penstock_options begin(struct user *user)
 {
-	struct penstock_options options;
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-interrupt-XXXXXX");
-	FAKE_WANT(mkdtemp(folder));
-	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", folder);
-	(void)snprintf(lock_path, sizeof lock_path, "%s/spawn.lock", folder);
-	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
-	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = socket_path;
+	place_make();
+	FAKE_WANT(mkdir(place.run, 0700) == 0);
+	struct penstock_options options = place_options();
 	options.interrupt = ask;
 	options.interrupt_data = user;
 	return options;
 }
 
-static void place_remove(void)
+/* All daemons are dead by now: their pids may belong to other processes. */
+static void finish(void)
 {
-	char command[128];
-	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
-	FAKE_WANT(system(command) == 0);
+	(void)unlink(place.facts);
+	place_remove();
 }
 
 static int lock_take(void)
 {
-	int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int fd = open(place.spawn_lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
 	return fd;
 }
@@ -215,23 +207,12 @@ static int lock_take(void)
 FAKE_TEST(lock)
 {
 	struct user user = user_make(3);
-	struct penstock_options options = place_make(&user);
+	struct penstock_options options = begin(&user);
 	int lock = lock_take();
 	want_no_stream(&options);
-	FAKE_WANT(access(facts, F_OK) < 0);
+	FAKE_WANT(access(place.facts, F_OK) < 0);
 	(void)close(lock);
-	place_remove();
-}
-
-static pid_t started_pid(void)
-{
-	char text[1024];
-	FILE *file = fopen(facts, "re");
-	FAKE_WANT(file);
-	text[fread(text, 1, sizeof text - 1, file)] = '\0';
-	(void)fclose(file);
-	FAKE_WANT(strncmp(text, "pid=", 4) == 0 && !strstr(text + 4, "\npid="));
-	return (pid_t)strtol(text + 4, NULL, 10);
+	finish();
 }
 
 /* A daemon that was started here does not get ready: others may start another one, and it lives on
@@ -239,13 +220,14 @@ static pid_t started_pid(void)
 FAKE_TEST(starting)
 {
 	struct user user = user_make(4);
-	struct penstock_options options = place_make(&user);
+	struct penstock_options options = begin(&user);
 	(void)setenv("FAKE_MODE", "stuck", 1);
 	want_no_stream(&options);
 	(void)close(lock_take());
-	pid_t pid = started_pid();
+	pid_t pid;
+	FAKE_WANT(place_starts(&pid) == 1);
 	FAKE_WANT(kill(pid, 0) == 0 && kill(pid, SIGKILL) == 0);
-	place_remove();
+	finish();
 }
 
 /* ---- a stream that goes on ---- */

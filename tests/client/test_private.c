@@ -2,6 +2,7 @@
  * not start. */
 #include "client/fake.h"
 #include "client/lib/private.h"
+#include "client/place.h"
 #include "penstock/penstock.h"
 
 #include <errno.h>
@@ -22,27 +23,6 @@
 
 #include <cmocka.h>
 
-static char folder[64], sockets[96], facts[128], socket_path[96];
-
-static void place_make(void)
-{
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-private-XXXXXX");
-	FAKE_WANT(mkdtemp(folder));
-	(void)snprintf(
-		sockets, sizeof sockets, "%s/run", folder); /* the client must make this one */
-	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", sockets);
-	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
-	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
-}
-
-static void read_text(const char *path, char *text, size_t room)
-{
-	FILE *file = fopen(path, "re");
-	FAKE_WANT(file);
-	text[fread(text, 1, room - 1, file)] = '\0';
-	(void)fclose(file);
-}
-
 static long fact(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
@@ -50,37 +30,16 @@ static long fact(const char *text, const char *name)
 	return strtol(at + strlen(name), NULL, 10);
 }
 
-static unsigned count_lines(const char *text)
+/* How many daemons were started. */
+static unsigned starts(void)
 {
-	unsigned n = 0;
-	for (; *text; text++)
-		n += *text == '\n';
-	return n;
-}
-
-/* Ends every daemon that wrote its facts. */
-static void place_remove(void)
-{
-	char text[8192] = "", command[128];
-	if (access(facts, R_OK) == 0)
-		read_text(facts, text, sizeof text);
-	for (char *line = text; line && *line;
-		line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-		pid_t pid = (pid_t)strtol(line + strlen("pid="), NULL, 10);
-		FAKE_WANT(pid > 1);
-		(void)kill(pid, SIGKILL);
-	}
-	(void)signal(SIGCHLD, SIG_DFL);
-	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
-	FAKE_WANT(system(command) == 0);
+	pid_t last;
+	return place_starts(&last);
 }
 
 static int open_stream(struct penstock_stream **ret_stream)
 {
-	struct penstock_options options;
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = socket_path;
+	struct penstock_options options = place_options();
 	options.daemon_memory = "96M";
 	options.daemon_threads = 3;
 	return penstock_stream_open(&options, ret_stream);
@@ -142,8 +101,8 @@ FAKE_TEST(start)
 	(void)sigprocmask(SIG_SETMASK, NULL, &now);
 	FAKE_WANT(sigismember(&now, SIGTERM) == 1 && sigismember(&now, SIGALRM) == 0);
 
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 1);
+	place_read(text);
+	FAKE_WANT(starts() == 1);
 	FAKE_WANT(
 		fact(text, "pid=") == penstock_stream_daemon_pid(stream) || fact(text, "pid=") > 1);
 	FAKE_WANT(fact(text, "ppid=") != getpid());
@@ -156,21 +115,20 @@ FAKE_TEST(start)
 	(void)snprintf(wanted, sizeof wanted,
 		"argv=--socket %s --idle-exit 10 --log-file %s/penstockd.log --ready-fd 3 --memory "
 		"96M --threads 3 \n",
-		socket_path, sockets);
+		place.socket, place.run);
 	FAKE_WANT(strstr(text, wanted));
-	FAKE_WANT(stat(sockets, &status) == 0 && (status.st_mode & 0777) == 0700);
+	FAKE_WANT(stat(place.run, &status) == 0 && (status.st_mode & 0777) == 0700);
 
 	char found[108], small[3];
-	FAKE_WANT(penstock_daemon_socket(socket_path, found, sizeof found) == 0);
-	FAKE_WANT(strcmp(found, socket_path) == 0);
-	FAKE_WANT(penstock_daemon_socket(socket_path, small, sizeof small) == -ENOSPC);
+	FAKE_WANT(penstock_daemon_socket(place.socket, found, sizeof found) == 0);
+	FAKE_WANT(strcmp(found, place.socket) == 0);
+	FAKE_WANT(penstock_daemon_socket(place.socket, small, sizeof small) == -ENOSPC);
 	FAKE_WANT(strstr(penstock_error(), "108 are always enough"));
 
 	/* The next one finds it running. */
 	struct penstock_stream *second;
 	want_open(&second);
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 1);
+	FAKE_WANT(starts() == 1);
 	penstock_stream_close(second);
 	penstock_stream_close(stream);
 	FAKE_WANT(dup2(input, 0) == 0); /* the streams had the number meanwhile */
@@ -183,7 +141,6 @@ FAKE_TEST(start)
 FAKE_TEST(race)
 {
 	enum { RANKS = 8 };
-	char text[8192];
 	int go[2], status;
 	pid_t rank[RANKS];
 	place_make();
@@ -206,8 +163,7 @@ FAKE_TEST(race)
 	(void)close(go[1]);
 	for (int i = 0; i < RANKS; i++)
 		FAKE_WANT(waitpid(rank[i], &status, 0) == rank[i] && status == 0);
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 1);
+	FAKE_WANT(starts() == 1);
 	place_remove();
 }
 
@@ -225,31 +181,19 @@ FAKE_TEST(outlives)
 		(void)kill(0, SIGKILL);
 	}
 	FAKE_WANT(waitpid(maker, &status, 0) == maker && WIFSIGNALED(status));
-	read_text(facts, text, sizeof text);
+	place_read(text);
 	FAKE_WANT(kill((pid_t)fact(text, "pid="), 0) == 0);
 	want_open(&stream);
 	penstock_stream_close(stream);
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 1);
+	FAKE_WANT(starts() == 1);
 	place_remove();
 }
 
 static pid_t last_daemon(void)
 {
-	char text[8192];
-	read_text(facts, text, sizeof text);
-	const char *last = text;
-	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-		last = line;
-	return (pid_t)fact(last, "pid=");
-}
-
-/* With everything that serves its clients. */
-static void kill_daemon(struct penstock_stream *const stream[], int streams)
-{
-	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
-	for (int i = 0; i < streams; i++)
-		FAKE_WANT(kill(penstock_stream_daemon_pid(stream[i]), SIGKILL) == 0);
+	pid_t last = 0;
+	(void)place_starts(&last);
+	return last;
 }
 
 static void want_batch(struct penstock_stream *stream, uint64_t ordinal)
@@ -272,8 +216,8 @@ FAKE_TEST(reconnect)
 	place_make();
 	penstock_options_init(&options);
 	options.source = "/data";
-	char socket[sizeof socket_path], memory[] = "96M";
-	memcpy(socket, socket_path, sizeof socket);
+	char socket[sizeof place.socket], memory[] = "96M";
+	memcpy(socket, place.socket, sizeof socket);
 	options.socket = socket;
 	options.daemon_memory = memory;
 	options.daemon_threads = 3;
@@ -285,21 +229,21 @@ FAKE_TEST(reconnect)
 	memset(socket, 'x', sizeof socket - 1); /* the library has a copy of its own */
 	memset(memory, 'x', sizeof memory - 1);
 	for (uint64_t round = 0; round < 2; round++) {
-		kill_daemon(stream, 2);
+		place_kill(stream, 2);
 		/* More than could have come before it died. */
 		for (uint64_t i = 0; i < 8; i++) {
 			want_batch(stream[0], 1 + round * 8 + i);
 			want_batch(stream[1], 1 + round * 8 + i);
 		}
 	}
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 3);
+	place_read(text);
+	FAKE_WANT(starts() == 3);
 	const char *last = strrchr(text, '='); /* argv= */
-	FAKE_WANT(strstr(last, socket_path) && strstr(last, "--memory 96M --threads 3"));
+	FAKE_WANT(strstr(last, place.socket) && strstr(last, "--memory 96M --threads 3"));
 	penstock_stream_close(stream[0]);
 	penstock_stream_close(stream[1]);
 	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
-	(void)unlink(facts);
+	(void)unlink(place.facts);
 	place_remove();
 }
 
@@ -313,12 +257,12 @@ FAKE_TEST(reconnect_in_vain)
 	place_make();
 	penstock_options_init(&options);
 	options.source = "/data";
-	options.socket = socket_path;
+	options.socket = place.socket;
 	options.reconnect_ms = 3000;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	want_batch(stream, 0);
 	(void)setenv("FAKE_MODE", "dies", 1);
-	kill_daemon(&stream, 1);
+	place_kill(&stream, 1);
 	int result;
 	do { /* what had come before it died; then the tries */
 		result = penstock_stream_next(stream, &batch, 100);
@@ -328,7 +272,7 @@ FAKE_TEST(reconnect_in_vain)
 	FAKE_WANT(strstr(penstock_error(), "within the 3.0 s of options.reconnect_ms"));
 	FAKE_WANT(strstr(penstock_error(), "unknown key `memroy`"));
 	penstock_stream_close(stream);
-	(void)unlink(facts); /* all dead */
+	(void)unlink(place.facts); /* all dead */
 	place_remove();
 }
 
@@ -339,20 +283,20 @@ FAKE_TEST(reconnect_slowly)
 	struct penstock_stream *stream;
 	struct penstock_options options;
 	struct penstock_batch batch;
-	char text[8192], lock[128];
+	char lock[128];
 	place_make();
 	penstock_options_init(&options);
 	options.source = "/data";
-	options.socket = socket_path;
+	options.socket = place.socket;
 	options.reconnect_ms = 20000;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	for (uint64_t i = 0; i < 2; i++)
 		want_batch(stream, i);
 	(void)setenv("FAKE_MODE", "slow", 1);
-	kill_daemon(&stream, 1);
+	place_kill(&stream, 1);
 	uint64_t ordinal = 2;
 	unsigned waits = 0;
-	(void)snprintf(lock, sizeof lock, "%s/spawn.lock", sockets);
+	(void)snprintf(lock, sizeof lock, "%s/spawn.lock", place.run);
 	while (ordinal < 12) {
 		int result = penstock_stream_next(stream, &batch, 0);
 		FAKE_WANT(result == 0 || result == -EAGAIN);
@@ -369,11 +313,10 @@ FAKE_TEST(reconnect_slowly)
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 	}
 	FAKE_WANT(waits > 0);
-	read_text(facts, text, sizeof text);
-	FAKE_WANT(count_lines(text) == 2);
+	FAKE_WANT(starts() == 2);
 	penstock_stream_close(stream);
 	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
-	(void)unlink(facts);
+	(void)unlink(place.facts);
 	place_remove();
 }
 
@@ -394,8 +337,8 @@ FAKE_TEST(dies)
 	place_make();
 	/* Older lines of the log are not the reason. */
 	char log[128];
-	FAKE_WANT(mkdir(sockets, 0700) == 0);
-	(void)snprintf(log, sizeof log, "%s/penstockd.log", sockets);
+	FAKE_WANT(mkdir(place.run, 0700) == 0);
+	(void)snprintf(log, sizeof log, "%s/penstockd.log", place.run);
 	int fd = open(log, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	FAKE_WANT(write(fd, "old reason\n", 11) == 11);
 	(void)close(fd);
@@ -415,7 +358,7 @@ FAKE_TEST(dies)
 	/* The dead are in the facts as well; their numbers are nobody's by now or were reaped by
 	 * init. */
 	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
-	(void)unlink(facts);
+	(void)unlink(place.facts);
 	place_remove();
 }
 
@@ -428,7 +371,7 @@ FAKE_TEST(not_found)
 	want_refusal(-ENOENT, "PENSTOCKD names /tmp,");
 	/* A file that can be executed but is not a program. */
 	char script[128];
-	(void)snprintf(script, sizeof script, "%s/broken", folder);
+	(void)snprintf(script, sizeof script, "%s/broken", place.folder);
 	int fd = open(script, O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
 	FAKE_WANT(write(fd, "nothing\n", 8) == 8);
 	(void)close(fd);
@@ -442,9 +385,9 @@ FAKE_TEST(places)
 	char found[4096], tool[128], path[256];
 	place_make();
 	(void)unsetenv("PENSTOCKD");
-	(void)snprintf(tool, sizeof tool, "%s/penstockd", folder);
-	(void)snprintf(
-		path, sizeof path, "relative:/no/such/folder::%s:/usr/bin:%s", folder, folder);
+	(void)snprintf(tool, sizeof tool, "%s/penstockd", place.folder);
+	(void)snprintf(path, sizeof path, "relative:/no/such/folder::%s:/usr/bin:%s", place.folder,
+		place.folder);
 	(void)setenv("PATH", path, 1);
 	int result = private_find_program(found, sizeof found);
 	if (result == 0) {
@@ -471,15 +414,15 @@ FAKE_TEST(refused_places)
 	struct penstock_options options;
 	char long_path[200];
 	place_make();
-	FAKE_WANT(mkdir(sockets, 0755) == 0);
+	FAKE_WANT(mkdir(place.run, 0755) == 0);
 	want_refusal(-EPERM, "is open to others, or not yours: set PENSTOCK_SOCKET to a socket in "
 			     "a folder of its own");
 	FAKE_WANT(!strstr(penstock_error(), "chmod"));
-	FAKE_WANT(rmdir(sockets) == 0);
-	FAKE_WANT(chmod(folder, 0500) == 0);
+	FAKE_WANT(rmdir(place.run) == 0);
+	FAKE_WANT(chmod(place.folder, 0500) == 0);
 	if (geteuid() != 0)
 		want_refusal(-EACCES, "cannot be made");
-	FAKE_WANT(chmod(folder, 0700) == 0);
+	FAKE_WANT(chmod(place.folder, 0700) == 0);
 	penstock_options_init(&options);
 	options.source = "/data";
 	memset(long_path, 'x', sizeof long_path);
@@ -488,18 +431,18 @@ FAKE_TEST(refused_places)
 	options.socket = long_path;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENAMETOOLONG);
 	FAKE_WANT(strstr(penstock_error(), "PENSTOCK_SOCKET"));
-	options.socket = socket_path;
+	options.socket = place.socket;
 	options.private_daemon = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
 	FAKE_WANT(strstr(
 		penstock_error(), "(start one: penstockd; how the last one ended: penstock why)"));
 	FAKE_WANT(
-		penstock_daemon_socket(socket_path, long_path, sizeof long_path) == -ECONNREFUSED);
-	FAKE_WANT(penstock_daemon_stop(socket_path) == -ECONNREFUSED);
+		penstock_daemon_socket(place.socket, long_path, sizeof long_path) == -ECONNREFUSED);
+	FAKE_WANT(penstock_daemon_stop(place.socket) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
-	FAKE_WANT(strstr(penstock_error(), socket_path));
-	FAKE_WANT(access(sockets, F_OK) < 0); /* looking left nothing over */
+	FAKE_WANT(strstr(penstock_error(), place.socket));
+	FAKE_WANT(access(place.run, F_OK) < 0); /* looking left nothing over */
 	place_remove();
 }
 
@@ -510,14 +453,14 @@ FAKE_TEST(relative)
 	char text[8192], whole[128];
 	struct penstock_stream *stream;
 	place_make();
-	FAKE_WANT(chdir(folder) == 0);
-	(void)snprintf(whole, sizeof whole, "--socket %s ", socket_path);
+	FAKE_WANT(chdir(place.folder) == 0);
+	(void)snprintf(whole, sizeof whole, "--socket %s ", place.socket);
 	char absolute[96];
-	memcpy(absolute, socket_path, sizeof absolute);
-	(void)snprintf(socket_path, sizeof socket_path, "run/p.sock");
+	memcpy(absolute, place.socket, sizeof absolute);
+	(void)snprintf(place.socket, sizeof place.socket, "run/p.sock");
 	want_open(&stream);
 	penstock_stream_close(stream);
-	read_text(facts, text, sizeof text);
+	place_read(text);
 	FAKE_WANT(strstr(text, whole));
 	place_remove();
 }
@@ -529,8 +472,8 @@ FAKE_TEST(ending)
 	char lock[128], byte;
 	int ready[2], status;
 	struct penstock_stream *stream;
-	FAKE_WANT(mkdir(sockets, 0700) == 0 && pipe(ready) == 0);
-	(void)snprintf(lock, sizeof lock, "%s.lock", socket_path);
+	FAKE_WANT(mkdir(place.run, 0700) == 0 && pipe(ready) == 0);
+	(void)snprintf(lock, sizeof lock, "%s.lock", place.socket);
 	pid_t ending = fork();
 	if (ending == 0) {
 		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -547,7 +490,7 @@ FAKE_TEST(ending)
 	(void)close(ready[0]);
 	(void)close(ready[1]);
 	FAKE_WANT(kill(last_daemon(), SIGKILL) == 0);
-	(void)unlink(facts); /* the refused one is in it too */
+	(void)unlink(place.facts); /* the refused one is in it too */
 	place_remove();
 }
 

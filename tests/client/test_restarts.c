@@ -1,5 +1,6 @@
 /* options.restarts: a private daemon that dies is started again so often, and no more often. */
 #include "client/fake.h"
+#include "client/place.h"
 #include "penstock/penstock.h"
 
 #include <errno.h>
@@ -12,60 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum { ROUND = 6 }; /* batches between two deaths: more than there are slots */
 
-static char folder[64], socket_path[96], facts[128], log_path[96];
-
-static struct penstock_options place_make(void)
+static struct penstock_options begin(void)
 {
-	struct penstock_options options;
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-restarts-XXXXXX");
-	FAKE_WANT(mkdtemp(folder));
-	(void)snprintf(socket_path, sizeof socket_path, "%s/p.sock", folder);
-	(void)snprintf(facts, sizeof facts, "%s.facts", socket_path);
-	(void)snprintf(log_path, sizeof log_path, "%s/penstockd.log", folder);
-	(void)setenv("PENSTOCKD", FAKE_PENSTOCKD, 1);
-	penstock_options_init(&options);
-	options.source = "/data";
-	options.socket = socket_path;
+	place_make();
+	FAKE_WANT(mkdir(place.run, 0700) == 0);
+	struct penstock_options options = place_options();
 	options.reconnect_ms = 20000;
 	return options;
 }
 
-static void place_remove(void)
+/* All daemons are dead by now: their pids may belong to other processes. */
+static void finish(void)
 {
-	char command[128];
-	(void)snprintf(command, sizeof command, "rm -rf %s", folder);
-	FAKE_WANT(system(command) == 0);
-}
-
-/* How many were started, and the last one's number. */
-static unsigned starts(pid_t *ret_last)
-{
-	char line[1024];
-	unsigned n = 0;
-	FILE *file = fopen(facts, "re");
-	FAKE_WANT(file);
-	for (; fgets(line, sizeof line, file); n++) {
-		FAKE_WANT(strncmp(line, "pid=", 4) == 0 && strchr(line, '\n'));
-		*ret_last = (pid_t)strtol(line + 4, NULL, 10);
-	}
-	(void)fclose(file);
-	return n;
-}
-
-/* The one that listens, and what serves these streams. */
-static void kill_daemon(struct penstock_stream *const stream[], int streams)
-{
-	pid_t last = 0;
-	(void)starts(&last);
-	FAKE_WANT(last > 1 && kill(last, SIGKILL) == 0);
-	for (int i = 0; i < streams; i++)
-		FAKE_WANT(kill(penstock_stream_daemon_pid(stream[i]), SIGKILL) == 0);
+	(void)unlink(place.facts);
+	place_remove();
 }
 
 static int take(struct penstock_stream *stream, uint64_t ordinal)
@@ -101,7 +69,7 @@ static void want_had_enough(struct penstock_stream *stream, uint64_t ordinal, co
 		if (result != -EPIPE || !strstr(penstock_error(), times))
 			(void)fprintf(stderr, "next: %d: %s\n", result, penstock_error());
 		FAKE_WANT(result == -EPIPE && strstr(penstock_error(), times));
-		FAKE_WANT(strstr(penstock_error(), log_path));
+		FAKE_WANT(strstr(penstock_error(), place.log));
 		FAKE_WANT(strstr(penstock_error(), "ends with: fake: serving; `penstock why`"));
 		FAKE_WANT(strstr(penstock_error(), "options.restarts"));
 		result = take(stream, ordinal);
@@ -111,7 +79,7 @@ static void want_had_enough(struct penstock_stream *stream, uint64_t ordinal, co
 /* Killed four times: three times it goes on with exactly the next batch. */
 FAKE_TEST(three)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
 	pid_t last;
@@ -120,18 +88,18 @@ FAKE_TEST(three)
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	for (unsigned i = 0; i < 4; i++) {
 		take_round(stream, &ordinal);
-		FAKE_WANT(starts(&last) == 1 + i);
-		kill_daemon(&stream, 1);
+		FAKE_WANT(place_starts(&last) == 1 + i);
+		place_kill(&stream, 1);
 	}
 	want_had_enough(stream, ordinal, "restarted 3 times,");
-	FAKE_WANT(starts(&last) == 4);
+	FAKE_WANT(place_starts(&last) == 4);
 	penstock_stream_close(stream);
-	place_remove();
+	finish();
 }
 
 FAKE_TEST(once)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
 	(void)setenv("FAKE_MODE", "says", 1);
@@ -139,17 +107,17 @@ FAKE_TEST(once)
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	for (unsigned i = 0; i < 2; i++) {
 		take_round(stream, &ordinal);
-		kill_daemon(&stream, 1);
+		place_kill(&stream, 1);
 	}
 	want_had_enough(stream, ordinal, "restarted 1 time,");
 	penstock_stream_close(stream);
-	place_remove();
+	finish();
 }
 
 /* Those that another stream has started do not count, however many. */
 FAKE_TEST(others)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream[2];
 	uint64_t ordinal[2] = {0, 0};
 	pid_t last;
@@ -159,20 +127,20 @@ FAKE_TEST(others)
 	for (unsigned i = 0; i < 4; i++) {
 		take_round(stream[0], &ordinal[0]);
 		take_round(stream[1], &ordinal[1]);
-		FAKE_WANT(starts(&last) == 1 + i);
-		kill_daemon(stream, 2);
+		FAKE_WANT(place_starts(&last) == 1 + i);
+		place_kill(stream, 2);
 	}
 	penstock_stream_close(stream[1]);
 	take_round(stream[0], &ordinal[0]);
-	kill_daemon(stream, 1);
+	place_kill(stream, 1);
 	penstock_stream_close(stream[0]);
-	place_remove();
+	finish();
 }
 
 /* One that was refused because another daemon has the place was none. */
 FAKE_TEST(taken)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream;
 	struct penstock_batch batch;
 	char lock[128];
@@ -182,8 +150,8 @@ FAKE_TEST(taken)
 	options.restarts = 1;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
 	take_round(stream, &ordinal);
-	kill_daemon(&stream, 1);
-	(void)snprintf(lock, sizeof lock, "%s.lock", socket_path);
+	place_kill(&stream, 1);
+	(void)snprintf(lock, sizeof lock, "%s.lock", place.socket);
 	pid_t other = fork();
 	if (other == 0) { /* is ending, and takes its time */
 		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -195,22 +163,22 @@ FAKE_TEST(taken)
 		result = penstock_stream_next(stream, &batch, 50);
 		ordinal += result == 0;
 		FAKE_WANT(result == 0 || result == -ETIMEDOUT);
-	} while (starts(&last) < 4);
+	} while (place_starts(&last) < 4);
 	FAKE_WANT(kill(other, SIGKILL) == 0);
 	take_round(stream, &ordinal);
-	kill_daemon(&stream, 1);
+	place_kill(&stream, 1);
 	do {
 		result = take(stream, ordinal++);
 	} while (result == 0);
 	FAKE_WANT(result == -EPIPE && strstr(penstock_error(), "restarted 1 time,"));
 	penstock_stream_close(stream);
-	place_remove();
+	finish();
 }
 
 static void put_deaths(unsigned deaths)
 {
 	char path[128];
-	(void)snprintf(path, sizeof path, "%s.deaths", socket_path);
+	(void)snprintf(path, sizeof path, "%s.deaths", place.socket);
 	FILE *file = fopen(path, "we");
 	FAKE_WANT(file && fprintf(file, "%u\n", deaths) > 0);
 	FAKE_WANT(fclose(file) == 0);
@@ -219,7 +187,7 @@ static void put_deaths(unsigned deaths)
 /* A daemon that dies while it opens the stream counts like the others. */
 FAKE_TEST(opening)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream;
 	uint64_t ordinal = 0;
 	pid_t last;
@@ -227,39 +195,39 @@ FAKE_TEST(opening)
 	options.restarts = 3;
 	put_deaths(2);
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
-	FAKE_WANT(starts(&last) == 3);
+	FAKE_WANT(place_starts(&last) == 3);
 	take_round(stream, &ordinal);
-	kill_daemon(&stream, 1);
+	place_kill(&stream, 1);
 	take_round(stream, &ordinal);
-	kill_daemon(&stream, 1);
+	place_kill(&stream, 1);
 	int result;
 	do {
 		result = take(stream, ordinal++);
 	} while (result == 0);
 	FAKE_WANT(result == -EPIPE && strstr(penstock_error(), "restarted 3 times,"));
 	penstock_stream_close(stream);
-	place_remove();
+	finish();
 }
 
 /* No more often than allowed, and not at all if the loss of a daemon ends the stream. */
 FAKE_TEST(opening_too_often)
 {
-	struct penstock_options options = place_make();
+	struct penstock_options options = begin();
 	struct penstock_stream *stream;
 	pid_t last;
 	(void)setenv("FAKE_MODE", "opening", 1);
 	options.restarts = 2;
 	put_deaths(4);
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -EPIPE);
-	FAKE_WANT(starts(&last) == 3);
+	FAKE_WANT(place_starts(&last) == 3);
 	options.reconnect_ms = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -EPIPE);
-	FAKE_WANT(starts(&last) == 4);
+	FAKE_WANT(place_starts(&last) == 4);
 	FAKE_WANT(penstock_stream_open(&options, &stream) == 0);
-	FAKE_WANT(starts(&last) == 5);
-	kill_daemon(&stream, 1);
+	FAKE_WANT(place_starts(&last) == 5);
+	place_kill(&stream, 1);
 	penstock_stream_close(stream);
-	place_remove();
+	finish();
 }
 
 int main(void)
