@@ -231,7 +231,7 @@ def test_data_where_the_daemon_writes():
         make_dataset(home / "cache/images", per_class=2)
         with Daemon(home, config=roots(home / "cache", more=f"cache_dir: {home}/cache\n")) as daemon:
             notices = daemon.status()["notices"]
-            assert any(f"{home}/cache lies in {home}/cache, which this penstockd may write to" in notice for notice in notices), notices
+            assert any(f"{home}/cache is inside {home}/cache, which this penstockd may write to" in notice for notice in notices), notices
 
 
 def test_the_page_on_a_port():
@@ -324,7 +324,7 @@ def test_wrong_settings():
     with folder() as home:
         (home / "file").write_text("")
         for text, words in ((f"roots: {home}\n", ("penstock.yaml:1:", "a list of folders")), ("roots: [data]\n", ("penstock.yaml:1:", "absolute path")),
-                            (f"roots: [{home}/gone]\n", (f"{home}/gone", "No such file")), (f"roots: [{home}/file]\n", ("no folder",)),
+                            (f"roots: [{home}/gone]\n", (f"{home}/gone", "No such file")), (f"roots: [{home}/file]\n", ("not a folder",)),
                             (f"roots: [{', '.join(['/tmp'] * 33)}]\n", ("at most 32",)), ("seccomp: maybe\n", ("auto", "on", "off")),
                             ("core_files: some\n", ("core_files",)), (f"roots: [/{'x' * 2000}]\n", ("at most 1023 bytes",)),
                             (f"roots: [{home}]\ncache_dir: {home}/file/cache\n", ("cache folder", "cache_dir"))):

@@ -562,7 +562,7 @@ def test_addresses_that_cannot_be_had():
         (home / "file").write_text("mine")
         for place, word in ((str(taken.getsockname()[1]), "another process listens there"), ("192.0.2.7:9470", "does not have that address"),
                             ("no-such-host.invalid:80", "no-such-host.invalid"), (f"unix:{home}/alive.sock", "another process listens"),
-                            (f"unix:{home}/file", "no socket"), (f"unix:{home}/none/x.sock", "folder")):
+                            (f"unix:{home}/file", "not a socket"), (f"unix:{home}/none/x.sock", "folder")):
             with Daemon(home, "--threads", "1", "--http", place) as daemon:
                 serves_without(daemon, home, word)
         assert (home / "file").read_text() == "mine" and (home / "alive.sock").is_socket()
