@@ -8,12 +8,12 @@
 #include <float.h>
 #include <math.h>
 
-/* Wider intermediates would round twice and give other crops on such a machine. */
+/* Wider intermediates would round twice and give other crops. */
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 
 enum { DRAW_ATTEMPTS = 10 };
 
-/* log(4/3), correctly rounded; log(3/4) is its negative. A double is not 4/3, but means it. */
+/* log(4/3), correctly rounded; log(3/4) is its negative. A double cannot hold 4/3 itself. */
 static const double DRAW_LOG_RATIO = 0x1.269621134db92p-2;
 
 uint64_t draw_round(double x)
@@ -45,8 +45,8 @@ static double draw_log(double ratio)
 	return ratio == DRAW_RATIO_MIN ? -DRAW_LOG_RATIO : elementary_log(ratio);
 }
 
-/* Where no attempt fitted: the largest central crop whose ratio is allowed; at least a pixel, which
- * torchvision forgets. */
+/* If no attempt fits: the largest center crop with an allowed ratio; at least one pixel, which
+ * torchvision does not ensure. */
 static struct draw_box draw_central(const double allowed[2], uint32_t src_w, uint32_t src_h)
 {
 	double ratio = (double)src_w / (double)src_h;

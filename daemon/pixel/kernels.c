@@ -1,5 +1,5 @@
-/* kernels: which table this processor runs; see kernels.h. The tables race (base/choose.h) over
- * what most images are: a crop of ImageNet, shrunk by a fifth. */
+/* kernels: chooses the table for this CPU; see kernels.h. The tables race (base/choose.h) on the
+ * usual case: a crop of an ImageNet image, shrunk by a fifth. */
 #include "pixel/kernels.h"
 
 #include "base/choose.h"
@@ -30,7 +30,7 @@ const struct kernels *kernels_at(unsigned i)
 	return dispatch_at(&known, i);
 }
 
-/* What the laps work on: source rows of zeros, an intermediate row, the weights. */
+/* The data of a lap: source rows of zeros, an intermediate row, the weights. */
 struct course {
 	uint8_t rows[3][RACE_PITCH + KERNELS_SLACK];
 	_Alignas(KERNELS_GRAIN) uint8_t narrow[RACE_TAPS][3][256];
@@ -41,7 +41,7 @@ struct course {
 	int32_t value[RACE_RESULT * WEIGHTS_FEW];
 };
 
-/* One row of the window, from as many rows of the source as it has on average. */
+/* Makes one row of the window, from the average number of source rows. */
 static void course_row(struct course *course, const struct kernels *k)
 {
 	const struct weights *w = &course->weights;

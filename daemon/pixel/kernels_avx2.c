@@ -1,5 +1,5 @@
-/* kernels_avx2: for x86-64 with AVX2 (this file alone is compiled with -mavx2); empty elsewhere.
- * See kernels.h, and kernels_madd_body.h for what the names here mean. */
+/* kernels_avx2: for x86-64 with AVX2 (only this file is compiled with -mavx2); empty elsewhere. See
+ * kernels.h, and kernels_madd_body.h for the meaning of the names. */
 #ifdef __AVX2__
 #include "pixel/kernels.h"
 
@@ -18,7 +18,7 @@ static inline __attribute__((always_inline)) void body_dots(uint32_t sums[3],
 				sum[c], _mm256_mullo_epi32(_mm256_cvtepu8_epi32(bytes), weights));
 		}
 	}
-	/* Three sums at once: pairs of lanes, then their halves. */
+	/* Three sums at once: of pairs of lanes, then of their halves. */
 	__m256i all = _mm256_hadd_epi32(
 		_mm256_hadd_epi32(sum[0], sum[1]), _mm256_hadd_epi32(sum[2], sum[2]));
 	__m128i both = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
@@ -68,7 +68,7 @@ KERNELS_INLINE vec v_lanes(const uint8_t *from, const uint32_t *base)
 		_mm_loadu_si128((const void *)(from + base[1])), 1);
 }
 
-/* For each third of 48 bytes in turns and each color: which of its 16 bytes go where. */
+/* For each third of 48 interleaved bytes and each color: where its 16 bytes go. */
 #define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
 #define TAKES(n, c)                                                                         \
 	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \

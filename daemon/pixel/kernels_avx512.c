@@ -1,5 +1,5 @@
-/* kernels_avx512: for x86-64 with AVX-512 F, BW, VL (this file alone is compiled with them); empty
- * elsewhere. See kernels.h, and kernels_madd_body.h for what the names here mean. */
+/* kernels_avx512: for x86-64 with AVX-512 F, BW, VL (only this file is compiled with them); empty
+ * elsewhere. See kernels.h, and kernels_madd_body.h for the meaning of the names. */
 #ifdef __AVX512BW__
 #include "pixel/kernels.h"
 
@@ -67,7 +67,7 @@ KERNELS_INLINE vec v_lanes(const uint8_t *from, const uint32_t *base)
 	return _mm512_inserti32x4(a, _mm_loadu_si128((const void *)(from + base[3])), 3);
 }
 
-/* For each third of 48 bytes in turns and each color: which of its 16 bytes go where. */
+/* For each third of 48 interleaved bytes and each color: where its 16 bytes go. */
 #define TAKE(n, c) ((n) % 3 == (c) ? (n) / 3 : -1)
 #define TAKES(n, c)                                                                         \
 	TAKE(n, c), TAKE((n) + 1, c), TAKE((n) + 2, c), TAKE((n) + 3, c), TAKE((n) + 4, c), \
@@ -83,8 +83,8 @@ static const _Alignas(16) int8_t taken[3][3][16] = {
 	{TAKEN(2, 0), TAKEN(2, 1), TAKEN(2, 2)},
 };
 
-/* A vector of words of 64 bits out of a and b by `two`, but where `take` has a bit, of c by `one`;
- * as much of it as lies within `bytes`. */
+/* A vector of 64-bit words from a and b by `two`, or, where `take` has a bit, from c by `one`;
+ * stores only what is within `bytes`. */
 KERNELS_INLINE void weave_store(
 	uint8_t *to, size_t bytes, const vec third[3], vec two, vec one, __mmask8 take)
 {
@@ -107,7 +107,7 @@ static void madd_weave(uint8_t *to, const uint8_t *const from[3], size_t count)
 						_mm_load_si128((const void *)taken[k][c])));
 			third[k] = _mm512_ternarylogic_epi64(a[0], a[1], a[2], 0xfe);
 		}
-		/* Lanes of the thirds in turns: 0 0 0 1, 1 1 2 2, 2 3 3 3. */
+		/* Interleaved lanes of the thirds: 0 0 0 1, 1 1 2 2, 2 3 3 3. */
 		weave_store(to, bytes, third, _mm512_setr_epi64(0, 1, 8, 9, 0, 0, 2, 3),
 			_mm512_setr_epi64(0, 0, 0, 0, 0, 1, 0, 0), 0x30);
 		weave_store(to + 64, bytes > 64 ? bytes - 64 : 0, third,

@@ -1,5 +1,5 @@
-/* kernels_body: the text that the variants of the kernels share; see kernels.h. The flags of the
- * including file make the difference. */
+/* kernels_body: the code that the variants of the kernels share; see kernels.h. The compiler
+ * flags of the including file make the difference. */
 #pragma once
 
 #include "pixel/kernels.h"
@@ -13,7 +13,7 @@ KERNELS_INLINE uint8_t body_clip(uint32_t sum)
 }
 
 #ifndef KERNELS_DOTS
-/* Sums of a multiple of KERNELS_RUN taps of three rows; an including file may bring its own. */
+/* Sums of a multiple of KERNELS_RUN taps of three rows; an including file may define its own. */
 KERNELS_INLINE void body_dots(uint32_t sums[3], const uint8_t *const from[3], size_t first,
 	const int32_t *value, uint32_t taps)
 {

@@ -1,7 +1,7 @@
-/* kernels_c: for the processor that the whole build is for; see kernels.h. */
+/* kernels_c: plain C, for every CPU; see kernels.h. */
 #include "pixel/kernels_body.h"
 
-/* Nothing is laid out anew. */
+/* Keeps the layout. */
 static bool c_pack(const struct weights *weights, uint8_t *table)
 {
 	(void)weights, (void)table;
@@ -23,7 +23,7 @@ static void c_across(uint8_t *const to[3], const uint8_t *const from[3],
 		}
 }
 
-/* A stretch at a time, so that the sums stay in the nearest cache. */
+/* Works on a stretch at a time, so that the sums stay in the L1 cache. */
 static void c_down(
 	uint8_t *to, const uint8_t *const *rows, const int32_t *value, uint32_t taps, size_t bytes)
 {

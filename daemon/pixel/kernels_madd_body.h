@@ -1,6 +1,6 @@
 /* kernels_madd_body: passes of few taps for vectors of LANES lanes of 16 bytes that multiply and
- * add pairs of 16 bits; see kernels.h. The including file defines the type `vec` and its
- * operations, which work within lanes like the instructions behind them, and TABLE and NAME:
+ * add pairs of 16-bit values; see kernels.h. The including file defines the type `vec` and its
+ * operations, which work within lanes as the instructions do, and TABLE and NAME:
  *
  *   v_load, v_store, v_set32, v_add32, v_sll32, v_sra32, v_madd16, v_packs32, v_packus16,
  *   v_unpacklo8, v_unpackhi8, v_shuffle8
@@ -8,9 +8,9 @@
  *   v_lanes(from, base)         16 bytes for each lane, at from + base[lane]
  *   madd_weave                  the table's entry
  *
- * A weight is high x 2^11 + low with a low half in [0, 2047]; a high half fits 16 bits, since
- * weights are far below 2^26 either way. A lane has four outputs, and all that their pair of taps
- * number p takes lies in 16 bytes, 2 p behind the lane's base. */
+ * A weight is high x 2^11 + low with low in [0, 2047]; high fits 16 bits, because the magnitude
+ * of weights is far below 2^26. A lane has four outputs, and everything that their pair p of
+ * taps takes is in the 16 bytes that begin 2 p after the lane's base. */
 #include "pixel/kernels_body.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ enum {
 	BLOCK_OUTPUTS = BLOCK_VECS * LANES * LANE_OUTPUTS,
 };
 
-/* What a vector of outputs takes: lane l of vector j of a block has the outputs 16 l + 4 j and
- * three more, which is where packing puts them. */
+/* The outputs of a vector: lane l of vector j of a block has output 16 l + 4 j and the next
+ * three, where packing puts them. */
 struct madd_vec {
 	_Alignas(16) uint32_t base[4];
 	_Alignas(KERNELS_GRAIN) uint8_t pick[LANES * LANE_BYTES];
@@ -52,7 +52,7 @@ KERNELS_INLINE uint32_t madd_pair_low(const int32_t *value)
 	return (uint32_t)(value[0] & HALF_MASK) | (uint32_t)(value[1] & HALF_MASK) << 16;
 }
 
-/* Outputs [at, at + 4), or as many as there are. */
+/* Outputs [at, at + 4), as far as they exist. */
 static bool madd_pack_lane(
 	const struct weights *w, uint32_t at, unsigned lane, uint32_t pairs, struct madd_vec *to)
 {
@@ -112,7 +112,7 @@ KERNELS_INLINE vec madd_across_vec(const uint8_t *from, const struct madd_vec *v
 	return madd_end(high, low);
 }
 
-/* `pairs` is a constant wherever it is small. */
+/* `pairs` is a constant if it is small. */
 KERNELS_INLINE void madd_across_pairs(uint8_t *const to[3], const uint8_t *const from[3],
 	uint32_t count, const uint8_t *table, uint32_t pairs)
 {
@@ -149,7 +149,7 @@ static void madd_across(uint8_t *const to[3], const uint8_t *const from[3], cons
 	}
 }
 
-/* Two rows' bytes, as pairs of 16 bits. */
+/* The bytes of two rows, as pairs of 16-bit values. */
 KERNELS_INLINE void madd_pairs_of_rows(vec out[BLOCK_VECS], const uint8_t *a, const uint8_t *b)
 {
 	vec x = v_load(a), y = v_load(b), zero = v_set32(0);

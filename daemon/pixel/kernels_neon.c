@@ -1,8 +1,8 @@
-/* kernels_neon: for 64-bit ARM, all of which has NEON; empty elsewhere. See kernels.h.
+/* kernels_neon: for 64-bit ARM, which always has NEON; empty elsewhere. See kernels.h.
  *
- * Sums of 32 bits, as plain C has them: NEON multiplies and adds values of 32 bits, and a look-up
- * of bytes makes such values of the pixels that four outputs take, wherever they lie within 16
- * bytes. Halves of weights would cost two multiplications where this takes one. */
+ * Sums have 32 bits, as in plain C: NEON multiplies and adds 32-bit values, and a byte look-up
+ * makes such values from the pixels that four outputs take, anywhere within 16 bytes. Split
+ * weights would take two multiplications where this takes one. */
 #ifdef __aarch64__
 #include "pixel/kernels.h"
 
@@ -14,10 +14,10 @@ enum {
 	FOUR = 4, /* values in a vector */
 	BLOCK_FOURS = 4,
 	BLOCK = BLOCK_FOURS * FOUR, /* bytes in a vector */
-	NOWHERE = 0x80, /* a look-up of it gives 0 */
+	NOWHERE = 0x80, /* looking it up gives 0 */
 };
 
-/* Which bytes of 16 to take for values of 32 bits: the first four, the second, ... */
+/* Which of 16 bytes to take for 32-bit values: the first four, the second four, ... */
 #define WIDE(n) (n), NOWHERE, NOWHERE, NOWHERE
 static const _Alignas(16) uint8_t wide[BLOCK_FOURS][BLOCK] = {
 	{WIDE(0), WIDE(1), WIDE(2), WIDE(3)},
@@ -56,8 +56,8 @@ static inline __attribute__((always_inline)) void body_dots(uint32_t sums[3],
 
 #include "pixel/kernels_body.h"
 
-/* Four outputs: which bytes behind the base they take for their first taps, and the weights of
- * each tap. Those of the taps that follow lie one byte on. */
+/* For four outputs: which bytes after the base they take for their first taps, and the weights
+ * of each tap. The bytes of each further tap are one byte on. */
 struct neon_four {
 	_Alignas(16) uint8_t pick[BLOCK];
 	uint32_t base;
@@ -73,7 +73,7 @@ _Static_assert(
 	sizeof(struct neon_four) + WEIGHTS_FEW * sizeof(int32_t[FOUR]) <= FOUR * KERNELS_PACKED,
 	"a table of most taps has room");
 
-/* Outputs [at, at + 4), or as many as there are. */
+/* Outputs [at, at + 4), as far as they exist. */
 static bool neon_pack_four(const struct weights *w, uint32_t at, struct neon_four *to)
 {
 	uint32_t count = at < w->count ? w->count - at : 0, low = UINT32_MAX, high = 0;
@@ -107,7 +107,7 @@ static bool neon_pack(const struct weights *w, uint8_t *table)
 	return true;
 }
 
-/* Shifts by 16, which is to take the upper halves, then by what is left. */
+/* Shifts by 16, which takes the upper halves, then by the rest. */
 KERNELS_INLINE uint8x16_t neon_end(const uint32x4_t sum[BLOCK_FOURS])
 {
 	enum { LEFT = WEIGHTS_BITS - 16 };
@@ -118,7 +118,7 @@ KERNELS_INLINE uint8x16_t neon_end(const uint32x4_t sum[BLOCK_FOURS])
 	return vqshrun_high_n_s16(vqshrun_n_s16(upper[0], LEFT), upper[1], LEFT);
 }
 
-/* `taps` is a constant wherever it is small. */
+/* `taps` is a constant if it is small. */
 KERNELS_INLINE void neon_across_taps(uint8_t *const to[3], const uint8_t *const from[3],
 	uint32_t count, const uint8_t *table, uint32_t taps)
 {

@@ -1,9 +1,9 @@
-/* kernels_vnni: for x86-64 with AVX-512 F, BW, VL, VBMI and VNNI (this file alone is compiled with
+/* kernels_vnni: for x86-64 with AVX-512 F, BW, VL, VBMI and VNNI (only this file is compiled with
  * them); empty elsewhere. See kernels.h.
  *
- * A weight is a x 2^16 + b x 2^8 + c with digits in [-128, 127], which reaches to 2^23 either way.
- * One instruction adds four products of a byte and a digit to 32 bits; Horner's rule puts the
- * digits together. */
+ * A weight is a x 2^16 + b x 2^8 + c with digits in [-128, 127], which covers +-2^23. One
+ * instruction adds four products of a byte and a digit to a 32-bit sum; Horner's rule combines
+ * the digits. */
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #include "pixel/kernels.h"
 
@@ -41,8 +41,8 @@ enum {
 	HALF = WEIGHTS_HALF >> 16, /* at the top digit */
 };
 
-/* What 16 outputs take: byte 4 o + t of a gather is for output o, and for its tap t of a quad; each
- * quad is gathered 4 bytes further. */
+/* What 16 outputs take: byte 4 o + t of a gather is for output o and its tap t of a quad; each
+ * further quad is gathered 4 bytes on. */
 struct vnni_group {
 	uint32_t base;
 	_Alignas(KERNELS_GRAIN) uint8_t pick[REACH];
@@ -64,7 +64,7 @@ KERNELS_INLINE vec vnni_load(const void *p)
 	return _mm512_loadu_si512(p);
 }
 
-/* The lowest digit of each, and what is left. */
+/* The lowest digit of each weight, and the rest. */
 KERNELS_INLINE vec vnni_digit(vec *value)
 {
 	vec digit = _mm512_srai_epi32(_mm512_slli_epi32(*value, 24), 24);
@@ -72,7 +72,7 @@ KERNELS_INLINE vec vnni_digit(vec *value)
 	return digit;
 }
 
-/* A quad of weights of four outputs, `stride` apart, into 16 bytes of each digit. */
+/* Splits a quad of weights of four outputs, `stride` apart, into 16 bytes of each digit. */
 static void vnni_pack_quads(
 	int8_t (*to)[REACH], const int32_t *value, uint32_t stride, uint32_t outputs)
 {
@@ -91,7 +91,7 @@ static void vnni_pack_quads(
 		_mm_storeu_si128((void *)to[d], _mm512_cvtepi32_epi8(vnni_digit(&four)));
 }
 
-/* Outputs [at, at + 16), or as many as there are; returns how many bytes they reach over. */
+/* Outputs [at, at + 16), as far as they exist; returns how many bytes they span. */
 static uint32_t vnni_pack_group(
 	const struct weights *w, uint32_t at, uint32_t quads, struct vnni_group *to)
 {
@@ -102,7 +102,7 @@ static uint32_t vnni_pack_group(
 	uint32_t low = _mm512_mask_reduce_min_epu32(valid, first);
 	uint32_t high = _mm512_mask_reduce_max_epu32(valid, first);
 	vec place = _mm512_maskz_sub_epi32(valid, first, _mm512_set1_epi32((int)low));
-	/* The place in all four bytes, and one more in each. */
+	/* The position in all four bytes, plus 0, 1, 2, 3. */
 	place = _mm512_mullo_epi32(place, _mm512_set1_epi32(0x01010101));
 	place = _mm512_add_epi8(place, _mm512_set1_epi32(0x03020100));
 	_mm512_storeu_si512(to->pick, place);
@@ -157,7 +157,7 @@ KERNELS_INLINE vec vnni_across_group(
 	return _mm512_srai_epi32(sum, WEIGHTS_BITS);
 }
 
-/* Groups of outputs into bytes, in order. */
+/* Packs groups of outputs into bytes, in order. */
 KERNELS_INLINE vec vnni_block(const vec group[BLOCK])
 {
 	vec bytes = _mm512_packus_epi16(
@@ -183,7 +183,7 @@ KERNELS_INLINE void vnni_across_groups(uint8_t *const to[3], const uint8_t *cons
 	}
 }
 
-/* A whole block of one quad: what the outputs take stays in registers for all three rows. */
+/* A whole block with one quad: the gathered bytes stay in registers for all three rows. */
 KERNELS_INLINE void vnni_across_block(
 	uint8_t *const to[3], const uint8_t *const from[3], const uint8_t *groups, size_t at)
 {
@@ -213,7 +213,7 @@ KERNELS_INLINE void vnni_across_block(
 	}
 }
 
-/* `quads` is a constant wherever it is small. */
+/* `quads` is a constant if it is small. */
 KERNELS_INLINE void vnni_across_quads(uint8_t *const to[3], const uint8_t *const from[3],
 	uint32_t count, const struct vnni_table *table, uint32_t quads, bool wide)
 {
@@ -246,7 +246,7 @@ static void vnni_across(uint8_t *const to[3], const uint8_t *const from[3], cons
 		vnni_across_quads(to, from, w->count, table, quads, false);
 }
 
-/* Four rows' bytes side by side. */
+/* The bytes of four rows, interleaved. */
 KERNELS_INLINE void vnni_rows(vec out[BLOCK], const uint8_t *const rows[WEIGHTS_QUAD], size_t at)
 {
 	vec a = vnni_load(rows[0] + at), b = vnni_load(rows[1] + at);
@@ -288,7 +288,7 @@ KERNELS_INLINE void vnni_down_quads(uint8_t *to, const uint8_t *const *rows,
 	}
 }
 
-/* The same for one quad, whose sums can take the digits in turn. */
+/* The same for one quad, whose sums can take the digits one after the other. */
 static void vnni_down_quad(
 	uint8_t *to, const uint8_t *const *rows, const uint32_t digit[DIGITS], size_t bytes)
 {
@@ -332,8 +332,8 @@ static void vnni_down(
 		vnni_down_quads(to, padded, (const uint32_t(*)[DIGITS])digit, bytes, quads);
 }
 
-/* For each third of 192 bytes in turns: which of 64 pixels a byte is of. Red and green come from
- * two vectors (green: 64 and up), blue is put over them. */
+/* For each third of 192 interleaved bytes: the pixel (of 64) of each byte. Red and green come
+ * from two vectors (green: 64 and up); blue is then blended in. */
 #define PIXEL(k, n) ((64 * (k) + (n)) / 3 + ((64 * (k) + (n)) % 3 == 1 ? 64 : 0))
 #define PIXELS8(k, n)                                                                            \
 	PIXEL(k, n), PIXEL(k, (n) + 1), PIXEL(k, (n) + 2), PIXEL(k, (n) + 3), PIXEL(k, (n) + 4), \

@@ -13,15 +13,14 @@ uint32_t pad_side(const struct pad_axis *axis)
 	return axis->side + axis->before + axis->after + 2 * axis->more;
 }
 
-/* at modulo `period`, 0 or more. */
+/* `at` modulo `period`, never negative. */
 static int64_t pad_cycle(int64_t at, int64_t period)
 {
 	int64_t rest = at % period;
 	return rest < 0 ? rest + period : rest;
 }
 
-/* Where a pixel that may lie outside of `side` is taken from; -1: nowhere. One pixel alone has
- * nothing to be mirrored about but itself. */
+/* The source of a pixel that may be outside `side`; -1: none. A single pixel mirrors to itself. */
 static int64_t pad_fold(enum pixel_padding_mode mode, int64_t at, int64_t side)
 {
 	if (at >= 0 && at < side)
@@ -30,7 +29,7 @@ static int64_t pad_fold(enum pixel_padding_mode mode, int64_t at, int64_t side)
 		return -1;
 	if (mode == PIXEL_PAD_EDGE || side == 1)
 		return at < 0 ? 0 : side - 1;
-	/* Up and down again: a reflection does not repeat the outermost pixels. */
+	/* A reflection does not repeat the outermost pixels. */
 	int64_t shared = mode == PIXEL_PAD_REFLECT ? 1 : 0;
 	int64_t period = 2 * (side - shared), place = pad_cycle(at, period);
 	return place < side ? place : period - 1 + shared - place;
@@ -44,7 +43,7 @@ int32_t pad_source(const struct pad_axis *axis, uint32_t i)
 	return at < 0 ? -1 : (int32_t)pad_fold(axis->mode, at - axis->before, axis->side);
 }
 
-/* The least and the most that is needed; false: nothing. */
+/* The first and the last source pixel that is needed; false: none. */
 static bool pad_reach(const struct pad_axis *axis, int32_t *ret_low, int32_t *ret_high)
 {
 	int32_t low = INT32_MAX, high = -1;
@@ -60,7 +59,7 @@ static bool pad_reach(const struct pad_axis *axis, int32_t *ret_low, int32_t *re
 	return high >= 0;
 }
 
-/* Whether `count` pixels from `at` on are neighbors, in this order (`step` 1) or the other. */
+/* Whether `count` pixels from `at` on are neighbors, in this order (`step` 1) or in reverse. */
 static bool pad_is_run(const struct pad_axis *axis, uint32_t at, uint32_t count, int32_t step)
 {
 	if (at + count > axis->window)
@@ -90,7 +89,8 @@ struct pad_run pad_run(const struct pad_axis *axis)
 	return run;
 }
 
-/* For each pixel of the window that the run does not have: where in the run its own lies. */
+/* For each pixel of the window outside the run: the position in the run of the pixel that it
+ * copies. */
 enum { PAD_NOWHERE = UINT16_MAX };
 
 static void pad_places(const struct pad_axis *axis, const struct pad_run *run, uint16_t *ret)

@@ -18,7 +18,7 @@ enum { PIXEL_IMAGE_SIZE_MAX = 2048, PIXEL_SHRINK_MAX = 3 };
 struct pixel_sink {
 	uint32_t max_image_size;
 	struct resample *resample;
-	/* The job, where its window reaches beyond the image. */
+	/* The job, if its window extends beyond the image. */
 	struct pad_axis pad_x, pad_y;
 	uint8_t fill[PIXEL_PLANES];
 	uint8_t *padded; /* the row, or NULL */
@@ -48,9 +48,9 @@ struct pixel_recipe pixel_recipe_eval(uint32_t image_size)
 		.resize = (uint32_t)((uint64_t)image_size * 256 / 224)};
 }
 
-/* torchvision's Resize(size) of an int: the shorter side becomes size, the longer int(size * long /
- * short). Python divides integers correctly rounded, and a quotient that is no integer is at least
- * 1/65,535 away from one: integers agree. */
+/* torchvision's Resize(size) of an int: the shorter side becomes `size`, the longer int(size *
+ * long / short). Python rounds quotients of integers correctly, and a quotient that is not an
+ * integer is at least 1/65,535 away from one: so integer division agrees. */
 static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_plan *plan)
 {
 	uint64_t size = recipe->resize, w = plan->crop_w, h = plan->crop_h;
@@ -58,9 +58,9 @@ static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_pl
 	plan->resize_h = (uint32_t)(recipe->both || w > h ? size : size * h / w);
 }
 
-/* --- where the window lies --- */
+/* ---- the position of the window ---- */
 
-/* How RandomCrop pads an axis of `side` pixels. */
+/* The padding of RandomCrop for an axis of `side` pixels. */
 static struct pad_axis pixel_random_axis(
 	const struct pixel_recipe *recipe, uint32_t side, uint32_t before, uint32_t after)
 {
@@ -74,7 +74,7 @@ static struct pad_axis pixel_random_axis(
 	return axis;
 }
 
-/* How CenterCrop does, and where its window lies. */
+/* The padding of CenterCrop, and the position of its window. */
 static struct pad_axis pixel_center_axis(const struct pixel_recipe *recipe, uint32_t side)
 {
 	uint32_t size = recipe->image_size, missing = side < size ? size - side : 0;
@@ -85,7 +85,8 @@ static struct pad_axis pixel_center_axis(const struct pixel_recipe *recipe, uint
 		.window = size};
 }
 
-/* Of a plan whose crop and sizes are known: both axes, the place at a random window's beginning. */
+/* Computes both axes of a plan whose crop and sizes are known, for a random window at its first
+ * position. */
 static void pixel_axes(const struct pixel_recipe *recipe, const struct pixel_plan *plan,
 	struct pad_axis *ret_x, struct pad_axis *ret_y)
 {
@@ -99,7 +100,7 @@ static void pixel_axes(const struct pixel_recipe *recipe, const struct pixel_pla
 	*ret_y = pixel_random_axis(recipe, plan->resize_h, padding->top, padding->bottom);
 }
 
-/* Whether the window lies within the image itself. */
+/* Whether the window is inside the image. */
 static bool pixel_axis_inside(const struct pad_axis *axis)
 {
 	uint64_t from = (uint64_t)axis->before + axis->more;
@@ -136,7 +137,7 @@ bool pixel_recipe_fits(const struct pixel_recipe *recipe, uint32_t src_w, uint32
 	return x.more == 0 && y.more == 0;
 }
 
-/* torchvision draws the row first. */
+/* torchvision draws the row before the column. */
 void pixel_plan_place(
 	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan)
 {
@@ -150,7 +151,7 @@ void pixel_plan_place(
 	pixel_plan_window(&x, &y, plan);
 }
 
-/* --- plans --- */
+/* ---- plans ---- */
 
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
@@ -212,7 +213,7 @@ int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct faul
 			max_image_size, PIXEL_IMAGE_SIZE_MAX);
 	struct pixel_sink *sink = malloc(sizeof(*sink));
 	if (!sink)
-		return fault_set(fault, -ENOMEM, "pixel sink: no memory");
+		return fault_set(fault, -ENOMEM, "not enough memory for a pixel sink");
 	int rc = resample_new(max_image_size, &sink->resample, fault);
 	if (rc < 0) {
 		free(sink);
@@ -239,8 +240,8 @@ void pixel_plan_shrink(struct pixel_plan *plan)
 		plan->shrink--;
 }
 
-/* One axis of the crop in the shrunk source: the pixels that it touches, the first and the last of
- * them perhaps in part. Eighths of up to 65,535 are exact as floats. */
+/* One axis of the crop in the shrunk source: the pixels that it touches, the first and the last
+ * possibly in part. Eighths up to 65,535 are exact as floats. */
 static struct weights_axis pixel_axis(
 	uint8_t shrink, uint32_t crop_at, uint32_t crop, uint32_t *ret_at)
 {
@@ -254,7 +255,7 @@ static struct weights_axis pixel_axis(
 		.to = (float)(inside + crop) / (float)unit};
 }
 
-/* *ret_x, *ret_y: the pixel, shrunk if the plan is, from which the job counts. */
+/* *ret_x, *ret_y: the pixel that is the origin of the job, shrunk if the plan is. */
 static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, uint32_t *ret_x, uint32_t *ret_y)
 {
@@ -291,7 +292,7 @@ void pixel_plan_region(
 	};
 }
 
-/* The run of both axes is what the job puts in place, turned as it stands there. */
+/* The job writes the run of both axes in place, already flipped. */
 static void pixel_pad(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, struct resample_job *job)
 {

@@ -1,11 +1,11 @@
 /* resample: see resample.h. Worker threads, one object each.
  *
- * Between resample_begin and the last row: rows_in rows have come, rows_out rows of the vertical
- * pass are complete, and every row of the vertical pass's input that an incomplete output needs is
- * in the ring or in the running sums.
+ * Between resample_begin and the last row: rows_in rows have arrived, rows_out rows of the vertical
+ * pass are complete, and the ring or the running sums hold every input row that an incomplete
+ * output of the vertical pass needs.
  *
- * A row of the ring, or of anything between the passes, is three planes `pitch` bytes apart, and
- * whole grains: what lies behind a plane's pixels is computed along and never looked at. */
+ * A row in the ring, or anywhere between the passes, is three planes, `pitch` bytes apart, of whole
+ * grains: the code also computes what follows the pixels of a plane, and never reads it. */
 #include "pixel/resample.h"
 
 #include "base/util.h"
@@ -17,17 +17,17 @@
 
 enum {
 	PLANES = 3,
-	/* Outputs that one row goes into: 2 x 3 for the widest filter, and one for the ends. */
+	/* Outputs that use one row: 2 x 3 for the widest filter, and one for the ends. */
 	OPEN_MOST = 7,
-	/* Beyond the window, the widest row that comes to a vertical pass which is first. */
+	/* Besides the window: the widest row that a vertical pass receives if it is first. */
 	WIDE_MORE = 32768 + 64,
 };
 
 struct resample {
-	void *memory; /* of everything, this struct included */
+	void *memory; /* of everything, including this struct */
 	const struct kernels *kernels;
 	uint32_t max_window;
-	uint8_t *arena; /* what a job needs; its parts lie one behind the other */
+	uint8_t *arena; /* the memory of a job; its parts follow each other */
 	uint64_t arena_bytes, arena_used;
 
 	/* The job. */
@@ -37,21 +37,21 @@ struct resample {
 	bool vertical_first;
 	bool flip_vertical;
 	uint32_t rows, rows_in, rows_out;
-	uint32_t source; /* pixels of a row that comes */
-	uint32_t pitch, row; /* of what the vertical pass works on, in bytes */
+	uint32_t source; /* pixels of an arriving row */
+	uint32_t pitch, row; /* bytes of a row of the vertical pass */
 
-	/* Horizontal pass: few taps by `table`; many by `many`, where it is not NULL. */
+	/* Horizontal pass: `table` for few taps; `many`, if not NULL, for many. */
 	uint8_t *table;
 	struct kernels_many many;
 
-	/* Vertical pass: its last `ring_mask` + 1 rows, or, where that is NULL, sums of outputs by
-	 * their number modulo OPEN_MOST, and what these outputs' weights add up to. */
+	/* Vertical pass: the last `ring_mask` + 1 rows; or, if that is NULL, sums of outputs by
+	 * their number modulo OPEN_MOST, and the sums of their weights. */
 	uint8_t *ring;
 	uint32_t ring_mask;
 	uint32_t *sums;
 	double sum[OPEN_MOST];
-	uint8_t *line; /* a row that the vertical pass puts out */
-	uint8_t *narrow; /* a row that the horizontal pass puts out beside the ring */
+	uint8_t *line; /* an output row of the vertical pass */
+	uint8_t *narrow; /* an output row of the horizontal pass outside the ring */
 };
 
 static uint32_t plane_pitch(uint64_t pixels)
@@ -64,10 +64,10 @@ static uint64_t row_bytes(uint32_t pitch)
 	return util_align(PLANES * (uint64_t)pitch, KERNELS_GRAIN);
 }
 
-/* What jobs need at most, the horizontal pass being first or second. Weights: an output of many
- * taps has at most 6 x scale + 2, a window is no larger than the result, and each is padded. Wide
- * rows: vertical first means h - oh > 2 (w - ow), so w < 32,768 + ow; the window's share of a
- * larger result is no wider. */
+/* The most memory that jobs need, with the horizontal pass first or second. Weights: an output
+ * of many taps has at most 6 x scale + 2, a window is not larger than the result, and each is
+ * padded. Wide rows: vertical first means h - oh > 2 (w - ow), so w < 32,768 + ow; the window of
+ * a larger result is not wider. */
 static uint64_t arena_most(uint32_t max_window)
 {
 	uint64_t window = max_window, narrow = row_bytes(plane_pitch(window));
@@ -83,7 +83,7 @@ static uint64_t arena_most(uint32_t max_window)
 	return UTIL_MAX(first, second) + 8 * (uint64_t)KERNELS_GRAIN + KERNELS_SLACK;
 }
 
-/* One buffer of `bytes`, or only its size while the base is still unknown. */
+/* Places one buffer of `bytes`; only adds its size while the base is unknown. */
 static void *resample_carve(uint8_t *base, uint64_t *at, uint64_t bytes)
 {
 	uint8_t *p = base ? base + *at : NULL;
@@ -99,7 +99,7 @@ static void resample_carve_weights(
 	w->value = resample_carve(base, at, weights_room(max_window) * sizeof(*w->value));
 }
 
-/* Lays out all memory behind `base`; returns its size. */
+/* Lays out all memory from `base` on; returns its size. */
 static uint64_t resample_layout(struct resample *r, uint8_t *base, uint32_t max_window)
 {
 	uint64_t at = 0;
@@ -124,7 +124,7 @@ int resample_new(uint32_t max_window, struct resample **ret, struct fault *fault
 	if (rc < 0)
 		return rc;
 	uint64_t bytes = resample_bytes(max_window);
-	/* Zeroed, so that pages which no source needs are never touched. */
+	/* calloc: pages that no source needs are never touched. */
 	uint8_t *memory = calloc(1, bytes);
 	if (!memory)
 		return fault_set(fault, -ENOMEM,
@@ -153,8 +153,9 @@ uint32_t resample_missing(const struct resample *r)
 	return r->rows - r->rows_in;
 }
 
-/* Pillow's ImagingResampleInner: vertical first where the height shrinks, and by more than twice
- * what the width loses; by the whole source, whatever part of it is resized. */
+/* Pillow's ImagingResampleInner: the vertical pass is first if the height shrinks by more than
+ * twice what the width loses. The size of the whole source decides, even if only a part of it is
+ * resized. */
 static bool resample_vertical_first(const struct weights_axis *x, const struct weights_axis *y)
 {
 	int64_t lower = (int64_t)y->source - y->result, narrower = (int64_t)x->source - x->result;
@@ -173,7 +174,7 @@ static uint32_t many_taps(const struct weights *w, uint32_t i)
 	return (uint32_t)util_align(w->taps[i], KERNELS_RUN);
 }
 
-/* All outputs' weights, one after the other. */
+/* The weights of all outputs, one after the other. */
 static void resample_set_many(struct resample *r)
 {
 	const struct weights *w = &r->x;
@@ -260,7 +261,7 @@ static void resample_across(
 		r->kernels->across(planes, from, &r->x, r->table);
 }
 
-/* Row rows_out of the vertical pass is complete in `line`. */
+/* Takes row rows_out of the vertical pass, which is complete in `line`. */
 static void resample_emit(struct resample *r)
 {
 	uint32_t y = r->rows_out++;
@@ -282,13 +283,13 @@ static uint8_t *resample_ring_row(const struct resample *r, uint32_t row)
 	return r->ring + (size_t)(row & r->ring_mask) * r->row;
 }
 
-/* Whether output y of the vertical pass has all its rows once `row` is there. */
+/* Whether output y of the vertical pass has all its rows after `row`. */
 static bool resample_complete(const struct resample *r, uint32_t y, uint32_t row)
 {
 	return y < r->y.count && r->y.first[y] + r->y.taps[y] - 1 <= row;
 }
 
-/* Vertical pass with `row` just arrived, out of the ring. */
+/* Runs the vertical pass from the ring after `row` has arrived. */
 static void resample_down_ring(struct resample *r, uint32_t row)
 {
 	for (; resample_complete(r, r->rows_out, row); resample_emit(r)) {
@@ -335,7 +336,7 @@ static void resample_down_running(
 		r->kernels->down_end(r->line, resample_sums(r, r->rows_out), r->row);
 }
 
-/* A row that has come, into the ring. */
+/* Puts an arrived row into the ring. */
 static void resample_keep(struct resample *r, uint32_t row, const uint8_t *const rgb[PLANES])
 {
 	uint8_t *place = resample_ring_row(r, row);

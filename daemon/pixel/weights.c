@@ -71,7 +71,7 @@ static inline double filter_lanczos(double x)
 	return -3.0 <= x && x < 3.0 ? filter_sinc(x) * filter_sinc(x / 3) : 0.0;
 }
 
-/* `filter` is a constant wherever it counts. */
+/* `filter` is a constant where speed matters. */
 static inline __attribute__((always_inline)) double filter_at(enum weights_filter filter, double x)
 {
 	switch (filter) {
@@ -89,14 +89,14 @@ static inline __attribute__((always_inline)) double filter_at(enum weights_filte
 	}
 }
 
-/* Whether each output is a source pixel as it is: then Pillow leaves the pass out, or crops, or its
- * filters come out as 1 and zeros. */
+/* Whether each output is an unchanged source pixel: then Pillow skips the pass, or crops, or its
+ * weights are 1 and zeros. */
 static bool axis_copies(const struct weights_axis *axis, float from, float to)
 {
 	return to - from == (float)axis->result && from == (float)(uint32_t)from;
 }
 
-/* All of the weights but its tables. */
+/* Sets everything in the weights except the tables. */
 static void axis_open(struct weights *w, const struct weights_axis *axis, bool mirrored)
 {
 	assert(axis->source >= 1 && axis->source <= WEIGHTS_SOURCE_MAX && axis->window >= 1);
@@ -121,7 +121,7 @@ static double output_center(const struct weights *w, uint32_t at)
 	return w->origin + ((double)at + 0.5) * w->scale;
 }
 
-/* Source pixels that output `at` of the result reaches: [*ret_from, return value). */
+/* The source pixels that output `at` of the result uses: [*ret_from, return value). */
 static uint32_t output_reach(const struct weights *w, uint32_t at, uint32_t *ret_from)
 {
 	double center = output_center(w, at);
@@ -131,7 +131,7 @@ static uint32_t output_reach(const struct weights *w, uint32_t at, uint32_t *ret
 	return UTIL_MIN((uint32_t)to, w->axis.source);
 }
 
-/* The place in the result of output i of the window. */
+/* The position in the result of output i of the window. */
 static uint32_t output_at(const struct weights *w, uint32_t i)
 {
 	return w->axis.window_at + (w->mirrored ? w->count - 1 - i : i);
@@ -165,13 +165,13 @@ int32_t weights_tap(const struct weights *w, uint32_t i, uint32_t tap, double su
 
 void weights_output(const struct weights *w, uint32_t i, int32_t *value)
 {
-	/* The filter is evaluated twice: cheaper than a scratch of 65,535 doubles. */
+	/* Evaluates the filter twice: that is cheaper than scratch for 65,535 doubles. */
 	double sum = weights_sum(w, i);
 	for (uint32_t t = 0; t < w->taps[i]; t++)
 		value[t] = weights_tap(w, i, t, sum);
 }
 
-/* An output of few taps: the filter is evaluated once. */
+/* An output of few taps: evaluates the filter once. */
 static inline __attribute__((always_inline)) void few_output(
 	const struct weights *w, uint32_t i, enum weights_filter filter)
 {
@@ -206,7 +206,7 @@ static void few_make_nearest(const struct weights *w)
 		w->value[(size_t)i * w->stride] = 1 << WEIGHTS_BITS;
 }
 
-/* One source pixel per output: Pillow adds the scale up, output by output. */
+/* One source pixel per output: Pillow adds up the scale from output to output. */
 static void nearest_make(struct weights *w)
 {
 	double place = w->origin + w->scale * 0.5;
@@ -228,7 +228,7 @@ static void reach_make(struct weights *w)
 	}
 }
 
-/* What all outputs together reach; `first` is counted from there afterwards. */
+/* The range that all outputs use; afterwards `first` counts from its beginning. */
 static void reach_sum_up(struct weights *w)
 {
 	w->begin = UINT32_MAX;
@@ -265,7 +265,8 @@ void weights_reach(const struct weights_axis *axis, uint32_t *ret_begin, uint32_
 	axis_open(&w, axis, false);
 	uint32_t last = axis->window_at + axis->window - 1, unused;
 	if (w.axis.filter == WEIGHTS_NEAREST) {
-		/* A pixel more on either side: only adding up tells which it is. */
+		/* One more pixel on either side: only adding up the scale tells which pixel it
+		 * is. */
 		double from = output_center(&w, axis->window_at) - 1;
 		*ret_begin = from < 0 ? 0 : (uint32_t)from;
 		*ret_end = UTIL_MIN((uint32_t)output_center(&w, last) + 2, axis->source);
