@@ -29,7 +29,7 @@ static apply_one *const apply_families[OP_KINDS] = {
 	[OP_ROTATE_QUARTERS] = warp_apply,
 };
 
-/* Where an op that is not the last one may write. */
+/* A buffer that an op other than the last may write to. */
 static uint8_t *apply_next(const struct op *op, const uint8_t *pixels, uint8_t *const buffers[2])
 {
 	unsigned now = pixels == buffers[1];

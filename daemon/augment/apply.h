@@ -23,7 +23,7 @@ typedef void apply_one(
 
 struct apply {
 	const struct augment_kernels *kernels;
-	uint8_t *image[2]; /* the image, and where the next op writes it */
+	uint8_t *image[2]; /* the image, and where the next op writes */
 	void *scratch; /* for one op while it runs; aligned to 64 */
 	apply_one *mix; /* OP_AUGMIX: it calls apply_ops for its chains */
 	/* For AugMix, NULL where the recipe has none: the current chain, and the mix. */

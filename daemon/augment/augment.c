@@ -79,7 +79,7 @@ int augmenter_new(const struct step_recipe *recipe, uint32_t side, struct augmen
 	struct augmenter *augmenter = aligned_alloc(AUGMENT_ALIGN, bytes);
 	if (!augmenter)
 		return fault_set(fault, -ENOMEM,
-			"no memory for images that are augmented (%llu bytes)",
+			"not enough memory for images to augment (%llu bytes)",
 			(unsigned long long)bytes);
 	*augmenter = (struct augmenter){
 		.apply = {.kernels = kernels, .mix = augmix_apply}, .side = side};

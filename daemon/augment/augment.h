@@ -1,4 +1,4 @@
-/* augment: what is done to an image once it has its size.
+/* augment: the random operations on an image after its crop or resize.
  *
  * A map of this folder:
  *   augment.[ch]      this file: an image through the ops of a plan, into a row
@@ -30,17 +30,17 @@
 /* Scratch for one image at a time, of one thread. */
 struct augmenter;
 
-/* Bytes of one, for images of up to side x side and this recipe: for the ledger. */
+/* The memory of one augmenter, for images of up to side x side and this recipe: for the ledger. */
 uint64_t augmenter_bytes(const struct step_recipe *recipe, uint32_t side);
-/* 0, -ENOMEM, or as kernels of pixel/ where PENSTOCK_KERNELS names what is not there. */
+/* 0; -ENOMEM; or as the kernels of pixel/ if PENSTOCK_KERNELS names an absent variant. */
 int augmenter_new(const struct step_recipe *recipe, uint32_t side, struct augmenter **ret,
 	struct fault *fault);
 void augmenter_free(struct augmenter *augmenter);
 
-/* Where the image is to be put: rows of 3 x side bytes for an image that wide, without gaps. */
+/* Where the caller puts the image: rows of 3 x width bytes without gaps. */
 uint8_t *augmenter_image(struct augmenter *augmenter);
 
-/* Carries out the plan on what was put there (width x height, up to the side), all but OP_ERASE,
- * and writes the result to `out` (height x width x 3). Nothing is allocated. */
+/* Carries out the plan, except OP_ERASE, on the image that was put there (width x height, each
+ * up to the side), and writes the result to `out` (height x width x 3). Allocates nothing. */
 void augmenter_run(struct augmenter *augmenter, const struct step_plan *plan, uint32_t width,
 	uint32_t height, uint8_t *out);

@@ -1,5 +1,5 @@
-/* augmix: see augmix.h, and torchvision's AugMix: the weighted sum of the image and the results of
- * its chains, added in this order as floats of 32 bits and truncated to whole numbers. */
+/* augmix: see augmix.h, and torchvision's AugMix: the weighted sum of the image and the results
+ * of its chains, added in this order as 32-bit floats and truncated to integers. */
 #include "augment/augmix.h"
 
 static void augmix_add(float *sums, const uint8_t *pixels, size_t bytes, float weight)

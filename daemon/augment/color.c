@@ -1,5 +1,5 @@
-/* color: see color.h. What Pillow's ImageEnhance, ImageOps and conversions make of a pixel, by
- * the kernels; what is the same for all pixels of an image is worked out here. Pure. */
+/* color: see color.h. The kernels compute what Pillow's ImageEnhance, ImageOps and conversions
+ * make of a pixel; this file computes what is the same for all pixels of an image. Pure. */
 #include "augment/color.h"
 
 #include "augment/kernels/kernels.h"
@@ -27,7 +27,7 @@ static uint8_t hue_turn(double factor)
 	return (uint8_t)(int32_t)(factor * 255);
 }
 
-/* From which level on: the first whole number that is not below the threshold. */
+/* The first level that changes: the first integer not below the threshold. */
 static uint32_t solarize_least(double threshold)
 {
 	return threshold <= 0 ? 0 : threshold > 255 ? AUGMENT_LEVELS : (uint32_t)ceil(threshold);
@@ -54,7 +54,7 @@ static void color_autocontrast(
 	k->map(to, from->pixels, color_pixels(from), table);
 }
 
-/* ImageOps.equalize; all levels but the brightest share the 255 steps. */
+/* ImageOps.equalize; all levels except the brightest share the 255 steps. */
 static void equalize_table(uint8_t *table, const uint32_t count[AUGMENT_LEVELS], size_t pixels)
 {
 	int brightest = AUGMENT_LEVELS - 1;

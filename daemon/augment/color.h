@@ -1,4 +1,4 @@
-/* color: ops on each pixel by itself, some after one look at all pixels: OP_BRIGHTNESS to
+/* color: ops that change each pixel by itself, some after a pass over all pixels: OP_BRIGHTNESS to
  * OP_AUTOCONTRAST. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* erase: see erase.h. On a worker's thread; pure. */
+/* erase: see erase.h. Runs on a worker's thread; pure. */
 #include "augment/erase.h"
 
 #include "base/util.h"
@@ -11,7 +11,7 @@
 
 enum { ERASE_CHANNELS = 3 };
 
-/* Of a value to be written: as many of its bytes as the row's type has. */
+/* The bytes of a value in the type of the row. */
 union erase_value {
 	uint8_t u8;
 	uint16_t u16;
@@ -41,7 +41,7 @@ static union erase_value erase_value(enum slots_pixel_type type, float value)
 	}
 }
 
-/* What differs between the layouts: bytes from a value to that of the next pixel, row, channel. */
+/* The strides of a layout: bytes from a value to that of the next pixel, row, channel. */
 struct erase_steps {
 	size_t value, pixel, row, channel;
 };

@@ -9,17 +9,17 @@
 #include "pixel/pixel.h"
 #include "proto/slots.h"
 
-/* What a row is. */
+/* The form of a row. */
 struct erase_row {
 	enum slots_pixel_type type; /* SLOTS_U8, _F32, _F16, _BF16 */
 	enum slots_pixel_layout layout;
 	uint32_t width, height;
 };
 
-/* Fills the box of `op` (an OP_ERASE whose box lies within the row). A value is rounded to the
- * row's type, halves to even, and clipped to 0 .. 255 in a row of bytes. With box.noise each value
- * is standard normal instead, proto/erase.h's of that pixel and `key`, before it is rounded to the
- * row's type (lists with noise for rows of bytes are refused where they are read). `pixels` is
+/* Fills the box of `op` (an OP_ERASE whose box is inside the row). It rounds a value to the
+ * row's type, halves to even, and clips it to 0 .. 255 in a row of bytes. With box.noise each
+ * value is standard normal instead: proto/erase.h draws it for that pixel and `key`, and it is
+ * rounded to the row's type (reading a list refuses noise for rows of bytes). `pixels` is
  * aligned to a value. */
 void op_erase(const struct op *op, const struct erase_row *row, const struct pixel_key *key,
 	void *pixels);

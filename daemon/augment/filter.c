@@ -1,4 +1,4 @@
-/* filter: see filter.h. Pure but for the scratch. */
+/* filter: see filter.h. Pure except for the scratch. */
 #include "augment/filter.h"
 
 #include "augment/kernels/kernels.h"
@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* --- OP_SHARPNESS: Pillow leaves the pixels at the edges as they are --- */
+/* ---- OP_SHARPNESS: Pillow does not change the pixels at the edges ---- */
 
 enum { SMOOTH_SIDE = 3 };
 
@@ -27,9 +27,10 @@ static void filter_sharpness(
 	}
 }
 
-/* --- OP_BLUR --- */
+/* ---- OP_BLUR ---- */
 
-/* Both ends of what is mirrored, the outermost pixels once only; any distance. */
+/* The source of a position at any distance, by mirroring that does not repeat the outermost
+ * pixels. */
 static uint32_t blur_mirror(int64_t place, uint32_t side)
 {
 	int64_t period = side > 1 ? 2 * ((int64_t)side - 1) : 1;
@@ -38,10 +39,11 @@ static uint32_t blur_mirror(int64_t place, uint32_t side)
 	return (uint32_t)(place < side ? place : period - place);
 }
 
-/* Far out there is nothing, and elementary_exp takes no numbers that a small sigma makes there. */
+/* Far from the center the value is 0, and elementary_exp does not accept the numbers that a
+ * small sigma makes there. */
 enum { BLUR_NOTHING = -800 };
 
-/* exp(-x^2 / (2 sigma^2)) at the whole numbers around 0, so that they add up to 1. */
+/* exp(-x^2 / (2 sigma^2)) at the integers around 0, normalized to a sum of 1. */
 static void blur_weights(float *weight, uint32_t taps, double sigma)
 {
 	double sum = 0;
@@ -54,7 +56,7 @@ static void blur_weights(float *weight, uint32_t taps, double sigma)
 		}
 }
 
-/* Memory of one blur, cut from the scratch. */
+/* The memory of one blur, taken from the scratch. */
 struct blur {
 	const uint8_t **rows;
 	float *down, *across, *line;
@@ -80,7 +82,7 @@ static struct blur blur_cut(void *scratch, const struct op *op)
 	return blur;
 }
 
-/* The line goes on to both sides, mirrored. */
+/* Extends the line to both sides by mirroring. */
 static void blur_extend(float *line, uint32_t width, uint32_t half)
 {
 	float *first = line + (size_t)3 * half;
@@ -113,13 +115,13 @@ static void filter_blur(
 	}
 }
 
-/* --- OP_PILLOW_BLUR: three box blurs in each direction (Pillow's BoxBlur.c), whose boxes end
- * within pixels; the image goes on with its outermost pixels --- */
+/* ---- OP_PILLOW_BLUR: three box blurs in each direction (Pillow's BoxBlur.c), whose boxes end
+ * inside pixels; the outermost pixels extend the image ---- */
 
 enum { BOX_PASSES = 3, BOX_BITS = 24 };
 
-/* The box's radius for a Gaussian blur (Gwosdek et al.: "Theoretical foundations of Gaussian
- * convolution by extended box filtering", SSVM 2011), with Pillow's floats. */
+/* The radius of the box for a Gaussian blur (Gwosdek et al.: "Theoretical foundations of Gaussian
+ * convolution by extended box filtering", SSVM 2011), in floats as in Pillow. */
 static float box_radius(float sigma)
 {
 	float variance = sigma * sigma / BOX_PASSES;
@@ -143,13 +145,13 @@ static uint32_t box_clamp(int64_t place, uint32_t side)
 	return place < 0 ? 0 : (uint32_t)UTIL_MIN(place, (int64_t)side - 1);
 }
 
-/* The sums of the box around the pixel before the first: a pixel of 3, or a row of them. */
+/* The sums of the box around the position before the first: of a pixel (3 values), or of a row. */
 static void box_begin(uint32_t *sums, const uint8_t *from, size_t bytes, uint32_t side,
 	const struct augment_box *box)
 {
 	memset(sums, 0, bytes * sizeof(*sums));
 	for (uint32_t n = 0; n < side; n++) {
-		/* How often the n-th is met between -radius - 1 and radius - 1. */
+		/* How often the n-th pixel occurs between -radius - 1 and radius - 1. */
 		int64_t times = n < box->radius;
 		times += n == 0 ? box->radius + 1 : 0;
 		times += n == side - 1 ? UTIL_MAX(box->radius - (int64_t)side, 0) : 0;
@@ -158,7 +160,7 @@ static void box_begin(uint32_t *sums, const uint8_t *from, size_t bytes, uint32_
 	}
 }
 
-/* One pass down an image, and along a row. */
+/* One pass down an image, or along a row. */
 static void box_down(const struct apply *apply, uint8_t *to, const uint8_t *from, size_t pitch,
 	uint32_t height, const struct augment_box *box)
 {
@@ -218,7 +220,7 @@ static void filter_pillow_blur(
 	box_down(apply, to, between, pitch, from->height, &box);
 }
 
-/* --- the door --- */
+/* ---- the public functions ---- */
 
 uint64_t filter_scratch(uint32_t side)
 {

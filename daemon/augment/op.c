@@ -61,7 +61,7 @@ static bool op_has_amount(enum op_kind kind)
 	}
 }
 
-/* What the matrix does to the image: it leads from the output to the source. */
+/* Describes what the matrix does to the image; it maps the output to the source. */
 static void op_text_affine(const struct op *op, char *buffer, size_t room)
 {
 	const double *m = op->matrix, degree = 57.29577951308232;

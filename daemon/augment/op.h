@@ -33,12 +33,12 @@ enum op_kind {
 	/* filter.c: neighbors */
 	OP_SHARPNESS, /* sharpness_factor: ImageEnhance.Sharpness */
 	OP_BLUR, /* torchvision's gaussian_blur: `kernel`, `sigma` */
-	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur of `amount` pixels: DeiT III's */
+	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur of `amount` pixels, as in DeiT III */
 	/* warp.c: Image.transform; pixels from outside are `fill` */
 	OP_AFFINE, /* matrix[0..5], output to source, as Pillow takes it */
 	OP_PERSPECTIVE, /* matrix[0..7] */
-	OP_ROTATE_QUARTERS, /* `amount` quarters counter-clockwise, 0 .. 3: Pillow's short cut */
-	/* erase.c, on what the row holds: see augment.h */
+	OP_ROTATE_QUARTERS, /* `amount` quarter turns counterclockwise, 0 .. 3: Pillow's shortcut */
+	/* erase.c, on the finished row */
 	OP_ERASE, /* box, value */
 	/* augmix.c: the next `chains` ops begin chains, see step.h */
 	OP_AUGMIX,
@@ -53,12 +53,12 @@ struct op {
 	enum weights_filter filter; /* OP_AFFINE, OP_PERSPECTIVE: NEAREST, BILINEAR, BICUBIC */
 	double amount;
 	double matrix[OP_MATRIX];
-	uint32_t kernel[2]; /* odd, below twice the side that the augmenter is for; width, height */
+	uint32_t kernel[2]; /* odd, below twice the side of the augmenter; width, height */
 	double sigma[2]; /* x, y */
 	uint8_t fill[3];
 	struct {
 		uint32_t x, y, w, h;
-		double value[3]; /* in units of what the row holds; see step.h */
+		double value[3]; /* in the units of the row; see step.h */
 		bool noise;
 	} box;
 	uint32_t chains, length;
@@ -69,9 +69,9 @@ struct op_image {
 	uint32_t width, height; /* 1 .. 2048 */
 };
 
-/* How many ops belong to the op that `ops` begins with, itself included: more than one only for
+/* The number of ops that belong to the first op of `ops`, including itself: more than one only for
  * OP_AUGMIX. */
 uint32_t op_length(const struct op *ops);
 
-/* "solarize 110", "erase 12,7 40x32": what is done, for captions; at most `room` bytes. */
+/* Describes an op for captions: "solarize 110", "erase 12,7 40x32"; at most `room` bytes. */
 void op_text(const struct op *op, char *buffer, size_t room);

@@ -1,17 +1,17 @@
-/* step: see step.h. Which steps are carried out, in which order, and the draws of those that are
- * themselves operations; step_policy.c has the rest.
+/* step: see step.h. Determines which steps are carried out and in which order, and makes the draws
+ * of the steps that are operations themselves; step_policy.c has the rest.
  *
- * Draws of a step, by number and word; where nothing else is said, words 0 and 1 of draw 0 say
- * whether.
+ * Draws of a step, by number and word; unless the table says otherwise, words 0 and 1 of draw 0
+ * decide whether the step is carried out.
  *
  *   ColorJitter        0  word 0: the order; 1  words 0 .. 3: brightness, contrast, saturation, hue
  *   GaussianBlur       0  word 0: sigma
  *   RandomAffine       0  angle, translation by x, y, scale; 1  shear by x, y
  *   RandomRotation     0  word 0: angle
  *   RandomPerspective  1  top left x, y, top right x, y; 2  bottom right x, y, bottom left x, y
- *   ThreeAugment       0  word 0: which; 1: the blur's radius
+ *   ThreeAugment       0  word 0: which operation; 1: the radius of the blur
  *   RandomErasing      see proto/erase.h
- *   RandomChoice       0  words 0 and 1: which
+ *   RandomChoice       0  words 0 and 1: which step
  *   RandomOrder        i  words 0 and 1: with which of the i + 1 first the i-th changes places */
 #include "augment/step.h"
 
@@ -22,7 +22,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* --- operations that are there or not --- */
+/* ---- operations without a strength ---- */
 
 static bool step_wanted(
 	const struct step_sample *sample, enum philox_operation operation, const struct step *step)
@@ -91,12 +91,12 @@ static void step_adjust_sharpness(struct step_sample *sample, const struct step 
 	step_maybe(sample, step, PHILOX_ADJUST_SHARPNESS, OP_SHARPNESS, step->sharpness_factor);
 }
 
-/* --- operations with a strength --- */
+/* ---- operations with a strength ---- */
 
 enum { JITTERS = 4 };
 
-/* Those of ColorJitter in torchvision's order; false where one would change nothing, and is left
- * out as it is there. */
+/* The operations of ColorJitter in torchvision's order; false if an operation would change nothing:
+ * torchvision leaves it out, too. */
 static bool step_jitter(
 	const struct step *step, uint32_t which, enum op_kind *ret_kind, const double **ret_range)
 {
@@ -116,7 +116,7 @@ static bool step_jitter(
 	       jitters[which].range[1] != jitters[which].nothing;
 }
 
-/* The orders of `count` things are numbered from 0: this is number `order`. */
+/* The permutation of `count` things with number `order`, from 0. */
 static void step_permute(uint32_t order, uint32_t *things, uint32_t count)
 {
 	for (uint32_t i = count; i > 1; i--) {
@@ -178,7 +178,7 @@ static void step_three_augment(struct step_sample *sample, const struct step *st
 	}
 }
 
-/* --- operations on places --- */
+/* ---- operations on positions ---- */
 
 static int32_t step_translation(uint32_t word, double share, uint32_t side)
 {
@@ -214,7 +214,7 @@ static void step_rotation(struct step_sample *sample, const struct step *step)
 		step_push(sample, &op);
 }
 
-/* From the near end of a side, or the far one: as far inwards as distortion_scale allows. */
+/* A distance from the near or the far end of a side, inward, as far as distortion_scale allows. */
 static int32_t step_corner(const struct step *step, uint32_t word, uint32_t side, bool far)
 {
 	assert(step->distortion_scale >= 0 && step->distortion_scale <= 1);
@@ -264,7 +264,7 @@ static void step_erasing(struct step_sample *sample, const struct step *step)
 	step_push(sample, &op);
 }
 
-/* --- which steps, in which order --- */
+/* ---- which steps, in which order ---- */
 
 typedef void step_fn(struct step_sample *sample, const struct step *step);
 
@@ -298,7 +298,7 @@ struct step_list {
 	uint32_t at[STEP_MAX];
 };
 
-/* Of the steps at `from` .. `to` - 1 those that are in no other of them. */
+/* The steps among `from` .. `to` - 1 that are not nested in another of them. */
 static void step_direct(
 	const struct step_recipe *recipe, uint32_t from, uint32_t to, struct step_list *ret)
 {
@@ -319,7 +319,7 @@ static void step_shuffle(
 	}
 }
 
-/* The last one with any chance stands for what rounding leaves of their sum. */
+/* The last step with a nonzero chance takes what rounding leaves of the sum. */
 static void step_choose(
 	const struct step_sample *sample, const struct step *step, struct step_list *list)
 {
@@ -339,7 +339,7 @@ static void step_choose(
 	list->count = 1;
 }
 
-/* What is to be done of a step that holds others, in order. */
+/* The nested steps to carry out, in order. */
 static void step_open(const struct step_sample *sample, const struct step_recipe *recipe,
 	uint32_t at, struct step_list *ret)
 {
@@ -353,7 +353,7 @@ static void step_open(const struct step_sample *sample, const struct step_recipe
 		ret->count = 0;
 }
 
-/* Behind what waits already, the first of them last. */
+/* Pushes them on the stack, the first of them last. */
 static void step_stack(struct step_list *stack, const struct step_list *list)
 {
 	assert(stack->count + list->count <= STEP_MAX);
@@ -382,7 +382,7 @@ void step_plan(const struct step_recipe *recipe, const struct pixel_key *key, ui
 	}
 }
 
-/* --- how many --- */
+/* ---- how many ops ---- */
 
 static uint32_t step_most_mixed(const struct step *step)
 {
@@ -390,7 +390,7 @@ static uint32_t step_most_mixed(const struct step *step)
 			   (1 + (step->chain_depth < 0 ? 3 : (uint32_t)step->chain_depth));
 }
 
-/* Of a step that holds no others. */
+/* For a step without nested steps. */
 static uint32_t step_most_itself(const struct step *step)
 {
 	switch (step->kind) {
@@ -407,7 +407,7 @@ static uint32_t step_most_itself(const struct step *step)
 	}
 }
 
-/* All of them, or the one that comes to the most. */
+/* The sum over all nested steps, or the largest of them. */
 static uint32_t step_most_of(const uint32_t *most, const struct step_list *list, bool one)
 {
 	uint32_t sum = 0;

@@ -1,11 +1,12 @@
-/* step: the random operations of a list, behind its crop, with torchvision's names, parameters and
- * defaults, and what they draw.
+/* step: the random operations of a list after its crop, with torchvision's names, parameters and
+ * defaults, and their draws.
  *
- * A recipe is a flat list in the order written; steps that hold others (RandomApply, RandomChoice,
- * RandomOrder) are followed by them. step_plan turns it into concrete ops (op.h) for one sample: a
- * pure function of recipe, key and size, on every machine the same. Draws are Philox's, each named
- * by the step's kind, its place among the steps of that kind, and a number (draw.h: pixel_draw), so
- * that a list that gets one more step of another kind leaves the draws of the others alone. */
+ * A recipe is a flat list in the written order; the steps nested in RandomApply, RandomChoice
+ * and RandomOrder follow these. step_plan turns it into concrete ops (op.h) for one sample: a
+ * pure function of recipe, key and size, the same on every machine. Philox makes the draws. The
+ * kind of the step, its place among the steps of that kind, and a number identify a draw
+ * (draw.h: pixel_draw), so that adding a step of another kind to a list does not change the
+ * draws of the other steps. */
 #pragma once
 
 #include "augment/op.h"
@@ -45,34 +46,34 @@ enum step_kind {
 enum step_policy { STEP_POLICY_IMAGENET, STEP_POLICY_CIFAR10, STEP_POLICY_SVHN };
 
 enum {
-	STEP_MAX = 32, /* of a recipe, those inside others included */
-	STEP_SAME_MAX = 16, /* of one kind */
-	STEP_PLAN_MAX = 64, /* ops that a recipe comes to at most */
+	STEP_MAX = 32, /* steps of a recipe, including nested ones */
+	STEP_SAME_MAX = 16, /* steps of one kind */
+	STEP_PLAN_MAX = 64, /* the most ops that a recipe may result in */
 };
 
-/* Parameters: of those, the ones that torchvision's operation of that name has. What they may be
- * stands behind them; a list is refused where one is not, and step_plan asserts it. Pairs are least
- * and most, in that order; every number is finite. */
+/* Parameters: a step uses those that torchvision's operation of its name has. The comment of
+ * each gives its range: reading a list refuses other values, and step_plan asserts it. Pairs are
+ * least and most, in that order; every number is finite. */
 struct step {
 	enum step_kind kind;
-	/* How many of its kind stand before it, flips that pixel_recipe does among them; below
+	/* How many steps of its kind precede it, including flips that pixel_recipe does; below
 	 * STEP_SAME_MAX. */
 	uint32_t same;
-	/* How many of the steps behind it are within it, at any depth; at least 1 where it is
-	 * RandomApply, RandomChoice or RandomOrder, otherwise 0. */
+	/* How many of the following steps are nested in it, at any depth: at least 1 for
+	 * RandomApply, RandomChoice and RandomOrder, otherwise 0. */
 	uint32_t inside;
 	double p; /* 0 .. 1 */
-	/* ColorJitter: least and most factor, 0 .. 1000 (hue: offset, -0.5 .. 0.5); not given:
+	/* ColorJitter: least and most factor, 0 .. 1000 (hue: offset, -0.5 .. 0.5); if not given:
 	 * [1, 1], hue [0, 0] */
 	double brightness[2], contrast[2], saturation[2], hue[2];
 	/* width, height; odd, 1 .. 255, and below twice the image's side */
 	uint32_t kernel_size[2];
-	double sigma[2]; /* above 0, up to 100 */
+	double sigma[2]; /* greater than 0, up to 100 */
 	double threshold; /* Solarize: 0 .. 256 */
 	uint32_t bits; /* 0 .. 8 */
 	double sharpness_factor; /* 0 .. 1000 */
 	double degrees[2]; /* -3600 .. 3600 */
-	double translate[2]; /* of width, height, 0 .. 1; 0, 0: none */
+	double translate[2]; /* share of width and height, 0 .. 1; 0, 0: none */
 	/* RandomAffine: 0.001 .. 1000 (1, 1: none). RandomErasing: scale 0 .. 1, of the area; ratio
 	 * 0.001 .. 1000. */
 	double scale[2], ratio[2];
@@ -89,12 +90,11 @@ struct step {
 	double alpha; /* 0.01 .. 100 */
 	bool all_ops;
 	enum weights_filter interpolation; /* NEAREST, BILINEAR, BICUBIC */
-	double fill[3]; /* whole numbers, 0 .. 255; fill: None is 0 */
-	double value[3]; /* RandomErasing, in units of what the row holds: 0 .. 255, or normalized
-			  */
+	double fill[3]; /* integers, 0 .. 255; fill=None is 0 */
+	double value[3]; /* RandomErasing, in the units of the row: 0 .. 255, or normalized */
 	bool value_random;
-	/* RandomChoice: how likely each of the steps directly within it (at most STEP_SAME_MAX) is;
-	 * 0 .. 1, sums to 1 */
+	/* RandomChoice: the probability of each directly nested step (at most STEP_SAME_MAX);
+	 * 0 .. 1, with a sum of 1 */
 	double chances[STEP_SAME_MAX];
 };
 
@@ -108,9 +108,9 @@ struct step_plan {
 	struct op op[STEP_PLAN_MAX];
 };
 
-/* How many ops the recipe comes to at most: a list is refused where it is over STEP_PLAN_MAX. */
+/* The most ops that the recipe may result in: reading a list refuses more than STEP_PLAN_MAX. */
 uint32_t step_most(const struct step_recipe *recipe);
 
-/* What is done to one sample, whose image is width x height. Pure. */
+/* Makes the plan for one sample, whose image is width x height. Pure. */
 void step_plan(const struct step_recipe *recipe, const struct pixel_key *key, uint32_t width,
 	uint32_t height, struct step_plan *ret);

@@ -1,12 +1,12 @@
-/* step_augmix: AugMix's draws; see step_policy.h, and augmix.c for what is done with them.
+/* step_augmix: the draws of AugMix; see step_policy.h. augmix.c mixes.
  *
- * torchvision mixes float32 numbers: the image by m[0], chain i by weights[i] * m[1], m being
- * Dirichlet(alpha, alpha)'s and weights Dirichlet(alpha, ... alpha)'s. Its operations are those of
- * tensors there, whatever it was given; here they are those of PIL images, as everywhere else in
- * this folder (and in the paper's own code: Hendrycks et al., "AugMix", ICLR 2020).
+ * torchvision mixes float32 numbers: the image by m[0], chain i by weights[i] * m[1], m being drawn
+ * from Dirichlet(alpha, alpha) and weights from Dirichlet(alpha, ... alpha). torchvision always
+ * uses its operations on tensors there; this code uses those on PIL images, as everywhere in this
+ * folder (and as the paper's own code does: Hendrycks et al., "AugMix", ICLR 2020).
  *
  *   draw 0            m, see variate_beta
- *   1 + 8 i + a       attempt a at the weight of chain i
+ *   1 + 8 i + a       attempt a for the weight of chain i
  *   96 + 16 i + k     operation k of chain i: word 0 which, 1 its magnitude, 2 the sign; word 3 of
  *                     the first how many there are */
 #include "augment/step_policy.h"
@@ -17,9 +17,9 @@
 
 enum {
 	AUGMIX_BINS = 10, /* _PARAMETER_MAX */
-	AUGMIX_WIDTH = 10, /* most of step.mixture_width, as of chain_depth the next */
+	AUGMIX_WIDTH = 10, /* the largest mixture_width and, next, chain_depth */
 	AUGMIX_DEPTH = 16,
-	AUGMIX_ATTEMPTS = 8, /* all fail once in 10^10 */
+	AUGMIX_ATTEMPTS = 8, /* all attempts fail once in 10^10 */
 	AUGMIX_OPERATIONS = 96,
 };
 
@@ -43,7 +43,8 @@ static struct philox augmix_words(
 		sample, PHILOX_AUG_MIX, step, AUGMIX_OPERATIONS + AUGMIX_DEPTH * chain + k);
 }
 
-/* Without all_ops those of ImageNet-C's corruptions are left out: brightness and so on. */
+/* Without all_ops, AugMix leaves out the operations that ImageNet-C uses as corruptions:
+ * brightness and so on. */
 static enum policy_op augmix_pick(const struct step *step, uint32_t word)
 {
 	const uint32_t left_out = POLICY_SHARPNESS - POLICY_BRIGHTNESS + 1;

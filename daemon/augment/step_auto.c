@@ -1,4 +1,4 @@
-/* step_auto: AutoAugment; see step_policy.h. The policies are torchvision's, which are those of
+/* step_auto: AutoAugment; see step_policy.h. The policies are torchvision's, which come from
  * Cubuk et al., "AutoAugment: learning augmentation strategies from data", CVPR 2019. */
 #include "augment/step_policy.h"
 
@@ -88,8 +88,8 @@ const struct policy_auto policy_auto[STEP_POLICY_SVHN + 1][POLICY_AUTO_COUNT][PO
 };
 /* clang-format on */
 
-/* Draw 0: word 0 which policy. Draws 1 and 2, of its operations: words 0 and 1 whether, 2 the sign.
- */
+/* Draw 0, word 0: which policy. Draws 1 and 2, one per operation: words 0 and 1 whether it is
+ * carried out, word 2 the sign. */
 void step_auto_augment(struct step_sample *sample, const struct step *step)
 {
 	struct philox r = step_words(sample, PHILOX_AUTO_AUGMENT, step, 0);

@@ -6,7 +6,7 @@
 #include "augment/step_warp.h"
 #include "pixel/draw.h"
 
-/* A sample under way: ops come behind those that `plan` has. */
+/* The sample that is being planned: new ops follow those in `plan`. */
 struct step_sample {
 	const struct pixel_key *key;
 	uint32_t width, height;
@@ -24,7 +24,7 @@ bool step_happens(struct philox r, double p);
 double step_between(uint32_t word, const double range[2]);
 uint32_t step_pick(uint32_t word, uint32_t count);
 
-/* One more op. */
+/* Adds an op. */
 void step_push(struct step_sample *sample, const struct op *op);
 void step_push_amount(struct step_sample *sample, enum op_kind kind, double amount);
 

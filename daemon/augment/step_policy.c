@@ -27,7 +27,7 @@ const char *const policy_op_names[POLICY_OPS] = {
 	[POLICY_INVERT] = "Invert",
 };
 
-/* RandAugment's and AutoAugment's. */
+/* The magnitudes of RandAugment and AutoAugment. */
 const struct policy_space policy_space_rand = {.shear = 0.3,
 	.rotate = 30,
 	.enhance = 0.9,
@@ -62,8 +62,9 @@ bool policy_has_magnitude(enum policy_op op)
 	return op >= POLICY_SHEAR_X && op <= POLICY_SOLARIZE;
 }
 
-/* torch.linspace(from, to, bins)[bin]: from both ends. What fma gives in float comes, for these
- * few bits, out of doubles too: the product is exact and the sum's own rounding far too fine. */
+/* torch.linspace(from, to, bins)[bin], which counts from both ends. With so few bits, doubles
+ * give the same result as a float fma: the product is exact, and the rounding of the sum is far
+ * finer. */
 static double policy_linspace(double from, double to, uint32_t bin, uint32_t bins)
 {
 	float first = (float)from, last = (float)to;
@@ -116,7 +117,7 @@ double policy_magnitude(const struct policy_space *space, enum policy_op op, uin
 	return policy_linspace(0, policy_most(space, op, width, height), bin, bins);
 }
 
-/* --- what an operation comes to --- */
+/* ---- the ops of an operation ---- */
 
 static bool policy_warp(const struct step_sample *sample, const struct step *step,
 	enum policy_op op, double magnitude, struct op *ret)
@@ -136,7 +137,7 @@ static bool policy_warp(const struct step_sample *sample, const struct step *ste
 	}
 }
 
-/* Of the others; `more` is added to the magnitude. */
+/* For the other operations; `more` is added to the magnitude. */
 static const struct {
 	enum op_kind kind;
 	double more;
@@ -164,7 +165,7 @@ void policy_apply(
 		step_push(sample, &warped);
 }
 
-/* --- draws --- */
+/* ---- draws ---- */
 
 double policy_drawn(const struct step_sample *sample, const struct policy_space *space,
 	enum policy_op op, uint32_t bin, uint32_t bins, uint32_t sign)
@@ -173,7 +174,7 @@ double policy_drawn(const struct step_sample *sample, const struct policy_space 
 	return policy_signed(op) && step_pick(sign, 2) ? -magnitude : magnitude;
 }
 
-/* Draw i is the i-th operation's: word 0 which, 1 the sign. */
+/* Draw i is for operation i: word 0 which, word 1 the sign. */
 void step_rand_augment(struct step_sample *sample, const struct step *step)
 {
 	assert(step->magnitude < step->num_magnitude_bins);
@@ -186,7 +187,7 @@ void step_rand_augment(struct step_sample *sample, const struct step *step)
 	}
 }
 
-/* Draw 0: word 0 which operation, 1 its magnitude, 2 the sign. */
+/* Draw 0: word 0 which operation, word 1 its magnitude, word 2 the sign. */
 void step_trivial_augment(struct step_sample *sample, const struct step *step)
 {
 	uint32_t bins = step->num_magnitude_bins;

@@ -1,10 +1,10 @@
-/* step_policy: RandAugment, TrivialAugmentWide, AutoAugment and AugMix: which operations they
- * choose from, how strong, and what becomes of that.
+/* step_policy: RandAugment, TrivialAugmentWide, AutoAugment and AugMix: their operations, the
+ * magnitudes, and the resulting ops.
  *
- * Operations, magnitudes and policies are torchvision 0.29's (torchvision/transforms/
- * autoaugment.py), the magnitudes as torch.linspace computes them: in floats of 32 bits with a
- * fused multiply-add. torchvision.transforms.v2 has the same, but for Solarize: there the threshold
- * is 255 times a rounded share, which for some magnitudes comes to a threshold that is one higher.
+ * Operations, magnitudes and policies are those of torchvision 0.29 (torchvision/transforms/
+ * autoaugment.py), with magnitudes as torch.linspace computes them: in 32-bit floats with a
+ * fused multiply-add. torchvision.transforms.v2 has the same except for Solarize: its threshold
+ * is 255 times a rounded share, which for some magnitudes gives a threshold that is one higher.
  * Pure; any thread. */
 #pragma once
 
@@ -31,31 +31,32 @@ enum policy_op {
 };
 extern const char *const policy_op_names[POLICY_OPS];
 
-/* What an operation's largest magnitude is. */
+/* The largest magnitude of an operation. */
 struct policy_space {
 	double shear, rotate, enhance; /* enhance: brightness, color, contrast, sharpness */
-	/* Pixels: translate / divisor, of the image's side or, if not of_side, as it is. */
+	/* Pixels: translate / divisor, times the image's side if of_side. */
 	double translate, divisor;
 	bool of_side;
 	uint32_t bits,
-		bits_less; /* Posterize: bits kept at magnitude 0, and how many less at last */
+		/* Posterize: bits kept at magnitude 0, and how many fewer at the largest. */
+		bits_less;
 };
 extern const struct policy_space policy_space_rand, policy_space_trivial, policy_space_augmix;
 
-/* Whether a magnitude may be negative, too, and whether there is any. */
+/* Whether a magnitude may be negative, and whether there is a magnitude at all. */
 bool policy_signed(enum policy_op op);
 bool policy_has_magnitude(enum policy_op op);
 
-/* Magnitude `bin` (0 .. bins - 1) of `bins` (at least 2) in an image of width x height, without
- * sign; 0 where there is none. */
+/* Magnitude `bin` (0 .. bins - 1) of `bins` (at least 2) for an image of width x height, without
+ * sign; 0 if the operation has none. */
 double policy_magnitude(const struct policy_space *space, enum policy_op op, uint32_t bin,
 	uint32_t bins, uint32_t width, uint32_t height);
 
-/* The same with a sign, where it has one: minus if `sign`'s first bit is set. */
+/* The same with a sign if the operation has one: minus if the first bit of `sign` is set. */
 double policy_drawn(const struct step_sample *sample, const struct policy_space *space,
 	enum policy_op op, uint32_t bin, uint32_t bins, uint32_t sign);
 
-/* torchvision's _apply_op: pushes what it comes to; nothing, where the image stays as it is. */
+/* torchvision's _apply_op: pushes the resulting op, or nothing if the image does not change. */
 void policy_apply(
 	struct step_sample *sample, const struct step *step, enum policy_op op, double magnitude);
 
@@ -65,7 +66,7 @@ enum { POLICY_AUTO_BINS = 10, POLICY_AUTO_COUNT = 25, POLICY_AUTO_LENGTH = 2 };
 struct policy_auto {
 	enum policy_op op;
 	double p;
-	uint32_t bin; /* where there is a magnitude */
+	uint32_t bin; /* if there is a magnitude */
 };
 extern const struct policy_auto policy_auto[STEP_POLICY_SVHN + 1][POLICY_AUTO_COUNT]
 					   [POLICY_AUTO_LENGTH];

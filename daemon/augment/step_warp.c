@@ -1,6 +1,6 @@
 /* step_warp: see step_warp.h. Pure functions.
  *
- * The order of the operations is CPython's and must stay: it decides the last bit. */
+ * The order of the operations is CPython's and must stay: it determines the last bit. */
 #include "augment/step_warp.h"
 
 #include "proto/angle.h"
@@ -32,7 +32,7 @@ static struct op warp_op(const struct step_warp *warp, enum op_kind kind)
 	return op;
 }
 
-/* An identity copies, whatever the filter. */
+/* With an identity any filter copies. */
 static bool warp_moves(const double matrix[6])
 {
 	static const double identity[6] = {1, 0, 0, 0, 1, 0};
@@ -72,15 +72,15 @@ bool step_warp_affine(
 	return warp_moves(m);
 }
 
-/* Python's round(x, 15) of a sine: the 15 digits that are nearest, then the double that is nearest
- * to those. |x| is m 2^-k; m 10^15 fits 103 bits, and a double of 15 digits divided by a power of
- * ten is rounded once. */
+/* Python's round(x, 15) of a sine: the nearest 15 digits, then the double nearest to those. |x|
+ * is m 2^-k; m 10^15 fits 103 bits, and dividing a double of 15 digits by a power of ten rounds
+ * once. */
 static double warp_round(double x)
 {
 	int exponent;
 	double fraction = frexp(fabs(x), &exponent);
 	int shift = DBL_MANT_DIG - exponent;
-	if (shift > 104) /* below half of the last digit by far */
+	if (shift > 104) /* far below half of the last digit */
 		return copysign(0, x);
 	unsigned __int128 scaled =
 		(unsigned __int128)ldexp(fraction, DBL_MANT_DIG) * 1000000000000000u;
@@ -92,14 +92,14 @@ static double warp_round(double x)
 	return copysign((double)whole / 1e15, x);
 }
 
-/* angle % 360.0 of Python: 0 .. 360. */
+/* Python's angle % 360.0: 0 .. 360. */
 static double warp_circle(double angle)
 {
-	double rest = fmod(angle, 360.0); /* exact, of every libm */
+	double rest = fmod(angle, 360.0); /* exact in every libm */
 	return rest < 0 ? rest + 360.0 : rest;
 }
 
-/* How many quarters Pillow's short cut turns the image by, or -1. */
+/* The number of quarter turns of Pillow's shortcut, or -1. */
 static int warp_quarters(const struct step_warp *warp, double angle)
 {
 	bool square = warp->width == warp->height;
@@ -134,9 +134,9 @@ bool step_warp_rotate(
 	return warp_moves(m);
 }
 
-/* The map of the unit square to the corners (Heckbert, "Fundamentals of texture mapping and image
- * warping", 1989, 2.2.3), times its denominator; rows of a 3 x 3 matrix. Sides of up to 2^11 make
- * entries below 2^37. */
+/* The map of the unit square to the corners (Heckbert, "Fundamentals of texture mapping and
+ * image warping", 1989, 2.2.3), times its denominator: the rows of a 3 x 3 matrix. With sides of
+ * up to 2^11 all entries are below 2^37. */
 static void warp_quad(const int32_t corners[4][2], int64_t ret[3][3])
 {
 	int64_t near[2], far[2], skew[2];
@@ -156,7 +156,7 @@ static void warp_quad(const int32_t corners[4][2], int64_t ret[3][3])
 	}
 }
 
-/* The adjoint: an inverse but for its scale. */
+/* The adjugate: the inverse except for its scale. */
 static void warp_adjoint(const int64_t m[3][3], __int128 ret[3][3])
 {
 	for (int i = 0; i < 3; i++)
@@ -167,10 +167,11 @@ static void warp_adjoint(const int64_t m[3][3], __int128 ret[3][3])
 		}
 }
 
-/* _get_perspective_coeffs. torchvision solves eight equations by least squares in double and rounds
- * what comes out to float; they have one solution, which is a quotient of whole numbers each and is
- * found here as that. The roundings agree but where the solver's own error meets the middle between
- * two floats, or where it makes a zero something like 1e-17. */
+/* _get_perspective_coeffs. torchvision solves eight equations by least squares in double and
+ * rounds the result to float. The equations have one solution; each unknown is a quotient of
+ * integers, which this function computes. The roundings agree except where the solver's own
+ * error crosses the middle between two floats, or where it turns a zero into something like
+ * 1e-17. */
 bool step_warp_perspective(
 	const struct step_warp *warp, const int32_t corners[4][2], struct op *ret)
 {
@@ -185,7 +186,7 @@ bool step_warp_perspective(
 	struct op op = warp_op(warp, OP_PERSPECTIVE);
 	if (determinant == 0 || map[2][2] == 0 || !side[0] || !side[1])
 		return false;
-	/* GCC 12's vectors leave the rounding to float out if both are one statement. */
+	/* Two statements: in one, GCC 12's vectorizer leaves out the rounding to float. */
 	float rounded[OP_MATRIX];
 	for (int i = 0; i < OP_MATRIX; i++) {
 		int row = i / 3, column = i % 3;

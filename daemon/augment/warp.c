@@ -1,17 +1,18 @@
-/* warp: see warp.h. On a worker's thread; pure but for the scratch.
+/* warp: see warp.h. Runs on a worker's thread; pure except for the scratch.
  *
- * What Pillow computes is in libImaging/Geometry.c, and which of its ways is taken decides pixels:
+ * Pillow's code is in libImaging/Geometry.c. It has several ways, and the way it takes affects
+ * pixels:
  *
- *   NEAREST, no shear     x and y by themselves, each a sum of steps in double (ImagingScaleAffine)
- *   NEAREST, AFFINE       whole numbers of 16.16 bits, where all corners fit (affine_fixed)
- *                         otherwise sums of steps in double
- *   everything else       the place of each pixel from the matrix, in double; what is filtered
- *                         is the kernels', row by row
+ *   NEAREST, no shear     x and y separately, each a sum of steps in double (ImagingScaleAffine)
+ *   NEAREST, AFFINE       16.16 fixed point if all corners fit (affine_fixed), otherwise sums of
+ *                         steps in double
+ *   everything else       the position of each pixel from the matrix, in double; the kernels filter
+ *                         row by row
  *
- * The first two are what RandAugment and its kin consist of, nearly half of their operations: of
- * each row the part that lies within the source is found by dividing once, and the loop over it
- * asks nothing. Everything else decides pixel by pixel, or a few pixels at a time. What lies
- * outside is `fill`; nothing is blended with it. */
+ * RandAugment and similar policies use the first two for nearly half of their operations. For
+ * these, one division finds the part of each row that is inside the source, and the loop over
+ * that part checks nothing. The other ways check each pixel, or a few pixels at a time. Pixels
+ * from outside the source get `fill`; nothing is blended with it. */
 #include "augment/warp.h"
 
 #include "augment/kernels/kernels.h"
@@ -23,7 +24,7 @@
 
 enum { WARP_PIXEL = 3, WARP_FRACTION = 16, WARP_ONE = 1 << WARP_FRACTION };
 
-/* One op on its way. */
+/* The op in progress. */
 struct warp {
 	const struct augment_kernels *kernels;
 	const struct op *op;
@@ -57,10 +58,10 @@ static void warp_fill(const struct warp *warp, uint32_t y, uint32_t x0, uint32_t
 		memcpy(to, fill, WARP_PIXEL);
 }
 
-/* --- a row's way through the source --- */
+/* ---- the path of a row through the source ---- */
 
-/* A coordinate along a row: at + step x, 16 bits behind the point. 64 bits do not wrap as Pillow's
- * 32 do; what does lies outside either way. */
+/* A coordinate along a row: at + step x, with 16 fraction bits. 64 bits do not wrap around as
+ * Pillow's 32 do; a coordinate that wraps is outside either way. */
 struct warp_line {
 	int64_t at, step;
 };
@@ -76,8 +77,8 @@ static bool warp_reaches(const struct warp_line *line, uint32_t begin, uint32_t 
 	return warp_at(line, begin) >= last || warp_at(line, end - 1) >= last;
 }
 
-/* Outputs [begin, end) of row y, all within the source. Kernels read a byte behind each pixel,
- * which the image's last one does not have: a row that could come by it goes pixel by pixel. */
+/* Outputs [begin, end) of row y, all inside the source. Kernels read one byte after each pixel,
+ * which the image's last pixel does not have: a row that may reach it goes pixel by pixel. */
 static void warp_walk(const struct warp *warp, uint32_t y, uint32_t begin, uint32_t end,
 	const struct warp_line lines[2])
 {
@@ -108,7 +109,7 @@ static int64_t warp_middle(uint32_t pixel)
 	return ((int64_t)pixel << WARP_FRACTION) + WARP_ONE / 2;
 }
 
-/* --- transposing --- */
+/* ---- transposing ---- */
 
 static void warp_mirror(const struct warp *warp)
 {
@@ -125,7 +126,7 @@ static void warp_upside_down(const struct warp *warp)
 		memcpy(warp_to(warp, 0, y), warp_from(warp, 0, warp->height - 1 - y), warp->row);
 }
 
-/* Counter-clockwise. */
+/* Counterclockwise. */
 static void warp_quarters(const struct warp *warp, unsigned quarters)
 {
 	uint32_t right = warp->width - 1, bottom = warp->height - 1;
@@ -141,18 +142,18 @@ static void warp_quarters(const struct warp *warp, unsigned quarters)
 	}
 }
 
-/* --- nearest, x and y by themselves --- */
+/* ---- nearest, x and y separately ---- */
 
-/* Which source pixel `at` lies in, or -1: also where it is no number. */
+/* The source pixel that contains `at`; -1: outside, or not a number. */
 static int32_t warp_nearest(double at, uint32_t side)
 {
 	return at >= 0 && at < side ? (int32_t)at : -1;
 }
 
-/* Outputs [begin, end) of a row lie within the source. */
+/* Outputs [begin, end) of a row are inside the source. */
 struct warp_span {
 	uint32_t begin, end;
-	bool straight; /* each a pixel further than the one before */
+	bool straight; /* each source pixel follows the one before */
 };
 
 static struct warp_span warp_columns(const struct warp *warp, uint32_t *column)
@@ -205,9 +206,9 @@ static void warp_scale(const struct warp *warp, uint32_t *column)
 	}
 }
 
-/* --- nearest, in fixed point --- */
+/* ---- nearest, in fixed point ---- */
 
-/* A corner of the target lies within what 16.16 bits can hold. */
+/* Whether a corner of the target fits 16.16 fixed point. */
 static bool warp_corner_fits(const double *m, uint32_t x, uint32_t y)
 {
 	return fabs(x * m[0] + y * m[1] + m[2]) < 32768.0 &&
@@ -222,7 +223,7 @@ static bool warp_fits(const struct warp *warp)
 	       warp_corner_fits(m, 0, h) && warp_corner_fits(m, w, 0);
 }
 
-/* Of what fits: at most 2^32. */
+/* Of a value that fits: at most 2^32. */
 static int64_t warp_fix(double value)
 {
 	return (int64_t)floor(value * WARP_ONE + 0.5);
@@ -234,7 +235,7 @@ static int64_t warp_floor(int64_t a, int64_t b)
 	return quotient - (a % b < 0); /* b > 0 */
 }
 
-/* Cuts the span to where 0 <= at + step x < side pixels. */
+/* Limits the span to where 0 <= at + step x < side pixels. */
 static void warp_cut(struct warp_span *span, const struct warp_line *line, uint32_t side)
 {
 	int64_t begin = 0, end = INT64_MAX, at = line->at, step = line->step;
@@ -274,9 +275,9 @@ static void warp_fixed(const struct warp *warp)
 	}
 }
 
-/* --- nearest, where those do not fit --- */
+/* ---- nearest, if fixed point does not fit ---- */
 
-/* The pixel of the source around a place, or what is outside. */
+/* The source pixel at a position, or the fill. */
 static const uint8_t *warp_pixel(const struct warp *warp, double at_x, double at_y)
 {
 	int32_t x = warp_nearest(at_x, warp->width), y = warp_nearest(at_y, warp->height);
@@ -295,7 +296,7 @@ static void warp_summed(const struct warp *warp)
 	}
 }
 
-/* --- each pixel's place by itself --- */
+/* ---- each position from the matrix ---- */
 
 static struct augment_warp warp_for_kernels(const struct warp *warp)
 {
@@ -329,16 +330,14 @@ static void warp_perspective_nearest(const struct warp *warp)
 		}
 }
 
-/* Shifts by whole pixels, which are most of those that policies make, have nothing to be filtered:
- * all sums and parts are exact. */
+/* Shifts by whole pixels, which are most of the shifts that policies make, need no filter: all
+ * sums and fractions are exact. */
 static bool warp_is_shift(const double *m)
 {
 	double far = 1 << WARP_FRACTION;
 	return m[0] == 1 && m[1] == 0 && m[3] == 0 && m[4] == 1 && fabs(m[2]) < far &&
 	       fabs(m[5]) < far && m[2] == floor(m[2]) && m[5] == floor(m[5]);
 }
-
-/* --- */
 
 static void warp_affine(const struct warp *warp, void *scratch)
 {
@@ -355,7 +354,7 @@ static void warp_affine(const struct warp *warp, void *scratch)
 
 uint64_t warp_scratch(uint32_t side)
 {
-	return sizeof(uint32_t) * side; /* warp_scale's columns */
+	return sizeof(uint32_t) * side; /* the columns of warp_scale */
 }
 
 void warp_apply(

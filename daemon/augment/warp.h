@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Bytes of scratch that it needs for images of up to side x side. */
+/* The scratch in bytes for images of up to side x side. */
 uint64_t warp_scratch(uint32_t side);
 
 /* `to` is not from->pixels. */
