@@ -673,7 +673,7 @@ def test_commands_follow_the_sampler():
         refuse(home, "plan", source, "--repeats", 2, "--eval", says="--repeats: expected 1 where samples are not shuffled")
         refuse(home, "plan", source, "--split", "[:9", says=["--split", "a closing bracket"])
         refuse(home, "plan", source, "--split", "[:9]", "--indices", path, says="--split cannot be written beside indices")
-        refuse(home, "bench", source, "--repeats", 2, "--yardstick", says="--repeats cannot be; leave one out")
+        refuse(home, "bench", source, "--repeats", 2, "--yardstick", says="--repeats cannot be given; leave one out")
         refuse(home, "state", state, "--weights", path, says="--weights belongs to the stream")
         refuse(home, "bench", "stream:x", "--repeats", 2, says="--repeats cannot be given")
 
