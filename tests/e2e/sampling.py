@@ -503,7 +503,7 @@ def test_named_streams_have_samplers():
             assert got["name"] == str(first), got
             got = json.loads(run(home, "show", "stream:mixed", "--rows", 6, "-o", home / "mixed.png", "--json", env=env)[0])
             assert got["rows"] == 6 and (home / "mixed.png").stat().st_size > 0, got
-            refuse(home, "show", "stream:mixed", "--sample", 3, says=["--sample is of one dataset", "mixes 2"], env=env)
+            refuse(home, "show", "stream:mixed", "--sample", 3, says=["--sample shows one dataset", "mixes 2"], env=env)
 
 
 def test_who_leaves_while_a_table_is_made():
