@@ -274,27 +274,27 @@ static int provide(struct decoder *decoder)
 }
 
 /* Leaves out the rows that penstock's decoder delivered before it stepped back: they were right. */
-struct rows_behind {
+struct rows_skip {
 	uint32_t left_out;
 	decode_row_fn *row;
 	void *context;
 };
 
-static void row_behind(void *context, const uint8_t *const rgb[DECODE_PLANES])
+static void row_skip(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
-	struct rows_behind *behind = context;
-	if (behind->left_out)
-		behind->left_out--;
+	struct rows_skip *skip = context;
+	if (skip->left_out)
+		skip->left_out--;
 	else
-		behind->row(behind->context, rgb);
+		skip->row(skip->context, rgb);
 }
 
 /* Decodes by the libraries, without the rows that were delivered already. Ends the image. */
-static int library_rows(struct decoder *decoder, struct decode_region region, bool to_end,
-	struct rows_behind behind)
+static int library_rows(
+	struct decoder *decoder, struct decode_region region, bool to_end, struct rows_skip skip)
 {
-	decode_row_fn *row = behind.left_out ? row_behind : behind.row;
-	void *context = behind.left_out ? &behind : behind.context;
+	decode_row_fn *row = skip.left_out ? row_skip : skip.row;
+	void *context = skip.left_out ? &skip : skip.context;
 	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_LIBRARY);
 	int outcome = provide(decoder);
 	if (!outcome && decoder->info.format == DECODE_JPEG)
@@ -396,14 +396,14 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
 	assert(decoder->open && region.x0 < region.x1 && region.y0 < region.y1);
 	assert(region.x1 <= decode_shrunk(decoder->info.width, decoder->shrink));
 	assert(region.y1 <= decode_shrunk(decoder->info.height, decoder->shrink));
-	struct rows_behind behind = {.row = row, .context = context};
+	struct rows_skip skip = {.row = row, .context = context};
 	bool try_jpegdec = decoder->jpegdec && !to_end && decoder->info.format == DECODE_JPEG;
-	if (try_jpegdec && single_rows(decoder, region, row, context, &behind.left_out)) {
+	if (try_jpegdec && single_rows(decoder, region, row, context, &skip.left_out)) {
 		decoder_abort(decoder);
 		decoder->sentence.text[0] = 0;
 		return DECODE_OK;
 	}
-	return library_rows(decoder, region, to_end, behind);
+	return library_rows(decoder, region, to_end, skip);
 }
 
 /* A run of decoder_run. */
@@ -500,7 +500,7 @@ static void run_library(struct run *run, struct decode_job *job)
 		if (info.format == DECODE_JPEG)
 			decoder_shrink(run->decoder, job->shrink);
 		stream->start(stream->context, job);
-		struct rows_behind all = {.row = stream->row, .context = stream->context};
+		struct rows_skip all = {.row = stream->row, .context = stream->context};
 		outcome = library_rows(run->decoder, job->region, false, all);
 	}
 	job->outcome = outcome;

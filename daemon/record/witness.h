@@ -1,4 +1,4 @@
-/* witness: the process beside the daemon that keeps the flight recorder.
+/* witness: the process next to the daemon that keeps the flight recorder.
  *
  * The daemon forks it before it has any thread, and tells it what happens by datagrams (struct
  * record) over a socket pair. The daemon never waits for it: datagrams that do not fit into the

@@ -48,7 +48,6 @@ void postprocessor_free(struct postprocessor *postprocessor); /* takes NULL */
  * or the row itself. */
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
 
-/* Makes the row of the image that is there now. `key` is the sample's; the image is side x side.
- */
+/* Makes the row of the image in that buffer. `key` is the sample's; the image is side x side. */
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
 	uint32_t side, uint8_t *out);

@@ -58,7 +58,7 @@ struct stream_environment {
 	struct ledger *ledger;
 	const char *cache_dir;
 	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
-	bool entry_points; /* JPEG entry points are kept beside the indexes, and used */
+	bool entry_points; /* JPEG entry points are kept next to the indexes, and used */
 	/* The memory budget that would leave streams `bytes_more` more than this one does. For
 	 * the sentence that refuses a stream. */
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more);

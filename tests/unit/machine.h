@@ -14,6 +14,15 @@ struct machine {
 	char root[64];
 };
 
+/* A test's set-up: an empty machine; machine_deinit is its teardown. */
+static inline int machine_init(void **state)
+{
+	static struct machine machine;
+	(void)snprintf(machine.root, sizeof machine.root, "/tmp/penstock-machine-XXXXXX");
+	*state = &machine;
+	return mkdtemp(machine.root) ? 0 : -1;
+}
+
 /* Writes a file and the folders above it. */
 static inline void put(struct machine *m, const char *path, const char *text)
 {

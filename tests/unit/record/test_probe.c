@@ -16,14 +16,6 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static int init(void **state)
-{
-	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-probe-XXXXXX");
-	*state = &m;
-	return mkdtemp(m.root) ? 0 : -1;
-}
-
 static void a_process(void **state)
 {
 	struct machine *m = *state;
@@ -193,7 +185,7 @@ static void this_machine(void **state)
 
 int main(void)
 {
-#define PROBE_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
+#define PROBE_TEST(name) cmocka_unit_test_setup_teardown(name, machine_init, machine_deinit)
 	const struct CMUnitTest tests[] = {
 		PROBE_TEST(a_process),
 		PROBE_TEST(memory),

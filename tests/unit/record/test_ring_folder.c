@@ -18,13 +18,9 @@ static char folder[PATH_MAX];
 
 static int init(void **state)
 {
-	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-ring-folder-XXXXXX");
-	*state = &m;
-	if (!mkdtemp(m.root))
-		return -1;
-	(void)snprintf(folder, sizeof folder, "%s/a/b", m.root);
-	return 0;
+	int result = machine_init(state);
+	(void)snprintf(folder, sizeof folder, "%s/a/b", ((struct machine *)*state)->root);
+	return result;
 }
 
 static void the_folder_is_found(void **state)

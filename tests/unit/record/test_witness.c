@@ -18,14 +18,6 @@
 
 enum { FILES = 64, TRAINERS = 2 * FILES, PATIENCE_S = 60 };
 
-static int init(void **state)
-{
-	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-witness-XXXXXX");
-	*state = &m;
-	return mkdtemp(m.root) ? 0 : -1;
-}
-
 /* The next record that comes back. */
 static struct record hear(struct witness *witness)
 {
@@ -93,7 +85,7 @@ static void keeps_no_lock(void **state)
 
 int main(void)
 {
-#define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, init, machine_deinit)
+#define WITNESS_TEST(name) cmocka_unit_test_setup_teardown(name, machine_init, machine_deinit)
 	const struct CMUnitTest tests[] = {
 		WITNESS_TEST(keeps_no_lock),
 		WITNESS_TEST(more_trainers_than_files_are_reported),

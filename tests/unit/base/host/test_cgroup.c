@@ -18,18 +18,15 @@
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
-static int machine_init(void **state)
+/* 16 GiB, of which 4 GiB are free and 12 GiB available. */
+static int init(void **state)
 {
-	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-cgroup-XXXXXX");
-	if (!mkdtemp(m.root))
+	if (machine_init(state))
 		return -1;
-	/* 16 GiB, of which 4 GiB are free and 12 GiB available. */
-	put(&m, "/proc/meminfo",
+	put(*state, "/proc/meminfo",
 		"MemTotal:       16777216 kB\nMemFree:         4194304 kB\nMemAvailable:   "
 		"12582912 kB\n"
 		"Buffers:            3304 kB\nHugePages_Total:       0\n");
-	*state = &m;
 	return 0;
 }
 
@@ -454,7 +451,7 @@ static void views_no_strangers(void **state)
 	assert_string_equal(view.path, "/../another");
 }
 
-#define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, machine_init, machine_deinit)
+#define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, init, machine_deinit)
 
 int main(void)
 {

@@ -9,14 +9,6 @@
 #include "base/host/procfile.h"
 #include "unit/machine.h"
 
-static int init(void **state)
-{
-	static struct machine m;
-	(void)snprintf(m.root, sizeof m.root, "/tmp/penstock-proc-XXXXXX");
-	*state = &m;
-	return mkdtemp(m.root) ? 0 : -1;
-}
-
 static void reads_whole_files_or_cuts_them(void **state)
 {
 	struct machine *m = *state;
@@ -63,7 +55,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			reads_whole_files_or_cuts_them, init, machine_deinit),
+			reads_whole_files_or_cuts_them, machine_init, machine_deinit),
 		cmocka_unit_test(finds_values_of_whole_keys),
 	};
 	return cmocka_run_group_tests_name("procfile", tests, NULL, NULL);
