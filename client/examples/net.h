@@ -4,7 +4,14 @@
  * Three 3x3 convolutions of stride 2 with ReLU on NET_SIDE x NET_SIDE pixels, the mean over the
  * image, one linear layer, cross-entropy; SGD with momentum. It takes one image at a time; a step
  * uses the mean of the gradients added since the last step. Every sum is taken in the same order
- * each time, so equal inputs give equal weights, bit for bit. One thread. */
+ * each time, so equal inputs give equal weights, bit for bit. One thread.
+ *
+ * A map of this folder:
+ *   read_batches.c    reads batches and prints what is in them; read_batches.cpp does it in C++
+ *   train_cpu.c       trains this network on the CPU, with checkpoints; train_cpu.cpp in C++
+ *   net.[ch]          this
+ *   make_dataset.c    paints a dataset of three classes, for the demo and the tests
+ *   train_cuda/       an image classifier, trained on a GPU */
 #pragma once
 
 #include <stdbool.h>

@@ -21,7 +21,20 @@
  * because there was no batch: it was idle while the host waited in penstock_cuda_next, or it waited
  * for a batch's copy. After it come the two parts: `host`, the whole wait in penstock_cuda_next,
  * during much of which the GPU may have been working (a host that is ahead of its GPU waits there
- * for a free buffer), and `copies`, the time in which the GPU waited for a copy. */
+ * for a free buffer), and `copies`, the time in which the GPU waited for a copy.
+ *
+ * A map of this folder:
+ *   train.c           this: the training loop
+ *   options.[ch]      the command line
+ *   schedule.[ch]     the learning rate of each step
+ *   checkpoint.[ch]   a checkpoint: the network and the loader's state
+ *   net.[ch]          the network
+ *   ops.h             the operations of the network
+ *   ops_cuda.c        the operations by cuDNN, cuBLAS and kernels.cu
+ *   ops_cpu.c         the operations in plain C, for the self-test
+ *   kernels.h, kernels.cu
+ *                     CUDA kernels for what the libraries lack
+ *   self_test.[ch]    compares the two */
 #include "checkpoint.h"
 #include "options.h"
 #include "schedule.h"
