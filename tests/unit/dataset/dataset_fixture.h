@@ -10,6 +10,7 @@
 
 static char *root; /* this test's folder */
 static char *cache; /* its cache folder: never the user's */
+static struct fault fault; /* of the last call */
 
 static inline int setup(void **state)
 {
@@ -30,19 +31,17 @@ static inline char *in(const char *name)
 	return fixture_path(root, name);
 }
 
-static inline int open_labels(
-	const char *name, enum dataset_labels labels, struct dataset **ret, struct fault *fault)
+static inline int open_labels(const char *name, enum dataset_labels labels, struct dataset **ret)
 {
 	struct dataset_options options = {.cache_dir = cache, .labels = labels};
-	(void)strcpy(fault->text, "");
-	return dataset_open(in(name), &options, ret, fault);
+	(void)strcpy(fault.text, "");
+	return dataset_open(in(name), &options, ret, &fault);
 }
 
 static inline struct dataset *open_good(const char *name)
 {
 	struct dataset *dataset = NULL;
-	struct fault fault;
-	if (open_labels(name, DATASET_LABELS_AUTO, &dataset, &fault) < 0)
+	if (open_labels(name, DATASET_LABELS_AUTO, &dataset) < 0)
 		fail_msg("%s", fault.text);
 	return dataset;
 }
@@ -51,8 +50,7 @@ static inline void expect_labels(
 	const char *name, enum dataset_labels labels, int rc, const char *part)
 {
 	struct dataset *dataset = NULL;
-	struct fault fault;
-	assert_int_equal(open_labels(name, labels, &dataset, &fault), rc);
+	assert_int_equal(open_labels(name, labels, &dataset), rc);
 	if (rc == 0)
 		dataset_free(dataset);
 	else if (!strstr(fault.text, part))
@@ -74,7 +72,6 @@ static inline void check(const struct dataset *dataset, uint64_t number, const c
 	int64_t label, const char *text)
 {
 	struct sample sample;
-	struct fault fault;
 	char data[256] = "", path[8192];
 	if (dataset_sample(dataset, number, &sample, &fault) < 0)
 		fail_msg("%s", fault.text);

@@ -27,7 +27,6 @@ static void test_classes(void **state)
 	check(d, 2, "a/2.JPEG", 0, "a/2.JPEG");
 	check(d, 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 	struct sample sample;
-	struct fault fault;
 	assert_int_equal(dataset_sample(d, 4, &sample, &fault), -ERANGE);
 	assert_int_equal(dataset_verify_shard(d, 0, &fault), 0);
 	dataset_free(d);
@@ -56,8 +55,7 @@ static void test_tar(void **state)
 static uint64_t fingerprint_of(const char *name, enum dataset_labels labels)
 {
 	struct dataset *dataset = NULL;
-	struct fault fault;
-	if (open_labels(name, labels, &dataset, &fault) < 0)
+	if (open_labels(name, labels, &dataset) < 0)
 		fail_msg("%s", fault.text);
 	uint64_t fingerprint = dataset_fingerprint(dataset);
 	dataset_free(dataset);
@@ -100,9 +98,8 @@ static void *read_randomly(void *context)
 	uint64_t wrong = 0;
 	for (uint64_t i = 0; i < 2000; i++) {
 		struct sample sample = {0};
-		struct fault fault;
 		uint64_t number = i * 7919 % dataset_count(d);
-		int rc = dataset_sample(d, number, &sample, &fault);
+		int rc = dataset_sample(d, number, &sample, NULL);
 		int64_t label = sample.name[1] == '-' ? 1 : sample.name[0] == 'b' ? 2 : 0;
 		wrong += rc < 0 || sample.number != number || sample.label != label;
 	}
@@ -181,7 +178,6 @@ static void test_labels_asked(void **state)
 	fixture_tar_member(&tar, "k.txt", "a caption");
 	fixture_tar_write(&tar, in("both.tar"));
 	struct dataset *d;
-	struct fault fault;
 	static const int expected[] = {[DATASET_LABELS_AUTO] = 8,
 		[DATASET_LABELS_NONE] = -1,
 		[DATASET_LABELS_CLS] = 8,
@@ -190,7 +186,7 @@ static void test_labels_asked(void **state)
 		for (enum dataset_labels labels = 0; labels <= DATASET_LABELS_JSON; labels++) {
 			if (labels == DATASET_LABELS_FOLDER)
 				continue;
-			assert_int_equal(open_labels("both.tar", labels, &d, &fault), 0);
+			assert_int_equal(open_labels("both.tar", labels, &d), 0);
 			check(d, 0, "k.jpg", expected[labels], "k");
 			assert_true(dataset_labelled(d) == (labels != DATASET_LABELS_NONE));
 			assert_true(turn == 0 || dataset_indexed_ns(d) == 0);
@@ -202,9 +198,9 @@ static void test_labels_asked(void **state)
 	expect_labels("none.tar", DATASET_LABELS_JSON, -EINVAL, "none.tar!a-b/1.png has no .json");
 	expect_labels("none.tar", DATASET_LABELS_FOLDER, -EINVAL, "not from class folders");
 	expect_labels("set", DATASET_LABELS_CLS, -EINVAL, "not from .cls or .json");
-	assert_int_equal(open_labels("set", DATASET_LABELS_FOLDER, &d, &fault), 0);
+	assert_int_equal(open_labels("set", DATASET_LABELS_FOLDER, &d), 0);
 	dataset_free(d);
-	assert_int_equal(open_labels("set", DATASET_LABELS_NONE, &d, &fault), 0);
+	assert_int_equal(open_labels("set", DATASET_LABELS_NONE, &d), 0);
 	assert_int_equal(dataset_classes(d), 0);
 	check(d, 1, "a/1.jpg", -1, "a/1.jpg");
 	dataset_free(d);
@@ -235,7 +231,6 @@ static void test_progress(void **state)
 	struct dataset_options options = {
 		.cache_dir = cache, .progress = on_progress, .progress_context = &stop};
 	struct dataset *d;
-	struct fault fault;
 	assert_int_equal(dataset_open(in("x.tar"), &options, &d, &fault), -ECANCELED);
 	assert_true(told_samples >= 9999 && told_samples <= 10001);
 	assert_int_equal(told_total, size);

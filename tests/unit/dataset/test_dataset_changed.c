@@ -6,7 +6,6 @@ static void test_stale(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
 	struct dataset *d = open_good("x.tar");
-	struct fault fault;
 	struct sample sample;
 	char data[64];
 	assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
@@ -43,7 +42,6 @@ static void test_index_replaced(void **state)
 	make_tar("y.tar", 1, 0, 3, "");
 	dataset_free(open_good("y.tar"));
 	assert_int_equal(rename(in("y.tar.idx"), in("x.tar.idx")), 0);
-	struct fault fault;
 	struct sample sample;
 	assert_int_equal(dataset_sample(d, 0, &sample, &fault), -ESTALE);
 	assert_non_null(strstr(fault.text, "x.tar.idx was replaced"));
@@ -54,7 +52,6 @@ static void test_stale_folder(void **state)
 {
 	make_classes("set");
 	struct dataset *d = open_good("set");
-	struct fault fault;
 	struct sample sample;
 	char data[64];
 	assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
@@ -83,7 +80,6 @@ static void test_dangling_link(void **state)
 	for (int pass = 0; pass < 3; pass++) { /* built, loaded, mended */
 		struct dataset *d = open_good("set");
 		struct sample sample;
-		struct fault fault;
 		char data[64];
 		assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
 		assert_string_equal(sample.name, "a/0.jpg");
@@ -107,7 +103,6 @@ static void test_changed_in_place(void **state)
 	fixture_file(root, "set/a/1.jpg", "longer than it was");
 	struct dataset *d = open_good("set");
 	struct sample sample;
-	struct fault fault;
 	char buffer[64];
 	uint64_t changed = 0;
 	for (uint64_t i = 0; i < dataset_count(d); i++) {

@@ -15,7 +15,6 @@ static uint64_t say_everything(const struct dataset *d)
 	uint64_t h = dataset_fingerprint(d);
 	for (uint64_t i = 0; i < dataset_count(d); i++) {
 		struct sample sample;
-		struct fault fault;
 		int rc = dataset_sample(d, i, &sample, &fault);
 		if (rc < 0) {
 			assert_int_equal(rc, -EIO);
@@ -150,9 +149,8 @@ static void test_head_forged(void **state)
 static void *sample_thread(void *dataset)
 {
 	struct sample sample;
-	struct fault fault;
 	for (uint64_t i = 0; i < 200 * dataset_count(dataset); i++)
-		if (dataset_sample(dataset, i % dataset_count(dataset), &sample, &fault) < 0)
+		if (dataset_sample(dataset, i % dataset_count(dataset), &sample, NULL) < 0)
 			return "cannot read a sample";
 	return NULL;
 }
@@ -178,13 +176,12 @@ static void test_more_threads_than_files(void **state)
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, sample_thread, d), 0);
 	for (int i = 0; i < THREADS; i++) {
-		void *fault;
-		assert_int_equal(pthread_join(thread[i], &fault), 0);
-		assert_null(fault);
+		void *why;
+		assert_int_equal(pthread_join(thread[i], &why), 0);
+		assert_null(why);
 	}
 	/* If this thread holds all of them, the wait must still end. */
 	int fd;
-	struct fault fault;
 	struct sample sample;
 	for (uint32_t i = 0; i < 16; i++)
 		assert_int_equal(dataset_index_acquire(d, i, &fd, &fault), 0);
@@ -215,7 +212,6 @@ static void test_index_places(void **state)
 	fixture_file(root, "y.tar.idx", "0\n512\n1024\n");
 	fixture_file(root, "z.tar.idx", "0\n512\n1024\n");
 	struct dataset_options options = {.cache_dir = "/dev/null/cache"};
-	struct fault fault;
 	assert_int_equal(dataset_open(in("{y,z}.tar"), &options, &d, &fault), 0);
 	assert_non_null(strstr(dataset_notice(d), "2 of 2 indexes"));
 	assert_non_null(
@@ -253,7 +249,6 @@ static void test_index_damaged_in_use(void **state)
 	assert_int_equal(pwrite(fd, "garbage", 7, INDEX_PAGE + 100), 7);
 	assert_int_equal(close(fd), 0);
 	struct sample sample;
-	struct fault fault;
 	assert_int_equal(dataset_sample(d, 0, &sample, &fault), -EIO);
 	assert_non_null(strstr(fault.text, "x.tar.idx"));
 	assert_non_null(strstr(fault.text, "delete the index"));
@@ -263,7 +258,6 @@ static void test_index_damaged_in_use(void **state)
 static void child_builds(int gate)
 {
 	struct dataset *d;
-	struct fault fault;
 	struct dataset_options options = {.cache_dir = cache};
 	char byte;
 	/* the parent closes its end, and all children begin at once */

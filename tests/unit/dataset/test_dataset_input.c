@@ -50,7 +50,6 @@ static void test_grouping(void **state)
 	}
 	const struct dataset_options unlabelled = {
 		.cache_dir = cache, .labels = DATASET_LABELS_NONE};
-	struct fault fault;
 	assert_int_equal(dataset_open(in("m.tar"), &unlabelled, &d, &fault), 0);
 	assert_string_equal(dataset_notice(d), "");
 	dataset_free(d);
@@ -129,9 +128,8 @@ static void test_cut(void **state)
 	uint8_t *data = fixture_read(in("whole.tar"), &size);
 	for (size_t cut = 1; cut < size; cut += cut % 512 < 2 || cut % 512 > 510 ? 1 : 73) {
 		struct dataset *d;
-		struct fault fault;
 		fixture_write(in("cut.tar"), data, cut);
-		int rc = open_labels("cut.tar", DATASET_LABELS_AUTO, &d, &fault);
+		int rc = open_labels("cut.tar", DATASET_LABELS_AUTO, &d);
 		if (rc == 0) {
 			assert_true(cut % 512 == 0 ||
 				    cut > size - 512); /* after the first block of zeros */

@@ -3,8 +3,6 @@
 #include "labels/label_rule.h"
 #include "unit/dataset/dataset_fixture.h"
 
-static struct fault fault;
-
 static struct label_rule json_rule(const char *path, enum label_type type)
 {
 	struct label_rule rule = {.from = DATASET_LABELS_PATH, .type = type};

@@ -57,6 +57,20 @@ static void make_tar(const char *path, unsigned first, unsigned count)
 	fixture_tar_write(&tar, path);
 }
 
+static struct course course; /* of the current test */
+
+static int setup(void **state)
+{
+	course = (struct course){.root = fixture_folder()};
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fixture_remove(course.root);
+	return 0;
+}
+
 static void course_open(struct course *c, const char *what)
 {
 	const struct dataset_options options = {.cache_dir = fixture_path(c->root, "cache")};
@@ -112,41 +126,37 @@ static void write_and_read(struct course *c)
 
 static void test_places(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	char text[FAULT_TEXT];
-	make_folder(c.root);
-	make_tar(fixture_path(c.root, "a-0.tar"), 0, 100);
-	make_tar(fixture_path(c.root, "a-1.tar"), 100, 0);
-	make_tar(fixture_path(c.root, "a-2.tar"), 100, SAMPLES - 100);
+	make_folder(course.root);
+	make_tar(fixture_path(course.root, "a-0.tar"), 0, 100);
+	make_tar(fixture_path(course.root, "a-1.tar"), 100, 0);
+	make_tar(fixture_path(course.root, "a-2.tar"), 100, SAMPLES - 100);
 	static const char *const sources[] = {"set", "a-0.tar", "a-*.tar"};
 	for (size_t i = 0; i < UTIL_COUNT(sources); i++) {
-		course_open(&c, sources[i]);
-		write_and_read(&c);
-		assert_false(sidecar_notice(c.sidecar, text, sizeof text));
-		course_close(&c);
+		course_open(&course, sources[i]);
+		write_and_read(&course);
+		assert_false(sidecar_notice(course.sidecar, text, sizeof text));
+		course_close(&course);
 	}
-	assert_int_equal(access(fixture_path(c.root, "a-0.tar.ckp"), R_OK), 0);
-	assert_int_equal(access(fixture_path(c.root, "a-2.tar.ckp"), R_OK), 0);
-	fixture_remove(c.root);
+	assert_int_equal(access(fixture_path(course.root, "a-0.tar.ckp"), R_OK), 0);
+	assert_int_equal(access(fixture_path(course.root, "a-2.tar.ckp"), R_OK), 0);
 }
 
 static void test_nothing_there(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST], zeros[SIDECAR_MOST] = {0};
 	struct sidecar_place place;
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	course_open(&c, "a.tar");
-	place_of(&c, 3, &place);
-	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), 0);
-	place_of(&c, 19, &place);
-	assert_true(sidecar_write(c.sidecar, &place, (const uint8_t *)"x", 1));
-	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room + 1));
-	place_of(&c, 3, &place);
-	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	course_open(&course, "a.tar");
+	place_of(&course, 3, &place);
+	assert_int_equal(sidecar_read(course.sidecar, &place, bytes, sizeof bytes), 0);
+	place_of(&course, 19, &place);
+	assert_true(sidecar_write(course.sidecar, &place, (const uint8_t *)"x", 1));
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room + 1));
+	place_of(&course, 3, &place);
+	assert_int_equal(sidecar_read(course.sidecar, &place, bytes, sizeof bytes), place.room);
 	assert_memory_equal(bytes, zeros, place.room);
-	course_close(&c);
-	fixture_remove(c.root);
+	course_close(&course);
 }
 
 /* Whether sample 2 is kept after the file was changed and the dataset opened again. */
@@ -165,73 +175,69 @@ static bool kept(struct course *c)
 
 static void test_other_samples(void **state)
 {
-	struct course c = {.root = fixture_folder()};
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	course_open(&c, "a.tar");
-	write_and_read(&c);
-	course_close(&c);
-	assert_true(kept(&c));
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	course_open(&course, "a.tar");
+	write_and_read(&course);
+	course_close(&course);
+	assert_true(kept(&course));
 	size_t size;
-	uint8_t *data = fixture_read(fixture_path(c.root, "a.tar.ckp"), &size);
+	uint8_t *data = fixture_read(fixture_path(course.root, "a.tar.ckp"), &size);
 	for (size_t at = 8; at < 56; at++) { /* every field of the head */
 		data[at] ^= 1;
-		fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
-		assert_false(kept(&c));
+		fixture_write(fixture_path(course.root, "a.tar.ckp"), data, size);
+		assert_false(kept(&course));
 		data[at] ^= 1;
 	}
 	for (size_t cut = 0; cut < 4096; cut = cut * 2 + 1) {
-		fixture_write(fixture_path(c.root, "a.tar.ckp"), data, cut < 8 ? 0 : cut);
-		assert_false(kept(&c));
+		fixture_write(fixture_path(course.root, "a.tar.ckp"), data, cut < 8 ? 0 : cut);
+		assert_false(kept(&course));
 	}
-	fixture_write(fixture_path(c.root, "a.tar.ckp"), data, size);
-	assert_true(kept(&c));
+	fixture_write(fixture_path(course.root, "a.tar.ckp"), data, size);
+	assert_true(kept(&course));
 	/* A head of zeros, as after a crash of the machine: the file is begun again and can be
 	 * used. */
 	uint8_t *zeros = calloc(1, size);
 	assert_non_null(zeros);
-	fixture_write(fixture_path(c.root, "a.tar.ckp"), zeros, size);
+	fixture_write(fixture_path(course.root, "a.tar.ckp"), zeros, size);
 	free(zeros);
-	assert_false(kept(&c));
-	course_open(&c, "a.tar");
-	write_and_read(&c);
-	course_close(&c);
-	assert_true(kept(&c));
-	make_tar(fixture_path(c.root, "a.tar"), 1, 20);
-	assert_false(kept(&c));
+	assert_false(kept(&course));
+	course_open(&course, "a.tar");
+	write_and_read(&course);
+	course_close(&course);
+	assert_true(kept(&course));
+	make_tar(fixture_path(course.root, "a.tar"), 1, 20);
+	assert_false(kept(&course));
 	free(data);
-	fixture_remove(c.root);
 }
 
 /* Files that a killed process left are removed by the next process that begins a file; files that
  * are still being written, or have other names, are not. */
 static void test_leftovers(void **state)
 {
-	struct course c = {.root = fixture_folder()};
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half");
-	fixture_file(c.root, "a.tar.idx.tmp-a1B2c3", "half");
-	fixture_file(c.root, "b.tar.idx.tmp-000000", "being written");
-	fixture_file(c.root, "a.tar.ckp.tmp-long12345", "somebody's");
-	int fd = open(fixture_path(c.root, "b.tar.idx.tmp-000000"), O_RDONLY | O_CLOEXEC);
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	fixture_file(course.root, "a.tar.ckp.tmp-a1B2c3", "half");
+	fixture_file(course.root, "a.tar.idx.tmp-a1B2c3", "half");
+	fixture_file(course.root, "b.tar.idx.tmp-000000", "being written");
+	fixture_file(course.root, "a.tar.ckp.tmp-long12345", "somebody's");
+	int fd = open(fixture_path(course.root, "b.tar.idx.tmp-000000"), O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
-	course_open(&c, "a.tar");
-	assert_int_equal(access(fixture_path(c.root, "a.tar.idx.tmp-a1B2c3"), F_OK), -1);
-	fixture_file(c.root, "a.tar.ckp.tmp-a1B2c3", "half, of later");
-	fixture_file(c.root, "cache/0123.ckp.tmp-a1B2c3", "half");
-	write_and_read(&c);
-	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-a1B2c3"), F_OK), -1);
-	assert_int_equal(access(fixture_path(c.root, "cache/0123.ckp.tmp-a1B2c3"), F_OK), -1);
-	assert_int_equal(access(fixture_path(c.root, "b.tar.idx.tmp-000000"), F_OK), 0);
-	assert_int_equal(access(fixture_path(c.root, "a.tar.ckp.tmp-long12345"), F_OK), 0);
-	course_close(&c);
+	course_open(&course, "a.tar");
+	assert_int_equal(access(fixture_path(course.root, "a.tar.idx.tmp-a1B2c3"), F_OK), -1);
+	fixture_file(course.root, "a.tar.ckp.tmp-a1B2c3", "half, of later");
+	fixture_file(course.root, "cache/0123.ckp.tmp-a1B2c3", "half");
+	write_and_read(&course);
+	assert_int_equal(access(fixture_path(course.root, "a.tar.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(course.root, "cache/0123.ckp.tmp-a1B2c3"), F_OK), -1);
+	assert_int_equal(access(fixture_path(course.root, "b.tar.idx.tmp-000000"), F_OK), 0);
+	assert_int_equal(access(fixture_path(course.root, "a.tar.ckp.tmp-long12345"), F_OK), 0);
+	course_close(&course);
 	assert_int_equal(close(fd), 0);
-	fixture_remove(c.root);
 }
 
 /* A reader of a replaced file keeps its contents. */
 static void test_replaced_under_a_reader(void **state)
 {
-	struct course old = {.root = fixture_folder()}, new = {.root = old.root};
+	struct course old = course, new = course;
 	uint8_t bytes[SIDECAR_MOST], wanted[SIDECAR_MOST];
 	struct sidecar_place place;
 	make_tar(fixture_path(old.root, "a.tar"), 0, 20);
@@ -249,117 +255,106 @@ static void test_replaced_under_a_reader(void **state)
 	assert_memory_equal(bytes, wanted, place.room);
 	course_close(&old);
 	course_close(&new);
-	fixture_remove(old.root);
 }
 
 static void test_somebody_elses(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	size_t size;
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	fixture_file(c.root, "a.tar.ckp", "notes");
-	course_open(&c, "a.tar");
-	write_and_read(&c); /* in the cache folder */
-	course_close(&c);
-	uint8_t *data = fixture_read(fixture_path(c.root, "a.tar.ckp"), &size);
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	fixture_file(course.root, "a.tar.ckp", "notes");
+	course_open(&course, "a.tar");
+	write_and_read(&course); /* in the cache folder */
+	course_close(&course);
+	uint8_t *data = fixture_read(fixture_path(course.root, "a.tar.ckp"), &size);
 	assert_int_equal(size, 5);
 	free(data);
 	/* A symbolic link must not be followed for writing. */
-	assert_int_equal(unlink(fixture_path(c.root, "a.tar.ckp")), 0);
-	fixture_file(c.root, "elsewhere", "");
-	assert_int_equal(symlink("elsewhere", fixture_path(c.root, "a.tar.ckp")), 0);
-	course_open(&c, "a.tar");
-	write_and_read(&c);
-	course_close(&c);
-	data = fixture_read(fixture_path(c.root, "elsewhere"), &size);
+	assert_int_equal(unlink(fixture_path(course.root, "a.tar.ckp")), 0);
+	fixture_file(course.root, "elsewhere", "");
+	assert_int_equal(symlink("elsewhere", fixture_path(course.root, "a.tar.ckp")), 0);
+	course_open(&course, "a.tar");
+	write_and_read(&course);
+	course_close(&course);
+	data = fixture_read(fixture_path(course.root, "elsewhere"), &size);
 	assert_int_equal(size, 0);
 	free(data);
-	fixture_remove(c.root);
 }
 
 static void test_no_place(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
 	struct sidecar_place place;
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	fixture_file(c.root, "a.tar.ckp/in the way", "");
-	fixture_file(c.root, "cache", "in the way");
-	course_open(&c, "a.tar");
-	place_of(&c, 2, &place);
-	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), 0);
-	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
-	sidecar_ahead(c.sidecar, &place);
-	assert_false(sidecar_keeps(c.sidecar, &place));
-	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	fixture_file(course.root, "a.tar.ckp/in the way", "");
+	fixture_file(course.root, "cache", "in the way");
+	course_open(&course, "a.tar");
+	place_of(&course, 2, &place);
+	assert_int_equal(sidecar_read(course.sidecar, &place, bytes, sizeof bytes), 0);
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room));
+	sidecar_ahead(course.sidecar, &place);
+	assert_false(sidecar_keeps(course.sidecar, &place));
+	assert_true(sidecar_notice(course.sidecar, text, sizeof text));
 	assert_non_null(strstr(text, "a.tar cannot be kept"));
-	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
-	course_close(&c);
-	fixture_remove(c.root);
+	assert_false(sidecar_notice(course.sidecar, text, sizeof text));
+	course_close(&course);
 }
 
 /* A limit on file sizes simulates a full disk. */
 static void test_no_room(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
 	struct sidecar_place place;
 	struct rlimit limit, little;
-	make_tar(fixture_path(c.root, "a.tar"), 0, 60);
-	course_open(&c, "a.tar");
-	place_of(&c, 0, &place);
-	assert_true(sidecar_write(c.sidecar, &place, bytes, place.room));
+	make_tar(fixture_path(course.root, "a.tar"), 0, 60);
+	course_open(&course, "a.tar");
+	place_of(&course, 0, &place);
+	assert_true(sidecar_write(course.sidecar, &place, bytes, place.room));
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	little = (struct rlimit){.rlim_cur = 8192, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-	place_of(&c, 59, &place);
-	assert_true(sidecar_keeps(c.sidecar, &place));
-	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
-	assert_false(sidecar_keeps(c.sidecar, &place));
+	place_of(&course, 59, &place);
+	assert_true(sidecar_keeps(course.sidecar, &place));
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room));
+	assert_false(sidecar_keeps(course.sidecar, &place));
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_true(sidecar_notice(course.sidecar, text, sizeof text));
 	assert_non_null(strstr(text, "a.tar cannot be written"));
-	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
-	assert_false(sidecar_notice(c.sidecar, text, sizeof text));
-	place_of(&c, 0, &place);
-	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
-	course_close(&c);
-	fixture_remove(c.root);
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room));
+	assert_false(sidecar_notice(course.sidecar, text, sizeof text));
+	place_of(&course, 0, &place);
+	assert_int_equal(sidecar_read(course.sidecar, &place, bytes, sizeof bytes), place.room);
+	course_close(&course);
 }
 
 /* The file can be written in later runs even if the shard is read-only. If the file itself is
  * read-only, a notice says so. */
 static void test_protected(void **state)
 {
-	struct course c = {.root = fixture_folder()};
 	uint8_t bytes[SIDECAR_MOST] = {0};
 	char text[FAULT_TEXT];
 	struct sidecar_place place;
 	struct stat status;
-	make_tar(fixture_path(c.root, "a.tar"), 0, 20);
-	assert_int_equal(chmod(fixture_path(c.root, "a.tar"), 0444), 0);
-	course_open(&c, "a.tar");
-	write_and_read(&c);
-	course_close(&c);
-	assert_int_equal(stat(fixture_path(c.root, "a.tar.ckp"), &status), 0);
+	make_tar(fixture_path(course.root, "a.tar"), 0, 20);
+	assert_int_equal(chmod(fixture_path(course.root, "a.tar"), 0444), 0);
+	course_open(&course, "a.tar");
+	write_and_read(&course);
+	course_close(&course);
+	assert_int_equal(stat(fixture_path(course.root, "a.tar.ckp"), &status), 0);
 	assert_int_equal(status.st_mode & 0777, 0644);
-	if (geteuid() == 0) { /* for whom permissions do not count */
-		fixture_remove(c.root);
+	if (geteuid() == 0) /* for whom permissions do not count */
 		return;
-	}
-	assert_int_equal(chmod(fixture_path(c.root, "a.tar.ckp"), 0444), 0);
-	course_open(&c, "a.tar");
-	place_of(&c, 2, &place);
-	assert_int_equal(sidecar_read(c.sidecar, &place, bytes, sizeof bytes), place.room);
-	assert_false(sidecar_keeps(c.sidecar, &place));
-	assert_false(sidecar_write(c.sidecar, &place, bytes, place.room));
-	assert_true(sidecar_notice(c.sidecar, text, sizeof text));
+	assert_int_equal(chmod(fixture_path(course.root, "a.tar.ckp"), 0444), 0);
+	course_open(&course, "a.tar");
+	place_of(&course, 2, &place);
+	assert_int_equal(sidecar_read(course.sidecar, &place, bytes, sizeof bytes), place.room);
+	assert_false(sidecar_keeps(course.sidecar, &place));
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room));
+	assert_true(sidecar_notice(course.sidecar, text, sizeof text));
 	assert_non_null(strstr(text, "a.tar cannot be written (their file may only be read)"));
-	course_close(&c);
-	fixture_remove(c.root);
+	course_close(&course);
 }
 
 static void *many_worker(void *context)
@@ -384,41 +379,40 @@ static void *many_worker(void *context)
 static void test_many_shards(void **state)
 {
 	enum { SHARDS = 40, THREADS = 4 };
-	struct course c = {.root = fixture_folder()};
 	struct rlimit limit, little;
 	pthread_t thread[THREADS];
 	for (unsigned i = 0; i < SHARDS; i++) {
 		char name[32];
 		(void)snprintf(name, sizeof name, "m-%02u.tar", i);
-		make_tar(fixture_path(c.root, name), i * 6, 6);
+		make_tar(fixture_path(course.root, name), i * 6, 6);
 	}
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	little = (struct rlimit){.rlim_cur = 64, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &little), 0);
-	course_open(&c, "m-*.tar");
+	course_open(&course, "m-*.tar");
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, many_worker, &c), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, many_worker, &course), 0);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
-	write_and_read(&c);
-	course_close(&c);
+	write_and_read(&course);
+	course_close(&course);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	fixture_remove(c.root);
 }
 
 int main(void)
 {
+#define SIDECAR_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_nothing_there),
-		cmocka_unit_test(test_other_samples),
-		cmocka_unit_test(test_leftovers),
-		cmocka_unit_test(test_replaced_under_a_reader),
-		cmocka_unit_test(test_somebody_elses),
-		cmocka_unit_test(test_no_place),
-		cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_protected),
-		cmocka_unit_test(test_many_shards),
+		SIDECAR_TEST(test_places),
+		SIDECAR_TEST(test_nothing_there),
+		SIDECAR_TEST(test_other_samples),
+		SIDECAR_TEST(test_leftovers),
+		SIDECAR_TEST(test_replaced_under_a_reader),
+		SIDECAR_TEST(test_somebody_elses),
+		SIDECAR_TEST(test_no_place),
+		SIDECAR_TEST(test_no_room),
+		SIDECAR_TEST(test_protected),
+		SIDECAR_TEST(test_many_shards),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

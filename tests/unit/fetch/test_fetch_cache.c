@@ -264,10 +264,13 @@ static void lead_and_follow(struct fetch *fetch, const struct fixture *fixture, 
 	wait_for_shared(fetch, stats.shared + FOLLOWERS);
 }
 
-/* Runs a test for tars and a folder, with a cache that has room and without one. */
-typedef void flight_test(struct fetch *fetch, const struct fixture *fixture, bool kept);
+/* Checks what becomes of both readers, who wait at the gate. */
+typedef void flight_test(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers);
 
-static void with_flights(flight_test *test)
+/* Runs a test for tars and a folder, with a cache that has room and without one. The first `failing`
+ * reads fail with -EIO. */
+static void with_flights(flight_test *test, uint64_t sample, int failing)
 {
 	struct fixture fixtures[2];
 	struct permit large;
@@ -277,10 +280,15 @@ static void with_flights(flight_test *test)
 	for (int which = 0; which < 2; which++)
 		for (int kept = 0; kept < 2; kept++) {
 			struct ledger ledger;
+			struct reader leader, followers;
 			struct fetch *fetch = begin(FETCH_PREAD, &ledger, 32 * MIB, &large);
 			if (kept)
 				fetch_expect(fetch, fixtures[which].dataset);
-			test(fetch, &fixtures[which], kept);
+			gate_set(-EIO, failing);
+			lead_and_follow(fetch, &fixtures[which], sample, &leader, &followers);
+			test(fetch, kept, &leader, &followers);
+			reader_deinit(&leader);
+			reader_deinit(&followers);
 			fetch_hook_set(NULL);
 			fetch_forget(fetch, fixtures[which].dataset);
 			end(fetch, &ledger);
@@ -291,6 +299,21 @@ static void with_flights(flight_test *test)
 	permit_deinit(&large);
 }
 
+/* The cmocka test test_NAME. */
+#define FLIGHT_TEST(name, sample, failing)           \
+	static void test_##name(void **state)        \
+	{                                            \
+		with_flights(name, sample, failing); \
+	}
+
+/* Opens the gate and takes the results of both. */
+static void let_go(struct reader *leader, struct reader *followers)
+{
+	atomic_store(&gate.open, true);
+	reader_take(leader, 1);
+	reader_take(followers, FOLLOWERS);
+}
+
 static uint64_t reads_of(struct fetch *fetch)
 {
 	struct fetch_stats stats;
@@ -298,132 +321,80 @@ static uint64_t reads_of(struct fetch *fetch)
 	return stats.reads;
 }
 
-static void read_for_all(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void read_for_all(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(0, 0);
-	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
-	atomic_store(&gate.open, true);
-	reader_take(&followers, FOLLOWERS);
-	reader_take(&leader, 1);
-	assert_int_equal(followers.outcome[FETCH_OK], FOLLOWERS);
-	assert_int_equal(leader.outcome[FETCH_OK], 1);
+	let_go(leader, followers);
+	assert_int_equal(followers->outcome[FETCH_OK], FOLLOWERS);
+	assert_int_equal(leader->outcome[FETCH_OK], 1);
 	assert_int_equal(reads_of(fetch), 1);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
 }
 
-static void test_read_for_all(void **state)
-{
-	with_flights(read_for_all);
-}
+FLIGHT_TEST(read_for_all, SAMPLE, 0)
 
 /* A large sample's buffer cannot be shared: the followers find the sample in the cache, or read it
  * one after the other. */
-static void read_large(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void read_large(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(0, 0);
-	lead_and_follow(fetch, fixture, FIXTURE_LARGE, &leader, &followers);
-	atomic_store(&gate.open, true);
-	reader_take(&leader, 1);
-	reader_take(&followers, FOLLOWERS);
-	assert_int_equal(followers.outcome[FETCH_OK], FOLLOWERS);
+	let_go(leader, followers);
+	assert_int_equal(followers->outcome[FETCH_OK], FOLLOWERS);
 	if (kept)
 		assert_int_equal(reads_of(fetch), 1);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
 }
 
-static void test_read_large(void **state)
-{
-	with_flights(read_large);
-}
+FLIGHT_TEST(read_large, FIXTURE_LARGE, 0)
 
 /* The first read fails once: no other item is affected. */
-static void fail_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void fail_first(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(-EIO, 1);
-	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
-	atomic_store(&gate.open, true);
-	reader_take(&leader, 1);
-	reader_take(&followers, FOLLOWERS);
-	assert_int_equal(leader.outcome[FETCH_E_IO], 1);
-	assert_int_equal(followers.outcome[FETCH_OK], FOLLOWERS);
+	let_go(leader, followers);
+	assert_int_equal(leader->outcome[FETCH_E_IO], 1);
+	assert_int_equal(followers->outcome[FETCH_OK], FOLLOWERS);
 	assert_in_range(reads_of(fetch), 2, 1 + FOLLOWERS);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
 }
 
-static void test_fail_first(void **state)
-{
-	with_flights(fail_first);
-}
+FLIGHT_TEST(fail_first, SAMPLE, 1)
 
 /* All reads fail: each item has its own outcome and sentence. */
-static void fail_all(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void fail_all(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(-EIO, 1000);
-	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
-	atomic_store(&gate.open, true);
-	reader_take(&leader, 1);
-	reader_take(&followers, FOLLOWERS);
-	assert_int_equal(leader.outcome[FETCH_E_IO], 1);
-	assert_int_equal(followers.outcome[FETCH_E_IO], FOLLOWERS);
 	struct fetch_stats stats;
+	let_go(leader, followers);
+	assert_int_equal(leader->outcome[FETCH_E_IO], 1);
+	assert_int_equal(followers->outcome[FETCH_E_IO], FOLLOWERS);
 	fetch_stats_read(fetch, &stats);
 	assert_int_equal(stats.cache.samples, 0);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
 }
 
-static void test_fail_all(void **state)
-{
-	with_flights(fail_all);
-}
+FLIGHT_TEST(fail_all, SAMPLE, 1000)
 
 /* The leader's stream is closed while it is read: the read in flight completes for all. */
-static void cancel_first(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void cancel_first(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(0, 0);
-	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
-	fetch_cancel(fetch, &leader.who);
-	atomic_store(&gate.open, true);
-	reader_take(&leader, 1);
-	reader_take(&followers, FOLLOWERS);
-	assert_int_equal(followers.outcome[FETCH_OK], FOLLOWERS);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
+	fetch_cancel(fetch, &leader->who);
+	let_go(leader, followers);
+	assert_int_equal(followers->outcome[FETCH_OK], FOLLOWERS);
 }
 
-static void test_cancel_first(void **state)
-{
-	with_flights(cancel_first);
-}
+FLIGHT_TEST(cancel_first, SAMPLE, 0)
 
 /* The other way round: followers need not wait for a read that does not end. */
-static void cancel_followers(struct fetch *fetch, const struct fixture *fixture, bool kept)
+static void cancel_followers(
+	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers)
 {
-	struct reader leader, followers;
-	gate_set(0, 0);
-	lead_and_follow(fetch, fixture, SAMPLE, &leader, &followers);
-	fetch_cancel(fetch, &followers.who);
-	reader_take(&followers, FOLLOWERS);
-	assert_int_equal(followers.negative, FOLLOWERS);
+	fetch_cancel(fetch, &followers->who);
+	reader_take(followers, FOLLOWERS);
+	assert_int_equal(followers->negative, FOLLOWERS);
 	atomic_store(&gate.open, true);
-	reader_take(&leader, 1);
-	assert_int_equal(leader.outcome[FETCH_OK], 1);
-	reader_deinit(&leader);
-	reader_deinit(&followers);
+	reader_take(leader, 1);
+	assert_int_equal(leader->outcome[FETCH_OK], 1);
 }
 
-static void test_cancel_followers(void **state)
-{
-	with_flights(cancel_followers);
-}
+FLIGHT_TEST(cancel_followers, SAMPLE, 0)
 
 static void *open_gate_later(void *context)
 {
