@@ -258,12 +258,12 @@ static int index_reopen(const void *context, uint32_t number, struct fault *faul
 	return fd;
 }
 
-int dataset_lend_new(struct dataset *dataset)
+int dataset_index_files_new(struct dataset *dataset)
 {
 	struct rlimit limit = {.rlim_cur = 1024};
 	(void)getrlimit(RLIMIT_NOFILE, &limit);
 	return index_files_new(dataset->shards, index_files_slots_for(limit.rlim_cur), index_reopen,
-		dataset, &dataset->lend);
+		dataset, &dataset->index_files);
 }
 
 int dataset_index_acquire(
@@ -273,18 +273,18 @@ int dataset_index_acquire(
 		*ret_fd = dataset->scratch_fd;
 		return 0;
 	}
-	return index_files_acquire(dataset->lend, shard, ret_fd, fault);
+	return index_files_acquire(dataset->index_files, shard, ret_fd, fault);
 }
 
 void dataset_index_release(const struct dataset *dataset, uint32_t shard)
 {
 	if (dataset->shard[shard].index_path)
-		index_files_release(dataset->lend, shard);
+		index_files_release(dataset->index_files, shard);
 }
 
 uint32_t dataset_index_files(const struct dataset *dataset)
 {
-	return index_files_slots(dataset->lend);
+	return index_files_slots(dataset->index_files);
 }
 
 int dataset_page_read(const struct dataset *dataset, const struct dataset_page *at, uint8_t *buffer,
@@ -541,19 +541,26 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 	return rc;
 }
 
+void dataset_classes_free(struct dataset *dataset)
+{
+	for (uint32_t i = 0; i < dataset->classes; i++)
+		free(dataset->class_names[i]);
+	free(dataset->class_names);
+	dataset->class_names = NULL;
+	dataset->classes = 0;
+}
+
 void dataset_free(struct dataset *dataset)
 {
 	if (!dataset)
 		return;
-	index_files_free(dataset->lend);
+	index_files_free(dataset->index_files);
 	for (uint32_t i = 0; dataset->shard && i < dataset->shards; i++) {
 		free(dataset->shard[i].path);
 		free(dataset->shard[i].index_path);
 	}
 	free(dataset->shard);
-	for (uint32_t i = 0; i < dataset->classes; i++)
-		free(dataset->class_names[i]);
-	free(dataset->class_names);
+	dataset_classes_free(dataset);
 	free(dataset->cache_folder);
 	util_close_fd(&dataset->root_fd);
 	util_close_fd(&dataset->scratch_fd);

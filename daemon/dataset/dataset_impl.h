@@ -47,12 +47,15 @@ struct dataset {
 	char **class_names;
 	char *cache_folder; /* NULL: no cache folder can be used */
 	bool index_in_cache;
-	struct index_files *lend;
+	struct index_files *index_files;
 	char notice[1024];
 };
 
-/* Makes dataset->lend, after the paths of all index files are known. 0 or -ENOMEM. */
-int dataset_lend_new(struct dataset *dataset);
+/* Makes dataset->index_files, after the paths of all index files are known. 0 or -ENOMEM. */
+int dataset_index_files_new(struct dataset *dataset);
+
+/* Frees the names of the classes: the dataset then has none. */
+void dataset_classes_free(struct dataset *dataset);
 
 /* In dataset_labels.c. Called when all indexes exist; `heads` are theirs, one per shard. 0 or
  * negative errno. */

@@ -169,7 +169,7 @@ static int opening_run(struct opening *opening)
 		rc = dataset_sum(opening);
 	if (rc == 0)
 		rc = opening_nonempty(opening);
-	if (rc == 0 && dataset_lend_new(dataset) < 0)
+	if (rc == 0 && dataset_index_files_new(dataset) < 0)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
 	if (rc == 0 && opening->labels)
 		rc = dataset_labels_settle(
@@ -188,11 +188,7 @@ static void classes_drop(struct dataset *dataset)
 {
 	if (dataset->labelled)
 		return;
-	for (uint32_t i = 0; i < dataset->classes; i++)
-		free(dataset->class_names[i]);
-	free(dataset->class_names);
-	dataset->class_names = NULL;
-	dataset->classes = 0;
+	dataset_classes_free(dataset);
 }
 
 int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,

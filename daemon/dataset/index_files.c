@@ -39,52 +39,52 @@ int index_files_new(uint32_t shards, uint32_t slots, index_files_open_fn *open, 
 	struct index_files **ret)
 {
 	slots = UTIL_MAX(UTIL_MIN(slots, shards), 1);
-	struct index_files *lend = calloc(1, sizeof *lend + slots * sizeof lend->slot[0]);
+	struct index_files *files = calloc(1, sizeof *files + slots * sizeof files->slot[0]);
 	int32_t *place = malloc(UTIL_MAX(shards, 1) * sizeof *place);
-	if (!lend || !place) {
-		free(lend);
+	if (!files || !place) {
+		free(files);
 		free(place);
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < shards; i++)
 		place[i] = -1;
 	for (uint32_t i = 0; i < slots; i++)
-		lend->slot[i].fd = -1;
-	(void)pthread_mutex_init(&lend->lock, NULL);
-	lend->open = open;
-	lend->context = context;
-	lend->slots = slots;
-	lend->place = place;
-	*ret = lend;
+		files->slot[i].fd = -1;
+	(void)pthread_mutex_init(&files->lock, NULL);
+	files->open = open;
+	files->context = context;
+	files->slots = slots;
+	files->place = place;
+	*ret = files;
 	return 0;
 }
 
-void index_files_free(struct index_files *lend)
+void index_files_free(struct index_files *files)
 {
-	if (!lend)
+	if (!files)
 		return;
-	for (uint32_t i = 0; i < lend->slots; i++) {
-		assert(lend->slot[i].held == 0);
-		if (lend->slot[i].fd >= 0)
-			(void)close(lend->slot[i].fd);
+	for (uint32_t i = 0; i < files->slots; i++) {
+		assert(files->slot[i].held == 0);
+		if (files->slot[i].fd >= 0)
+			(void)close(files->slot[i].fd);
 	}
-	(void)pthread_mutex_destroy(&lend->lock);
-	free(lend->place);
-	free(lend);
+	(void)pthread_mutex_destroy(&files->lock);
+	free(files->place);
+	free(files);
 }
 
-uint32_t index_files_slots(const struct index_files *lend)
+uint32_t index_files_slots(const struct index_files *files)
 {
-	return lend->slots;
+	return files->slots;
 }
 
 /* An empty slot, or else the one that was lent longest ago and is not held; NULL if all are
  * held. */
-static struct index_files_slot *slot_free(struct index_files *lend)
+static struct index_files_slot *slot_free(struct index_files *files)
 {
 	struct index_files_slot *best = NULL;
-	for (uint32_t i = 0; i < lend->slots; i++) {
-		struct index_files_slot *slot = &lend->slot[i];
+	for (uint32_t i = 0; i < files->slots; i++) {
+		struct index_files_slot *slot = &files->slot[i];
 		if (slot->fd < 0)
 			return slot;
 		if (atomic_load_explicit(&slot->held, memory_order_acquire) == 0 &&
@@ -94,62 +94,62 @@ static struct index_files_slot *slot_free(struct index_files *lend)
 	return best;
 }
 
-static int slot_open(struct index_files *lend, uint32_t shard, struct fault *fault)
+static int slot_open(struct index_files *files, uint32_t shard, struct fault *fault)
 {
-	struct index_files_slot *slot = slot_free(lend);
+	struct index_files_slot *slot = slot_free(files);
 	if (!slot)
 		return fault_set(fault, -EAGAIN, "all %u index files that may be open are in use",
-			lend->slots);
+			files->slots);
 	if (slot->fd >= 0) {
 		(void)close(slot->fd);
 		slot->fd = -1;
-		lend->place[slot->shard] = -1;
+		files->place[slot->shard] = -1;
 	}
-	int fd = lend->open(lend->context, shard, fault);
+	int fd = files->open(files->context, shard, fault);
 	if (fd < 0)
 		return fd;
 	slot->fd = fd;
 	slot->shard = shard;
-	lend->place[shard] = (int32_t)(slot - lend->slot);
+	files->place[shard] = (int32_t)(slot - files->slot);
 	return 0;
 }
 
 /* Lends an open file. Called with the table locked. */
-static int slot_hold(struct index_files *lend, uint32_t shard)
+static int slot_hold(struct index_files *files, uint32_t shard)
 {
-	struct index_files_slot *slot = &lend->slot[lend->place[shard]];
+	struct index_files_slot *slot = &files->slot[files->place[shard]];
 	(void)atomic_fetch_add_explicit(&slot->held, 1, memory_order_relaxed);
-	slot->turn = ++lend->turn;
+	slot->turn = ++files->turn;
 	return slot->fd;
 }
 
-int index_files_acquire(struct index_files *lend, uint32_t shard, int *ret_fd, struct fault *fault)
+int index_files_acquire(struct index_files *files, uint32_t shard, int *ret_fd, struct fault *fault)
 {
-	(void)pthread_mutex_lock(&lend->lock);
-	int rc = lend->place[shard] < 0 ? slot_open(lend, shard, fault) : 0;
+	(void)pthread_mutex_lock(&files->lock);
+	int rc = files->place[shard] < 0 ? slot_open(files, shard, fault) : 0;
 	if (rc == 0)
-		*ret_fd = slot_hold(lend, shard);
-	(void)pthread_mutex_unlock(&lend->lock);
+		*ret_fd = slot_hold(files, shard);
+	(void)pthread_mutex_unlock(&files->lock);
 	return rc;
 }
 
-int index_files_try(struct index_files *lend, uint32_t shard, int *ret_fd)
+int index_files_try(struct index_files *files, uint32_t shard, int *ret_fd)
 {
-	if (pthread_mutex_trylock(&lend->lock) != 0)
+	if (pthread_mutex_trylock(&files->lock) != 0)
 		return -EAGAIN;
-	int rc = lend->place[shard] < 0 ? -EAGAIN : 0;
+	int rc = files->place[shard] < 0 ? -EAGAIN : 0;
 	if (rc == 0)
-		*ret_fd = slot_hold(lend, shard);
-	(void)pthread_mutex_unlock(&lend->lock);
+		*ret_fd = slot_hold(files, shard);
+	(void)pthread_mutex_unlock(&files->lock);
 	return rc;
 }
 
-void index_files_release(struct index_files *lend, uint32_t shard)
+void index_files_release(struct index_files *files, uint32_t shard)
 {
 	/* Without the lock: place and slot of a shard do not change while it is held. */
-	assert(lend->place[shard] >= 0);
+	assert(files->place[shard] >= 0);
 	uint32_t held = atomic_fetch_sub_explicit(
-		&lend->slot[lend->place[shard]].held, 1, memory_order_release);
+		&files->slot[files->place[shard]].held, 1, memory_order_release);
 	assert(held > 0);
 	(void)held;
 }

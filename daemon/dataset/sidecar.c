@@ -46,7 +46,7 @@ enum sidecar_state {
 
 struct sidecar {
 	const struct dataset *dataset;
-	struct index_files *lend;
+	struct index_files *files;
 	_Atomic uint8_t *state; /* per shard, enum sidecar_state; no order: a hint */
 	atomic_bool full; /* a write failed: nothing more is kept; no order */
 	pthread_mutex_t lock; /* of the notice */
@@ -249,7 +249,7 @@ int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
 	(void)pthread_mutex_init(&sidecar->lock, NULL);
 	sidecar->state = calloc(dataset->shards, sizeof *sidecar->state);
 	if (!sidecar->state || index_files_new(dataset->shards, (uint32_t)files, sidecar_open,
-				       sidecar, &sidecar->lend) < 0) {
+				       sidecar, &sidecar->files) < 0) {
 		sidecar_free(sidecar);
 		return -ENOMEM;
 	}
@@ -261,7 +261,7 @@ void sidecar_free(struct sidecar *sidecar)
 {
 	if (!sidecar)
 		return;
-	index_files_free(sidecar->lend);
+	index_files_free(sidecar->files);
 	(void)pthread_mutex_destroy(&sidecar->lock);
 	free((void *)sidecar->state);
 	free(sidecar);
@@ -278,7 +278,7 @@ static int sidecar_borrow(struct sidecar *sidecar, const struct sidecar_place *p
 {
 	int fd;
 	if (state_of(sidecar, place) == STATE_NONE ||
-		index_files_acquire(sidecar->lend, place->shard, &fd, NULL) < 0)
+		index_files_acquire(sidecar->files, place->shard, &fd, NULL) < 0)
 		return -1;
 	return fd;
 }
@@ -287,10 +287,10 @@ void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place)
 {
 	int fd;
 	/* Opening could block. sidecar_read does it. */
-	if (index_files_try(sidecar->lend, place->shard, &fd) < 0)
+	if (index_files_try(sidecar->files, place->shard, &fd) < 0)
 		return;
 	(void)posix_fadvise(fd, (off_t)place->offset, place->room, POSIX_FADV_WILLNEED);
-	index_files_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->files, place->shard);
 }
 
 size_t sidecar_read(
@@ -300,7 +300,7 @@ size_t sidecar_read(
 	if (fd < 0)
 		return 0;
 	ssize_t n = whole_read(fd, to, UTIL_MIN(room, (size_t)place->room), place->offset);
-	index_files_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->files, place->shard);
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -325,7 +325,7 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 	bool keeps = sidecar_keeps(sidecar, place);
 	if (keeps)
 		rc = whole_write(fd, bytes, size, place->offset);
-	index_files_release(sidecar->lend, place->shard);
+	index_files_release(sidecar->files, place->shard);
 	if (rc < 0) {
 		atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",

@@ -50,7 +50,9 @@ static struct page **pages_bucket(
 	return &pages->hash[h & (pages->hash_size - 1)];
 }
 
-void pages_discard(struct pages *pages, struct page *page)
+/* Back to FREE: the page was not read, or its checksum is wrong. No request waits for it or has it
+ * pinned. */
+static void pages_discard(struct pages *pages, struct page *page)
 {
 	assert(page->pins == 0 && !page->waiters);
 	struct page **at = pages_bucket(pages, page->dataset, page->at.shard, page->at.page);

@@ -63,10 +63,6 @@ struct page *pages_claim(
  * in which they came. */
 struct fetch_request *pages_loaded(struct pages *pages, struct page *page);
 
-/* Back to FREE: the page was not read, or its checksum is wrong. No request waits for it or has it
- * pinned. */
-void pages_discard(struct pages *pages, struct page *page);
-
 /* `request` begins, or ceases, to wait for a LOADING page. */
 void pages_wait(struct page *page, struct fetch_request *request);
 void pages_unwait(struct page *page, struct fetch_request *request);

@@ -620,6 +620,23 @@ static int table_at(struct manifest *manifest, const struct word *path, struct m
 	}
 }
 
+/* The number of the line at `place`, found by counting the line ends before it; 0 if that fails. */
+static uint64_t manifest_line_number(struct manifest *manifest, uint64_t place)
+{
+	char buffer[4096];
+	uint64_t line = 1, left = (place & ~manifest_used) - 1;
+	for (uint64_t at = 0; at < left;) {
+		ssize_t n =
+			pread(manifest->fd, buffer, UTIL_MIN(left - at, sizeof buffer), (off_t)at);
+		if (n <= 0)
+			return 0;
+		for (ssize_t i = 0; i < n; i++)
+			line += buffer[i] == '\n';
+		at += (uint64_t)n;
+	}
+	return line;
+}
+
 static int fault_twice(
 	struct manifest *manifest, const char *path, uint64_t a, uint64_t b, struct fault *fault)
 {
@@ -776,21 +793,4 @@ int manifest_unused(
 	*ret_line = manifest_line_number(manifest, first);
 	(void)snprintf(path, room, "%s", manifest->csv->record.field[0].text);
 	return 1;
-}
-
-/* Counts the line ends before the place. */
-uint64_t manifest_line_number(struct manifest *manifest, uint64_t place)
-{
-	char buffer[4096];
-	uint64_t line = 1, left = (place & ~manifest_used) - 1;
-	for (uint64_t at = 0; at < left;) {
-		ssize_t n =
-			pread(manifest->fd, buffer, UTIL_MIN(left - at, sizeof buffer), (off_t)at);
-		if (n <= 0)
-			return 0;
-		for (ssize_t i = 0; i < n; i++)
-			line += buffer[i] == '\n';
-		at += (uint64_t)n;
-	}
-	return line;
 }

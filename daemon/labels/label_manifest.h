@@ -110,6 +110,3 @@ int manifest_use(
  * negative errno. */
 int manifest_unused(struct manifest *manifest, uint64_t *ret_line, char *path, size_t room,
 	struct fault *fault);
-
-/* The number of the line at `place`, found by reading up to it; 0 if that fails. */
-uint64_t manifest_line_number(struct manifest *manifest, uint64_t place);

@@ -157,13 +157,6 @@ static int open_index(struct opened *o, unsigned base, uint64_t size)
 	return rc;
 }
 
-static void close_index(struct opened *o)
-{
-	for (uint32_t i = 0; i < o->dataset.classes; i++)
-		free(o->dataset.class_names[i]);
-	free(o->dataset.class_names);
-}
-
 /* ---- what is done to them ---- */
 
 /* The limits of numbers, and numbers near them. */
@@ -328,7 +321,7 @@ static void remember(unsigned number)
 		want(dataset_sample(&o.dataset, i, &base->sample[i], &o.fault) == 0,
 			"a sample of a good index is refused");
 	check(&o, base, 3, false);
-	close_index(&o);
+	dataset_classes_free(&o.dataset);
 }
 
 static void prepare(void)
@@ -372,7 +365,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"no memory");
 	if (open_index(&o, how % BASES, now) == 0)
 		check(&o, base, drawn, forged);
-	close_index(&o);
+	dataset_classes_free(&o.dataset);
 	return 0;
 }
 

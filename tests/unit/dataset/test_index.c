@@ -272,31 +272,31 @@ static int index_files_open_test(const void *context, uint32_t shard, struct fau
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void test_lend(void **state)
+static void test_index_files(void **state)
 {
-	struct index_files *lend;
+	struct index_files *files;
 	struct fault fault;
 	int fd, same;
 	memset(index_files_opens, 0, sizeof index_files_opens);
-	assert_int_equal(index_files_new(8, 2, index_files_open_test, "gone", &lend), 0);
-	assert_int_equal(index_files_acquire(lend, 0, &fd, &fault), 0);
-	assert_int_equal(index_files_acquire(lend, 0, &same, &fault), 0);
+	assert_int_equal(index_files_new(8, 2, index_files_open_test, "gone", &files), 0);
+	assert_int_equal(index_files_acquire(files, 0, &fd, &fault), 0);
+	assert_int_equal(index_files_acquire(files, 0, &same, &fault), 0);
 	assert_int_equal(fd, same);
-	assert_int_equal(index_files_acquire(lend, 1, &fd, &fault), 0);
-	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), -EAGAIN);
-	index_files_release(lend, 0);
-	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), -EAGAIN); /* held twice */
-	index_files_release(lend, 1);
-	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault), 0);
-	index_files_release(lend, 0);
-	index_files_release(lend, 2);
-	assert_int_equal(index_files_acquire(lend, 7, &fd, &fault), -ENOENT);
+	assert_int_equal(index_files_acquire(files, 1, &fd, &fault), 0);
+	assert_int_equal(index_files_acquire(files, 2, &fd, &fault), -EAGAIN);
+	index_files_release(files, 0);
+	assert_int_equal(index_files_acquire(files, 2, &fd, &fault), -EAGAIN); /* held twice */
+	index_files_release(files, 1);
+	assert_int_equal(index_files_acquire(files, 2, &fd, &fault), 0);
+	index_files_release(files, 0);
+	index_files_release(files, 2);
+	assert_int_equal(index_files_acquire(files, 7, &fd, &fault), -ENOENT);
 	assert_string_equal(fault.text, "gone");
-	assert_int_equal(index_files_acquire(lend, 2, &fd, &fault),
+	assert_int_equal(index_files_acquire(files, 2, &fd, &fault),
 		0); /* still open: shard 0 was the older one */
-	index_files_release(lend, 2);
+	index_files_release(files, 2);
 	assert_int_equal(index_files_opens[0] + index_files_opens[1] + index_files_opens[2], 3);
-	index_files_free(lend);
+	index_files_free(files);
 	index_files_free(NULL);
 	assert_int_equal(index_files_slots_for(9), 16);
 	assert_int_equal(index_files_slots_for(300), 100);
@@ -324,30 +324,30 @@ static void *index_files_other(void *context)
 }
 
 /* index_files_try does not wait for storage, not even while another thread does. */
-static void test_lend_try(void **state)
+static void test_index_files_try(void **state)
 {
-	struct index_files *lend;
+	struct index_files *files;
 	pthread_t other;
 	int fd, same;
 	assert_int_equal(sem_init(&index_files_opening, 0, 0), 0);
 	assert_int_equal(sem_init(&index_files_go_on, 0, 0), 0);
-	assert_int_equal(index_files_new(2, 2, index_files_open_slowly, NULL, &lend), 0);
-	assert_int_equal(index_files_try(lend, 1, &fd), -EAGAIN); /* not open: it is not opened */
-	assert_int_equal(index_files_acquire(lend, 0, &fd, NULL), 0);
-	assert_int_equal(index_files_try(lend, 0, &same), 0);
+	assert_int_equal(index_files_new(2, 2, index_files_open_slowly, NULL, &files), 0);
+	assert_int_equal(index_files_try(files, 1, &fd), -EAGAIN); /* not open: it is not opened */
+	assert_int_equal(index_files_acquire(files, 0, &fd, NULL), 0);
+	assert_int_equal(index_files_try(files, 0, &same), 0);
 	assert_int_equal(fd, same);
-	assert_int_equal(pthread_create(&other, NULL, index_files_other, lend), 0);
+	assert_int_equal(pthread_create(&other, NULL, index_files_other, files), 0);
 	assert_int_equal(sem_wait(&index_files_opening), 0);
 	(void)alarm(60);
-	assert_int_equal(index_files_try(lend, 0, &same), -EAGAIN);
-	index_files_release(lend, 0);
-	index_files_release(lend, 0);
+	assert_int_equal(index_files_try(files, 0, &same), -EAGAIN);
+	index_files_release(files, 0);
+	index_files_release(files, 0);
 	(void)alarm(0);
 	assert_int_equal(sem_post(&index_files_go_on), 0);
 	assert_int_equal(pthread_join(other, NULL), 0);
-	assert_int_equal(index_files_try(lend, 1, &fd), 0);
-	index_files_release(lend, 1);
-	index_files_free(lend);
+	assert_int_equal(index_files_try(files, 1, &fd), 0);
+	index_files_release(files, 1);
+	index_files_free(files);
 	(void)sem_destroy(&index_files_opening);
 	(void)sem_destroy(&index_files_go_on);
 }
@@ -361,8 +361,8 @@ int main(void)
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_digest),
-		cmocka_unit_test(test_lend),
-		cmocka_unit_test(test_lend_try),
+		cmocka_unit_test(test_index_files),
+		cmocka_unit_test(test_index_files_try),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
