@@ -11,7 +11,7 @@ import zlib
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e/pixels"))
 import augment_pillow  # noqa: E402  what Pillow does for each word
 
 Image = augment_pillow.Image

@@ -1,5 +1,5 @@
 /* RandAugment, TrivialAugmentWide, AutoAugment and AugMix: tables against torchvision's
- * (policies.txt, which e2e/policy_torchvision.py writes), and how often each operation, magnitude
+ * (policies.txt, which e2e/pixels/policy_torchvision.py writes), and how often each operation, magnitude
  * and sign comes. */
 #include "augment/step_policy.h"
 #include "unit/augment/steps.h"

@@ -8,7 +8,7 @@ import sys
 
 import PIL.Image as Image
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e/pixels"))
 import warp_pillow  # noqa: E402  its formulas, which it holds against torchvision itself
 
 

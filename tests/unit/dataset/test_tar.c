@@ -1,6 +1,6 @@
 /* tar: numbers, names and their precedence, which members are skipped, and which input is refused:
- * cuts at every byte, random headers. tests/e2e/tar_corpus.py compares whole archives with Python's
- * tarfile. */
+ * cuts at every byte, random headers. tests/e2e/streams/tar_corpus.py compares whole archives with
+ * Python's tarfile. */
 #include "dataset/tar.h"
 #include "unit/source_fixture.h"
 

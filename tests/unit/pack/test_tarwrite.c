@@ -1,5 +1,5 @@
 /* Tars as written, read back by our own reader: names of all lengths, sizes around a block, the
- * size foretold, and no room. tests/e2e/pack.py has Python's tarfile read them. */
+ * size foretold, and no room. tests/e2e/commands/pack.py has Python's tarfile read them. */
 #include "unit/source_fixture.h"
 
 #include "client/cli/pack/tarwrite.h"

@@ -1,0 +1,12 @@
+# RandAugment, TrivialAugmentWide, AutoAugment and AugMix against torchvision, if a Python has it.
+# unit/augment/policies.txt holds the contents of torchvision's tables; unit tests compare
+# step_policy.c with it on every machine.
+add_executable(policy_dump ${CMAKE_CURRENT_LIST_DIR}/policy_dump.c)
+target_link_libraries(policy_dump PRIVATE penstock_augment)
+set(PENSTOCK_TORCH_PYTHON "" CACHE FILEPATH "A Python with torch and torchvision, to compare with")
+set(policy_python ${Python3_EXECUTABLE})
+if(PENSTOCK_TORCH_PYTHON)
+	set(policy_python ${PENSTOCK_TORCH_PYTHON})
+endif()
+penstock_e2e(policy_torchvision policy_torchvision.py $<TARGET_FILE:policy_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet
+	TIMEOUT 600 PYTHON ${policy_python})

@@ -1,0 +1,2 @@
+# What a daemon answers, and to clients that lie.
+penstock_e2e(serve serve.py)

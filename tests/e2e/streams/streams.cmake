@@ -1,0 +1,4 @@
+# The batches of streams.
+foreach(name same_bytes shapes checkpoints)
+	penstock_e2e(${name} ${name}.py)
+endforeach()
