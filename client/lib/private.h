@@ -36,8 +36,7 @@ void private_init(struct private_start *start, const struct socket_path *place, 
 	uint32_t threads);
 
 /* Finds the program, makes the socket's folder, takes the lock. The caller should then look once more
- * whether a daemon listens by now. 0; -EAGAIN: another process has the lock; others with a sentence.
- */
+ * whether a daemon listens. 0; -EAGAIN: another process has the lock; others with a sentence. */
 int private_lock(struct private_start *start);
 
 /* With the lock: starts the daemon. 0, and the caller waits for ready_fd; or -errno with a sentence.

@@ -1,5 +1,4 @@
-/* fault_opening: see fault.h. WELCOME and OPENED as no daemon sends them, and refusals of either.
- */
+/* fault_opening: see fault.h. WELCOME and OPENED as no daemon sends them, and refusals. */
 #include "client/fault.h"
 
 #include <errno.h>

@@ -100,8 +100,8 @@ static void expected_element(
 	const struct penstock_convert_options *options, int channel, uint8_t x, void *ret)
 {
 	volatile float share = (float)x / 255.0f; /* volatile: rounded to float at each step */
-	volatile float centred = share - options->mean[channel];
-	float value = centred / options->std[channel];
+	volatile float centered = share - options->mean[channel];
+	float value = centered / options->std[channel];
 	uint16_t bits = 0;
 	switch (options->dtype) {
 	case PENSTOCK_UINT8:

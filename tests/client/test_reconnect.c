@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-/* The daemon dies as the script says, the stream goes on: each batch once, two of them always held.
- */
+/* The daemon dies as the script says, and the stream goes on: each batch once, two always held. */
 static void run_deaths(const void *argument)
 {
 	enum { BATCHES = 24 };

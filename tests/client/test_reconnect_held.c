@@ -138,8 +138,8 @@ FAKE_TEST(overwritten)
 	struct penstock_batch held[2], batch;
 	fake_start(&fake, serve_script, &script);
 	struct penstock_stream *stream = open_stream(&fake, 10000);
-	/* Perhaps it has been overwritten by now, and comes from the next daemon; or is just being.
-	 */
+	/* It may have been overwritten by now, and comes from the next daemon; or it is being
+	 * overwritten. */
 	FAKE_WANT(penstock_stream_next(stream, &held[0], 20000) == 0 && held[0].batch == 0);
 	bool first = held[0].extent == 1;
 	want_next(stream, &held[1], 1);

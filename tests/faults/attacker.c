@@ -178,8 +178,7 @@ static int try_process_vm(struct target *t)
 	return outcome(process_vm_writev(getpid(), &t->foreign, 1, &part, 1, 0));
 }
 
-/* A debugger may write where the process may not: but for a mapping that can never be written to.
- */
+/* A debugger may write where the process may not, except to a mapping that can never be written. */
 static int try_proc_mem(struct target *t)
 {
 	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);

@@ -364,11 +364,11 @@ def test_all_streams():
 
 def long_classes(home):
     """A dataset whose class names do not fit a message."""
-    picture = next((home / "images").rglob("*.jp*g"))
+    image = next((home / "images").rglob("*.jp*g"))
     for i in range(250):
         at = home / "long" / f"{i:03d}{'n' * 180}"
         at.mkdir(parents=True)
-        os.link(picture, at / "a.jpg")
+        os.link(image, at / "a.jpg")
     return home / "long"
 
 

@@ -28,7 +28,7 @@ tally = []
 
 # ---- what is read ----
 
-def pictures(home):
+def jpegs(home):
     """JPEGs of about the same size."""
     make_dataset(home / "made", per_class=(COUNT + 8) // 2, classes=2, min_side=32, max_side=40)
     found = [p.read_bytes() for p in sorted((home / "made").rglob("*.jpg"))]
@@ -196,7 +196,7 @@ class Ground:
 
     def __init__(self, home, engine, *options, user=None, environment=None):
         self.home, self.number = home, itertools.count()
-        some = pictures(home)
+        some = jpegs(home)
         self.some = some
         write_tars(home / "tars", some)
         write_tars(home / "others", some[5:] + some[:5])  # the same layout, other images
@@ -266,7 +266,7 @@ def change_shard(g, name, cached=False):
     try:
         again = contents(g.daemon.socket, where / "x-*.tar")
         if other:
-            assert all(again[i] == other[i] for i in range(PER_SHARD, 2 * PER_SHARD)), "opened again, the new pictures are shown"
+            assert all(again[i] == other[i] for i in range(PER_SHARD, 2 * PER_SHARD)), "opened again, the new images are shown"
     except Refused as refused:
         assert "x-1.tar" in refused.sentence, refused
     return rows
