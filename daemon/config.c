@@ -59,12 +59,12 @@ static const char *const config_open_names[] = {
 
 static int config_read_streams(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
-static int config_read_log_levels(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
-static int config_read_http(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
-static int config_read_recorder(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+static int config_read_log_levels(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault);
+static int config_read_http(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault);
+static int config_read_recorder(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault);
 static int config_read_roots(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
@@ -85,9 +85,9 @@ static const struct yaml_key config_keys[] = {
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
 	{"entry_points", YAML_KEY_BOOL, CONFIG_FIELD(entry_points)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
-	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read = config_read_log_levels},
-	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read = config_read_http},
-	{"recorder", YAML_KEY_NODE, CONFIG_FIELD(recorder), .read = config_read_recorder},
+	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read_as = config_read_log_levels},
+	{"http", YAML_KEY_NODE, CONFIG_FIELD(http), .read_as = config_read_http},
+	{"recorder", YAML_KEY_NODE, CONFIG_FIELD(recorder), .read_as = config_read_recorder},
 	{"recorder_size", YAML_KEY_SIZE, CONFIG_FIELD(recorder_size), .min = CONFIG_RECORDER_LEAST,
 		.max = CONFIG_RECORDER_MOST},
 	{"log_format", YAML_KEY_ENUM, CONFIG_FIELD(log_format), .names = config_log_format_names},
@@ -117,36 +117,36 @@ void config_init(struct config *config)
 	config->recorder_size = 4 << 20;
 }
 
-static int config_read_log_levels(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+static int config_read_log_levels(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
 {
-	static const struct yaml_key key = {"log_level", YAML_KEY_NAME, .room = 256};
+	const struct yaml_key name = {key->name, YAML_KEY_NAME, .room = 256};
 	struct fault why;
 	char levels[256];
-	int result = yaml_read_value(text, node, &key, levels, fault);
+	int result = yaml_read_value(text, node, &name, levels, fault);
 	if (result < 0)
 		return result;
 	result = log_levels_parse(levels, field, &why);
-	return result < 0 ? yaml_fault(text, node, fault, "log_level: %s", why.text) : 0;
+	return result < 0 ? yaml_fault(text, node, fault, "%s: %s", key->name, why.text) : 0;
 }
 
-static int config_read_http(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+static int config_read_http(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
 {
-	static const struct yaml_key key = {"http", YAML_KEY_NAME, .room = CONFIG_HTTP};
+	const struct yaml_key name = {key->name, YAML_KEY_NAME, .room = CONFIG_HTTP};
 	struct fault why;
 	char http[CONFIG_HTTP];
-	int result = yaml_read_value(text, node, &key, http, fault);
+	int result = yaml_read_value(text, node, &name, http, fault);
 	if (result < 0)
 		return result;
 	result = http_check_address(http, &why);
 	if (result < 0)
-		return yaml_fault(text, node, fault, "http: %s", why.text);
+		return yaml_fault(text, node, fault, "%s: %s", key->name, why.text);
 	memcpy(field, http, strlen(http) + 1);
 	return 0;
 }
 
-int config_check_recorder(const char *text, struct fault *fault)
+static int config_check_recorder(const char *text, struct fault *fault)
 {
 	if (strcmp(text, "auto") == 0 || strcmp(text, "off") == 0)
 		return 0;
@@ -158,18 +158,18 @@ int config_check_recorder(const char *text, struct fault *fault)
 		CONFIG_RECORDER, text);
 }
 
-static int config_read_recorder(
-	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+static int config_read_recorder(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
 {
-	static const struct yaml_key key = {"recorder", YAML_KEY_NAME, .room = CONFIG_RECORDER};
+	const struct yaml_key name = {key->name, YAML_KEY_NAME, .room = CONFIG_RECORDER};
 	struct fault why;
 	char recorder[CONFIG_RECORDER];
-	int result = yaml_read_value(text, node, &key, recorder, fault);
+	int result = yaml_read_value(text, node, &name, recorder, fault);
 	if (result < 0)
 		return result;
 	result = config_check_recorder(recorder, &why);
 	if (result < 0)
-		return yaml_fault(text, node, fault, "recorder: %s", why.text);
+		return yaml_fault(text, node, fault, "%s: %s", key->name, why.text);
 	memcpy(field, recorder, strlen(recorder) + 1);
 	return 0;
 }
@@ -317,4 +317,17 @@ int config_load(const char *path, struct config *config, struct fault *fault)
 			sizeof config->file - 1);
 	int result = yaml_load_file(&text, path, fault);
 	return result < 0 ? result : config_read(&text, config, fault);
+}
+
+int config_set(struct config *config, const char *key, const char *text, const char *name,
+	struct fault *fault)
+{
+	size_t i = 0;
+	while (strcmp(config_keys[i].name, key) != 0)
+		i++;
+	int result = yaml_read_option(
+		&config_keys[i], text, name, (char *)config + config_keys[i].offset, fault);
+	config->idle_exit_given |= !result && strcmp(key, "idle_exit_s") == 0;
+	config->log_levels_given |= !result && strcmp(key, "log_level") == 0;
+	return result;
 }

@@ -77,5 +77,7 @@ int config_load(const char *path, struct config *config, struct fault *fault);
  * there is seen when the daemon starts. */
 int config_add_root(struct config_roots *roots, const char *path, struct fault *fault);
 
-/* Whether `recorder:` may be that: auto, off, or an absolute path. 0, or -EINVAL with a fault. */
-int config_check_recorder(const char *text, struct fault *fault);
+/* Sets the key `key`, one of the file's, from an option; `name` is what messages call it: "--io".
+ * 0 or -EINVAL. */
+int config_set(struct config *config, const char *key, const char *text, const char *name,
+	struct fault *fault);

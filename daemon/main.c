@@ -6,10 +6,9 @@
 #include "base/host/limits.h"
 #include "base/log.h"
 #include "base/renamed.h"
-#include "base/size.h"
 #include "base/util.h"
+#include "base/yaml.h"
 #include "config.h"
-#include "http/http.h"
 #include "proto/folder.h"
 #include "serve/server.h"
 
@@ -60,134 +59,63 @@ static const char main_usage[] =
 	"SIGTERM drains and ends, SIGHUP reads the configuration again. See\n"
 	"penstockd(8).\n";
 
+/* Options that set a key of penstock.yaml (config_set). */
+static const struct main_setting {
+	const char *option, *key;
+} main_settings[] = {
+	{"socket", "socket"},
+	{"memory", "memory"},
+	{"threads", "threads"},
+	{"io", "io"},
+	{"reader", "reader"},
+	{"cache", "cache"},
+	{"http", "http"},
+	{"recorder", "recorder"},
+	{"idle-exit", "idle_exit_s"},
+	{"log-level", "log_level"},
+	{"log-format", "log_format"},
+	{"log-to", "log_to"},
+};
+
+enum { MAIN_SETTINGS = UTIL_COUNT(main_settings) };
+
 struct main_options {
-	const char *config, *socket, *memory, *threads, *io, *reader, *idle_exit, *ready_fd,
-		*log_file, *log_level, *cache, *log_format, *log_to, *http, *recorder;
+	const char *config, *ready_fd, *log_file;
+	const char *setting[MAIN_SETTINGS]; /* NULL: not given */
 	bool check, no_entry_points;
 	struct config_roots roots;
 	struct fault renamed; /* "", or a sentence about an old name of an option: to be logged */
 };
 
-static int main_complain(const char *option, const char *expected, const char *got)
+static int main_ready_fd(const char *text, unsigned *ret)
 {
-	(void)fprintf(stderr, "penstockd: --%s: expected %s, got \"%s\"\n", option, expected, got);
-	return -EINVAL;
-}
-
-static int main_number(
-	const char *option, const char *text, unsigned long low, unsigned long high, unsigned *ret)
-{
-	char *end, expected[64];
-	errno = 0;
-	unsigned long value = strtoul(text, &end, 10);
-	if (errno || end == text || *end || text[0] == '-' || value < low || value > high) {
-		(void)snprintf(
-			expected, sizeof expected, "a whole number from %lu to %lu", low, high);
-		return main_complain(option, expected, text);
-	}
-	*ret = (unsigned)value;
-	return 0;
-}
-
-static int main_choice(const char *option, const char *text, const char *const *names, size_t count,
-	const char *expected, int *ret)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(text, names[i]) == 0) {
-			*ret = (int)i;
-			return 0;
-		}
-	return main_complain(option, expected, text);
-}
-
-static int main_levels(const char *text, struct config *config)
-{
+	static const struct yaml_key key = {"", YAML_KEY_U32, .max = 1 << 20};
 	struct fault fault;
-	int result = log_levels_parse(text, &config->log_levels, &fault);
-	config->log_levels_given = true;
+	int result = yaml_read_option(&key, text, "--ready-fd", ret, &fault);
 	if (result)
-		(void)fprintf(stderr, "penstockd: --log-level: %s\n", fault.text);
+		(void)fprintf(stderr, "penstockd: %s\n", fault.text);
 	return result;
 }
 
-static int main_http(const char *text, struct config *config)
-{
-	struct fault fault;
-	int result = http_check_address(text, &fault);
-	if (!result && strlen(text) >= sizeof config->http)
-		result = fault_set(&fault, -EINVAL, "the address is longer than any can be");
-	if (result)
-		(void)fprintf(stderr, "penstockd: --http: %s\n", fault.text);
-	else
-		(void)snprintf(config->http, sizeof config->http, "%s", text);
-	return result;
-}
-
-static int main_recorder(const char *text, struct config *config)
-{
-	struct fault fault;
-	int result = config_check_recorder(text, &fault);
-	if (result)
-		(void)fprintf(stderr, "penstockd: --recorder: %s\n", fault.text);
-	else
-		(void)snprintf(config->recorder, sizeof config->recorder, "%s", text);
-	return result;
-}
-
+/* The command line beats the file. */
 static int main_apply(const struct main_options *o, struct config *config)
 {
-	static const char *const io[] = {[FETCH_IO_AUTO] = "auto",
-		[FETCH_IO_BUFFERED] = "buffered",
-		[FETCH_IO_DIRECT] = "direct"};
-	static const char *const reader[] = {
-		[FETCH_AUTO] = "auto", [FETCH_URING] = "io_uring", [FETCH_PREAD] = "pread"};
-	static const char *const cache[] = {
-		[FETCH_CACHE_AUTO] = "auto", [FETCH_CACHE_ON] = "on", [FETCH_CACHE_OFF] = "off"};
-	static const char *const log_format[] = {[LOG_HUMAN] = "human", [LOG_JSON] = "json"};
-	static const char *const log_to[] = {
-		[LOG_AUTO] = "auto", [LOG_STDERR] = "stderr", [LOG_JOURNAL] = "journal"};
-	int choice, result = 0;
-	if (o->socket && (o->socket[0] != '/' || strlen(o->socket) >= sizeof config->socket))
-		return main_complain("socket", "an absolute path below 108 bytes", o->socket);
-	if (o->socket)
-		(void)snprintf(config->socket, sizeof config->socket, "%s", o->socket);
-	if (o->memory && size_parse(o->memory, &config->memory))
-		return main_complain("memory", "a size such as 512M or 4G", o->memory);
-	if (o->threads)
-		result = main_number("threads", o->threads, 1, 1024, &config->threads);
-	if (!result && o->idle_exit)
-		result = main_number(
-			"idle-exit", o->idle_exit, 0, 86400 * 365, &config->idle_exit_s);
-	config->idle_exit_given = o->idle_exit != NULL;
+	char name[32];
+	struct fault fault;
+	for (size_t i = 0; i < MAIN_SETTINGS; i++) {
+		const struct main_setting *setting = &main_settings[i];
+		(void)snprintf(name, sizeof name, "--%s", setting->option);
+		if (o->setting[i] &&
+			config_set(config, setting->key, o->setting[i], name, &fault) < 0) {
+			(void)fprintf(stderr, "penstockd: %s\n", fault.text);
+			return -EINVAL;
+		}
+	}
 	if (o->roots.count)
 		config->roots = o->roots;
 	if (o->no_entry_points)
 		config->entry_points = false;
-	if (!result && o->io &&
-		!(result = main_choice(
-			  "io", o->io, io, UTIL_COUNT(io), "auto, buffered or direct", &choice)))
-		config->io = (enum fetch_io)choice;
-	if (!result && o->reader &&
-		!(result = main_choice("reader", o->reader, reader, UTIL_COUNT(reader),
-			  "auto, io_uring or pread", &choice)))
-		config->reader = (enum fetch_engine)choice;
-	if (!result && o->cache &&
-		!(result = main_choice(
-			  "cache", o->cache, cache, UTIL_COUNT(cache), "auto, on or off", &choice)))
-		config->cache = (enum fetch_cache)choice;
-	if (!result && o->log_format &&
-		!(result = main_choice("log-format", o->log_format, log_format,
-			  UTIL_COUNT(log_format), "human or json", &choice)))
-		config->log_format = (enum log_format)choice;
-	if (!result && o->log_to &&
-		!(result = main_choice("log-to", o->log_to, log_to, UTIL_COUNT(log_to),
-			  "auto, stderr or journal", &choice)))
-		config->log_target = (enum log_target)choice;
-	if (!result && o->http)
-		result = main_http(o->http, config);
-	if (!result && o->recorder)
-		result = main_recorder(o->recorder, config);
-	return !result && o->log_level ? main_levels(o->log_level, config) : result;
+	return 0;
 }
 
 /* -1: go on; otherwise the exit code. */
@@ -231,28 +159,25 @@ static int main_renamed(int argc, char **argv, const char *old, struct main_opti
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
 	enum { OPT_CHECK = 256, OPT_NO_ENTRY_POINTS, OPT_ROOT, OPT_VERSION, OPT_HELP, OPT_TEXT };
-	enum { KNOWN = 20 }; /* options; behind them come old names */
-	const char **const text[] = {&ret->config, &ret->socket, &ret->memory, &ret->threads,
-		&ret->io, &ret->reader, &ret->idle_exit, &ret->ready_fd, &ret->log_file,
-		&ret->log_level, &ret->cache, &ret->log_format, &ret->log_to, &ret->http,
-		&ret->recorder};
-	static struct option options[KNOWN + RENAMED_MAX + 1] = {{"config", 1, NULL, OPT_TEXT},
-		{"socket", 1, NULL, OPT_TEXT + 1}, {"memory", 1, NULL, OPT_TEXT + 2},
-		{"threads", 1, NULL, OPT_TEXT + 3}, {"io", 1, NULL, OPT_TEXT + 4},
-		{"reader", 1, NULL, OPT_TEXT + 5}, {"idle-exit", 1, NULL, OPT_TEXT + 6},
-		{"ready-fd", 1, NULL, OPT_TEXT + 7}, {"log-file", 1, NULL, OPT_TEXT + 8},
-		{"log-level", 1, NULL, OPT_TEXT + 9}, {"cache", 1, NULL, OPT_TEXT + 10},
-		{"log-format", 1, NULL, OPT_TEXT + 11}, {"log-to", 1, NULL, OPT_TEXT + 12},
-		{"http", 1, NULL, OPT_TEXT + 13}, {"recorder", 1, NULL, OPT_TEXT + 14},
+	const char **const text[] = {&ret->config, &ret->ready_fd, &ret->log_file};
+	static const struct option plain[] = {{"config", 1, NULL, OPT_TEXT},
+		{"ready-fd", 1, NULL, OPT_TEXT + 1}, {"log-file", 1, NULL, OPT_TEXT + 2},
 		{"root", 1, NULL, OPT_ROOT}, {"check-config", 0, NULL, OPT_CHECK},
 		{"no-entry-points", 0, NULL, OPT_NO_ENTRY_POINTS},
 		{"version", 0, NULL, OPT_VERSION}, {"help", 0, NULL, OPT_HELP}};
+	enum { PLAIN = UTIL_COUNT(plain), KNOWN = PLAIN + MAIN_SETTINGS };
+	struct option options[KNOWN + RENAMED_MAX + 1] = {{0}};
+	memcpy(options, plain, sizeof plain);
+	for (int i = 0; i < MAIN_SETTINGS; i++)
+		options[PLAIN + i] = (struct option){main_settings[i].option, 1, NULL, 0};
 	int c, at = 0;
 	main_add_renamed(options, KNOWN);
 	while ((c = getopt_long(argc, argv, "", options, &at)) != -1) {
 		if (c != '?' && at >= KNOWN && main_renamed(argc, argv, options[at].name, ret) >= 0)
 			return MAIN_USAGE;
-		if (c >= OPT_TEXT) {
+		if (c == 0) {
+			ret->setting[at - PLAIN] = optarg;
+		} else if (c >= OPT_TEXT) {
 			*text[c - OPT_TEXT] = optarg;
 		} else if (c == OPT_CHECK) {
 			ret->check = true;
@@ -383,7 +308,7 @@ int main(int argc, char **argv)
 		return MAIN_USAGE;
 	}
 	if (main_apply(&options, &config) ||
-		(options.ready_fd && main_number("ready-fd", options.ready_fd, 0, 1 << 20, &ready)))
+		(options.ready_fd && main_ready_fd(options.ready_fd, &ready)))
 		return MAIN_USAGE;
 	if (options.check) {
 		main_say_renamed(&options, &config);

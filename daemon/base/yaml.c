@@ -457,6 +457,19 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	return 0;
 }
 
+int yaml_read_option(const struct yaml_key *key, const char *text, const char *name, void *field,
+	struct fault *fault)
+{
+	const struct yaml_text placeless = {.origin = NULL};
+	const yaml_node_t node = {.type = YAML_SCALAR_NODE,
+		.data.scalar = {.value = (yaml_char_t *)text,
+			.length = strlen(text),
+			.style = YAML_DOUBLE_QUOTED_SCALAR_STYLE}};
+	struct yaml_key named = *key;
+	named.name = name;
+	return yaml_read_value(&placeless, &node, &named, field, fault);
+}
+
 /* ---- keys ---- */
 
 /* Refuses a key that is not in the table: suggests a likely one, or lists all. */

@@ -1,11 +1,11 @@
-/* label_keys: what `labels:` of a stream may say, as a word or a mapping (labels/label_rule.h).
+/* label_keys: the key `labels` of a stream, a word or a mapping (labels/label_rule.h).
  *
  *   labels: cls
  *   labels: {json: annotations.species.id, classes: /data/species.txt}
  *   labels: {manifest: /data/labels.csv, type: multi_hot}
  *
- * A mapping may also be written as text within quotes, as from a command line. Pure functions over
- * the caller's text; any thread. */
+ * A mapping may also be a text in quotes, as a command line has it. Pure functions over the caller's
+ * text; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -15,17 +15,17 @@
 
 #include <stdbool.h>
 
-/* A reader of struct yaml_key: `field` is a struct label_rule, which is written on success alone.
- * Files are named by absolute paths. 0, -EINVAL, -ENOMEM. */
+/* A reader of struct yaml_key: `field` is a struct label_rule, which is written only on success.
+ * Paths of files must be absolute. 0, -EINVAL, -ENOMEM. */
 int label_keys_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* The same of a text by itself, for tools: paths may be relative. `origin` is what messages call
- * it: "--labels". */
+/* The same for an option's text: paths may be relative. `origin` is what messages call it:
+ * "--labels". */
 int label_keys_parse(
 	const char *text, const char *origin, struct label_rule *ret, struct fault *fault);
 
-/* A word, or the mapping with what it says. */
+/* Writes a word, or a mapping with the keys that are given. */
 void label_keys_json(struct jsontext *json, const char *key, const struct label_rule *rule);
 
 bool label_keys_equal(const struct label_rule *a, const struct label_rule *b);

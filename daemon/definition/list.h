@@ -1,12 +1,12 @@
-/* list: what is read from a .npy file once, kept in memory and shared: the sample numbers of
+/* list: the content of a .npy file, read once, kept in memory and shared: the sample numbers of
  * `indices` (subset.h), the weights of `weights` (weigh.h).
  *
- * A list is the daemon's memory from then on: charged to the ledger, never mapped, so that a file
- * that is cut, changed or replaced afterwards changes nothing. Streams and ranks that name the same
- * content share it, whatever their paths: a first pass over the file finds the content's hash, a
- * second one keeps the values, where nobody has them yet.
+ * A list is the daemon's own memory: it is charged to the ledger and never mapped, so nothing changes
+ * when the file is cut, changed or replaced later. Streams and ranks that name files of the same
+ * content share one list. A first pass over the file computes the hash of the content; a second pass
+ * keeps the values, unless a list of that hash exists.
  *
- * Files are read on threads of their own, several at once. The shelf: any thread. */
+ * Files are read on threads of their own, several at once. The shelf may be used by any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -34,7 +34,7 @@ struct list {
 
 struct list_shelf {
 	struct ledger *ledger; /* NULL: memory is not counted (tools) */
-	/* The budget that would leave `bytes_more` more than this one does: for refusals. */
+	/* The budget that has room for `bytes_more` more than this one: for refusals. */
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more);
 	void *budget_context;
 	pthread_mutex_t lock;
@@ -46,26 +46,27 @@ void list_shelf_init(struct list_shelf *shelf, struct ledger *ledger,
 /* Every list must be closed. */
 void list_shelf_deinit(struct list_shelf *shelf);
 
-/* How a refusal speaks of it: "indices: /a/few.npy", "numbers". */
+/* The words of a refusal: "indices: /a/few.npy", "numbers". */
 struct list_words {
 	const char *origin, *values;
 };
 
-/* A list of so many values of `width` bytes, with memory for them, which is zeroed. 0; -ENOMEM not
- * within the budget (says what would fit). */
+/* Makes a list with zeroed memory for `count` values of `width` bytes. 0; -ENOMEM if the budget has
+ * no room (the fault says which budget has). */
 int list_new(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
 	uint64_t count, uint32_t width, struct list **ret, struct fault *fault);
-/* One that was not put up. Takes NULL. */
+/* Frees a list that is not on the shelf. Takes NULL. */
 void list_free(struct list_shelf *shelf, struct list *list);
 
-/* -ENOMEM in words where the whole budget does not hold so many values; else 0. */
+/* -ENOMEM with a fault if the whole budget cannot hold that many values; otherwise 0. */
 int list_hopeless(struct list_shelf *shelf, const struct list_words *words, uint64_t count,
 	uint32_t width, struct fault *fault);
 
-/* Another holder of the content; NULL: it is not there. */
+/* Returns the list with this content for one more holder; NULL: the shelf has none. */
 struct list *list_find(
 	struct list_shelf *shelf, enum list_kind kind, uint64_t count, uint64_t hash);
-/* Puts `fresh` up, or frees it where its content is there already; returns what is. */
+/* Puts `fresh` on the shelf, or frees it if the shelf has its content already. Returns the list that
+ * is on the shelf. */
 struct list *list_put(struct list_shelf *shelf, struct list *fresh);
 /* Takes NULL. */
 void list_close(struct list_shelf *shelf, struct list *list);
@@ -74,7 +75,7 @@ void list_close(struct list_shelf *shelf, struct list *list);
 enum { LIST_CHUNK = 8192 };
 
 struct list_file {
-	const char *key, *path; /* "indices"; both for words */
+	const char *key, *path; /* "indices"; both for messages */
 	const atomic_bool *cancel; /* may be NULL */
 	struct fault *fault;
 	int fd;
@@ -88,17 +89,18 @@ struct list_file {
 	uint8_t bytes[NPY_PREFIX + NPY_TEXT_MAX]; /* the header, then a chunk */
 };
 
-/* Opens `path` and reads its header. 0 or a negative errno with a fault that names the file:
- * -ENOENT and the like, -EINVAL it is no list of that kind, -EIO. */
+/* Opens `path` and reads its header. 0 or a negative errno with a fault that names the file: -ENOENT
+ * and the like, -EINVAL if it is not a list of that kind, -EIO. */
 int list_file_open(struct list_file *file);
 void list_file_close(struct list_file *file);
 
-/* Hands all the values on, a chunk at a time, in `value`. What `take` returns, -EIO, -ECANCELED. */
+/* Passes all values to `take`, one chunk at a time, in `value`. Returns what `take` returns, -EIO or
+ * -ECANCELED. */
 typedef int list_take_fn(void *context, struct list_file *file, uint64_t first, size_t count);
 int list_file_walk(struct list_file *file, list_take_fn *take, void *context);
 
 /* Feeds values into a running hash. */
 uint64_t list_hash(uint64_t h, const uint64_t *value, size_t count);
 
-/* -EIO: the second pass saw other values than the first. */
+/* Returns -EIO: the second pass saw other values than the first. */
 int list_file_changed(const struct list_file *file);

@@ -1,8 +1,6 @@
-/* shape: what the rows of a stream's batches are: how large in which epoch, how many of a sample,
- * which values in which order.
- *
- * The keys image_size, views, dtype, layout, mean and std of a definition (spec.h), but for the
- * plain ones. Pure functions; any thread. */
+/* shape: what the rows of a stream's batches are: their size in each epoch, how many rows a sample
+ * has, the type of the values and their order. These are the keys image_size, views, dtype, layout,
+ * mean and std of a definition (spec.h). Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,15 +19,15 @@ enum shape_layout { SHAPE_NHWC, SHAPE_NCHW };
 
 extern const char *const shape_dtype_names[], *const shape_layout_names[];
 
-/* Progressive sizes: each from its epoch on, epochs growing from 0. */
+/* Progressive sizes, each valid from its epoch on; the first epoch is 0. */
 struct shape_sizes {
-	uint32_t count; /* 0: one size in all epochs; otherwise at least 2, which differ */
+	uint32_t count; /* 0: one size in all epochs; otherwise at least 2 different ones */
 	struct {
 		uint32_t epoch, side;
 	} at[SHAPE_SIZES_MAX];
 };
 
-/* What is normalised with, where the dtype is not uint8; used in float32. */
+/* The numbers that a dtype of floats is normalized with; used in float32. */
 struct shape_channels {
 	double value[3];
 };
@@ -56,8 +54,8 @@ struct shape {
 		}                           \
 	}
 
-/* Readers of struct yaml_key. The field of shape_read_sizes is a struct shape_sizes, which then has
- * at least one: also of a number by itself; shape_settle_sizes comes next. */
+/* Readers of struct yaml_key. The field of shape_read_sizes is a struct shape_sizes. It then has at
+ * least one size, also for a single number; shape_settle_sizes comes next. */
 int shape_read_sizes(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 int shape_read_mean(
@@ -65,10 +63,10 @@ int shape_read_mean(
 int shape_read_std(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* The largest size of those read; leaves out what changes nothing. */
+/* Returns the largest size, and removes entries that change nothing. */
 uint32_t shape_settle_sizes(struct shape_sizes *sizes);
 
-/* Which of them an epoch has; 0 also where there are none. */
+/* The place of an epoch's size among them; 0 where there are none. */
 uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch);
 /* The side of an epoch's images: `side` where there are no sizes. */
 uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side);
@@ -81,9 +79,9 @@ void shape_json_sizes(
 void shape_json_channels(
 	struct jsontext *json, const char *key, const struct shape_channels *channels);
 
-/* Adds to the hash of what makes pixels whatever is not by default. */
+/* Adds everything that is not the default to the hash of the pixels. */
 uint64_t shape_hash(const struct shape *shape, uint64_t h);
 
-/* Of batches with images of up to side x side and one whole label each. */
+/* The geometry of batches with images of up to side x side and one integer label each. */
 struct extent_geometry shape_geometry(
 	const struct shape *shape, uint32_t batch_size, uint32_t side);

@@ -94,27 +94,13 @@ int spec_parse_node(void *document, void *node, const char *origin, struct strea
 	return spec_read(&text, node, ret, fault);
 }
 
-/* A text by itself: what it is the key knows, so that nothing in it is YAML. */
-static int spec_set_scalar(const struct yaml_key *key, const char *text, const char *origin,
-	void *field, struct fault *fault)
-{
-	const struct yaml_text placeless = {.origin = NULL};
-	const yaml_node_t node = {.type = YAML_SCALAR_NODE,
-		.data.scalar = {.value = (yaml_char_t *)text,
-			.length = strlen(text),
-			.style = YAML_DOUBLE_QUOTED_SCALAR_STYLE}};
-	struct yaml_key named = *key;
-	named.name = origin;
-	return yaml_read_value(&placeless, &node, &named, field, fault);
-}
-
 /* One size for all epochs. */
 static int spec_set_size(
 	const char *text, const char *origin, struct shape_sizes *ret, struct fault *fault)
 {
 	static const struct yaml_key key = {"", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	*ret = (struct shape_sizes){.count = 1};
-	return spec_set_scalar(&key, text, origin, &ret->at[0].side, fault);
+	return yaml_read_option(&key, text, origin, &ret->at[0].side, fault);
 }
 
 static int spec_set_node(const struct yaml_key *key, const char *text, const char *origin,
@@ -140,7 +126,7 @@ int spec_set(struct stream_spec *spec, enum spec_key at, const char *text, const
 	else if (key->kind == YAML_KEY_NODE)
 		result = spec_set_node(key, text, origin, field, fault);
 	else
-		result = spec_set_scalar(key, text, origin, field, fault);
+		result = yaml_read_option(key, text, origin, field, fault);
 	if (!result)
 		spec->given |= SPEC_BIT(at);
 	return result;

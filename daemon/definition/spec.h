@@ -53,14 +53,14 @@ enum spec_share {
 };
 
 enum spec_laggard {
-	SPEC_LAGGARD_BLOCK, /* whoever keeps its batches holds up its group */
-	SPEC_LAGGARD_DETACH, /* it is detached after laggard_timeout_s */
+	SPEC_LAGGARD_BLOCK, /* a trainer that keeps its batches holds up its group */
+	SPEC_LAGGARD_DETACH, /* such a trainer is detached after laggard_timeout_s */
 };
 
 enum { SPEC_TEXT = 4096, SPEC_NAME = 128 };
 
-/* Where a `state:` says to go on. All fields as the state was written; serve compares them with the
- * stream opened. */
+/* The key `state`: where to resume. All fields are as the state was written; serve compares them
+ * with the stream that it opens. */
 struct spec_state {
 	bool given;
 	uint32_t version;
@@ -68,51 +68,52 @@ struct spec_state {
 	uint64_t epoch, position; /* in samples of the epoch's global order */
 };
 
-/* What the file of `indices:` held: whoever has read it (subset.h) notes it here. Its path is
- * nobody's concern: two that hold the same are the same. */
+/* What the file of `indices` holds, once it has been read (subset.h). Its path does not matter: two
+ * files with the same content are the same. */
 struct spec_subset {
-	uint64_t count; /* 0: all of the dataset, or not read yet */
+	uint64_t count; /* 0: the whole dataset, or not read yet */
 	uint64_t hash;
 };
 
+/* proto/keys.h has the ranges and defaults of these keys. */
 struct stream_spec {
-	char name[SPEC_NAME]; /* `stream: NAME` of a client, or its name in the configuration; ""
-				 for none */
+	/* `stream: NAME` of a client, or the name in the configuration; "" for none. */
+	char name[SPEC_NAME];
+	/* With several sources: their list in words. */
 	char source[SPEC_TEXT];
-	char indices[SPEC_TEXT]; /* path of a .npy file: the samples that an epoch consists of; ""
-				    for all of the dataset */
+	/* Path of a .npy file with the samples of an epoch; "" for the whole dataset. */
+	char indices[SPEC_TEXT];
 	struct spec_subset subset;
-	struct sampling sampling; /* the other keys of which samples there are; with several sources
-				     `source` says what they are, for people */
-	uint32_t batch_size; /* 1 .. 65,536; default 64 */
-	uint32_t image_size; /* 1 .. 2,048; default 224, or what `transforms` makes; the largest,
-				where it changes with the epoch (shape.sizes) */
-	struct shape shape; /* the other keys of what rows are */
-	bool train; /* default true */
+	struct sampling sampling; /* the other keys that choose samples */
+	uint32_t batch_size;
+	/* What `transforms` makes, if given; the largest size, if it changes with the epoch
+	 * (shape.sizes). */
+	uint32_t image_size;
+	struct shape shape; /* the other keys of what a row is */
+	bool train;
 	bool shuffle, drop_last; /* default: as train */
 	uint64_t seed;
 	uint64_t epochs; /* 0: endless */
-	uint32_t prefetch; /* slots, 2 .. 64; default 4 */
-	struct label_rule labels; /* default: auto */
+	uint32_t prefetch; /* slots */
+	struct label_rule labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
-	double max_broken; /* 0 .. 1; default 0.01 */
-	enum spec_decode decode; /* default: exact */
+	double max_broken;
+	enum spec_decode decode;
 	enum weights_filter interpolation; /* default: bilinear, or that of `transforms` */
-	struct transforms transforms; /* default, count 0: what `train` implies */
+	struct transforms transforms; /* count 0 is the default: what `train` implies */
 	char group[SPEC_NAME]; /* "": the client alone */
-	enum spec_share share; /* default: all */
-	uint32_t rank, world_size; /* with split: below world_size, 1 .. 65,536; else 0 of 1 */
-	uint32_t wait_for; /* 1 .. 1,024; default 1 */
-	enum spec_laggard laggard; /* default: block */
-	uint32_t laggard_timeout_s; /* 1 .. 86,400; default 60 */
+	enum spec_share share;
+	uint32_t rank, world_size; /* 0 of 1 unless share is split */
+	uint32_t wait_for;
+	enum spec_laggard laggard;
+	uint32_t laggard_timeout_s;
 	struct spec_state state;
-	bool pin_memory; /* the client wants to register the memory with a device: see
-			    spec_is_alone */
-	bool reconnect; /* `state` is where a trainer stands that lost its daemon or connection */
-	uint64_t given; /* which keys were written: for spec_overlay */
+	bool pin_memory; /* the client registers the memory with a device: see spec_is_alone */
+	bool reconnect; /* `state` is the place of a trainer that lost its daemon or connection */
+	uint64_t given; /* which keys were written: a bit of enum spec_key each */
 };
 
-/* Places in the table of keys, and bits of `given`: SPEC_KEY_seed and so on. */
+/* The keys in the order of the table, and the bits of `given`: SPEC_KEY_seed and so on. */
 #define SPEC_ENUM(with, name, ...) SPEC_KEY_##name,
 enum spec_key { PENSTOCK_KEYS(SPEC_ENUM, ) SPEC_KEYS };
 
@@ -153,60 +154,61 @@ int spec_set(struct stream_spec *spec, enum spec_key key, const char *text, cons
 /* The word of a key that is one of several: "exact". */
 const char *spec_word(const struct stream_spec *spec, enum spec_key key);
 
-/* `spec` is a client's `stream: NAME` and `named` what the configuration says of that name: fills
- * `spec` with the definition, keeping what the client wrote of who reads how far (group, share,
- * rank, world_size, wait_for, laggard, epochs, state, ...).
- */
+/* `spec` is a client's `stream: NAME`, and `named` is the configuration's definition of that name.
+ * Fills `spec` with the definition, and keeps the keys that a client may write beside `stream:`
+ * (group, share, rank, epochs, state, ...). */
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 
-/* Whether rank, world_size, share, group and wait_for go together, of a definition that a trainer
- * is to read by. 0 or -EINVAL. */
+/* Whether rank, world_size, share, group and wait_for agree, in a definition by which a trainer is
+ * about to read. 0 or -EINVAL. */
 int spec_check_share(const struct stream_spec *spec, struct fault *fault);
 
-/* Whether the definition's batches are read by one trainer and can be read by no other: of a stream
- * without a group, or of a rank. Its memory may be left writable to that trainer, which harms
- * nobody but itself. */
+/* Whether only one trainer can read the batches: the stream has no group, or the trainer is a rank.
+ * The memory may then stay writable to that trainer, which can harm nobody but itself. */
 bool spec_is_alone(const struct stream_spec *spec);
 
-/* Whether the definition names files whose content decides who may share a group: they are read
- * before (sampling_lists_open). And what was read, noted. */
+/* Whether the definition names files (indices, weights) that must be read before two definitions can
+ * be compared (sampling_lists_open). spec_note_lists notes what was read. */
 bool spec_has_lists(const struct stream_spec *spec);
 void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *lists);
 
-/* The key that was written though only a client can know it (state, rank, ...); NULL: none. */
+/* The first key that was written and that only a client can know (state, rank, ...); NULL: none. */
 const char *spec_client_key(const struct stream_spec *spec);
 
-/* The definition with every key spelled out, as JSON (malloc'ed; NULL when memory is out). */
+/* The definition with every key spelled out, as JSON: malloc'ed, NULL when memory runs out. */
 char *spec_json(const struct stream_spec *spec);
 
-/* True when both define the same batches (all keys but name, group, rank, wait_for, laggard, state,
- * epochs, prefetch; of indices and weights the content, not the path): may share a group.
+/* True when both define the same batches, so that their trainers may share a group: all keys that
+ * proto/keys.h marks SAME, and the content of the files of indices and weights. Otherwise
  * `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
-/* Reads a state by itself, as penstock_stream_state wrote it; space around it does not matter.
- * `origin` is what messages call it: "the state". 0, -EINVAL or -ENOMEM. */
+/* Reads a state alone, as penstock_stream_state wrote it. `origin` is what messages call it: "the
+ * state". 0, -EINVAL or -ENOMEM. */
 int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
-/* The same of what people have: a state, or a mapping that keeps one beside other things, under any
- * key, as a checkpoint does. */
+/* The same for a state, or for a mapping that has one under any key beside other things, as a
+ * trainer's checkpoint does. */
 int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
-/* What people call it: "stream train (/data/imagenet)", "stream of /data/imagenet". Cut to the
+/* Its name in messages: "stream train (/data/imagenet)", "stream of /data/imagenet". Cut to the
  * room; SPEC_CALL bytes hold all. Returns `buffer`. */
 enum { SPEC_CALL = SPEC_NAME + SPEC_TEXT + 16 };
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room);
 
-/* How a definition makes a row, and what states know its order and its transform by. Pure. */
-struct pixel_recipe spec_pixels(const struct stream_spec *spec); /* at the largest size */
+/* How a row gets its size (spec_pixels: at the largest size), and the steps after that. */
+struct pixel_recipe spec_pixels(const struct stream_spec *spec);
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);
-void spec_steps(const struct stream_spec *spec, struct step_recipe *ret); /* behind that */
-uint64_t spec_order_hash(const struct stream_spec *spec); /* whatever decides what comes where */
+void spec_steps(const struct stream_spec *spec, struct step_recipe *ret);
+
+/* Hashes that states contain: of everything that decides which sample comes where, and of
+ * everything that decides its pixels. */
+uint64_t spec_order_hash(const struct stream_spec *spec);
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 
-/* For config.c, which meets the same mapping inside penstock.yaml. `document` and `node` are
- * libyaml's (yaml_document_t, yaml_node_t). */
+/* Reads the same mapping inside penstock.yaml, for config.c. `document` and `node` are libyaml's
+ * (yaml_document_t, yaml_node_t). */
 int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,
 	struct fault *fault);
