@@ -146,7 +146,7 @@ static int config_read_http(const struct yaml_text *text, const yaml_node_t *nod
 	return 0;
 }
 
-static int config_check_recorder(const char *text, struct fault *fault)
+int config_check_recorder(const char *text, struct fault *fault)
 {
 	if (strcmp(text, "auto") == 0 || strcmp(text, "off") == 0)
 		return 0;

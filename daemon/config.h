@@ -81,3 +81,6 @@ int config_add_root(struct config_roots *roots, const char *path, struct fault *
  * 0 or -EINVAL. */
 int config_set(struct config *config, const char *key, const char *text, const char *name,
 	struct fault *fault);
+
+/* Whether `recorder:` may be that: auto, off, or an absolute path. 0, or -EINVAL with a fault. */
+int config_check_recorder(const char *text, struct fault *fault);

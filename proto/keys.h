@@ -18,6 +18,8 @@
  *   kind     what the daemon reads (SPEC_... in spec.c): NAME, TEXT, U32, U64, REAL, FLAG, WORD,
  *            NODE
  *   field    of struct stream_spec
+ *   place    of that field: OWN, it comes from this row (a number or a flag, with the key's name), or
+ *            ELSEWHERE, the struct spells it out
  *   low      and high: the range, or the least length of a text
  *   plain    the default of a number or a flag; otherwise 0
  *   extra    of a WORD the table of its words, of a NODE its reader; otherwise 0
@@ -35,59 +37,62 @@
 
 // clang-format off
 #define PENSTOCK_KEYS(KEY, with) \
-	KEY(with, stream, NAME, name, 0, 0, 0, 0, NONE, READER, OWN, NONE, , , , ) \
-	KEY(with, source, TEXT, source, 1, 0, 0, 0, NONE, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, sources, NODE, sampling.sources, 0, 0, 0, sampling_read_sources, NONE, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, split, TEXT, sampling.split, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
+	KEY(with, stream, NAME, name, ELSEWHERE, 0, 0, 0, 0, NONE, READER, OWN, NONE, , , , ) \
+	KEY(with, source, TEXT, source, ELSEWHERE, 1, 0, 0, 0, NONE, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, sources, NODE, sampling.sources, ELSEWHERE, 0, 0, 0, sampling_read_sources, NONE, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, split, TEXT, sampling.split, ELSEWHERE, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
 		OPTION, "split", 0, "SPLIT", "only a part of the samples, always the same: 'train[:90%]', '[-1000:]'") \
-	KEY(with, indices, TEXT, indices, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
+	KEY(with, indices, TEXT, indices, ELSEWHERE, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
 		OPTION, "indices", 0, "FILE", "only these samples, in this order: a .npy file of their numbers") \
-	KEY(with, weights, TEXT, sampling.weights, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
+	KEY(with, weights, TEXT, sampling.weights, ELSEWHERE, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
 		OPTION, "weights", 0, "FILE", "draw samples with replacement by a .npy file of weights, or balanced: each class as often") \
-	KEY(with, epoch_length, U64, sampling.epoch_length, 1, 281474976710656, 0, 0, U64, DEFINITION, SAME, \
+	KEY(with, epoch_length, U64, sampling.epoch_length, ELSEWHERE, 1, 281474976710656, 0, 0, U64, DEFINITION, SAME, \
 		OPTION, "epoch-length", 0, "N", "samples of an epoch (as many as there are)") \
-	KEY(with, repeats, U32, sampling.repeats, 1, 16, 1, 0, U32, DEFINITION, SAME, \
+	KEY(with, repeats, U32, sampling.repeats, ELSEWHERE, 1, 16, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "repeats", 0, "R", "each sample R times in a row, with other draws (1)") \
-	KEY(with, batch_size, U32, batch_size, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
+	KEY(with, batch_size, U32, batch_size, OWN, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
-	KEY(with, image_size, NODE, shape.sizes, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
+	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224)") \
-	KEY(with, views, U32, shape.views, 1, 8, 1, 0, U32, DEFINITION, SAME, \
+	KEY(with, views, U32, shape.views, ELSEWHERE, 1, 8, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1)") \
-	KEY(with, dtype, WORD, shape.dtype, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \
+	KEY(with, dtype, WORD, shape.dtype, ELSEWHERE, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \
 		OPTION, "dtype", 0, "uint8|float32|float16|bfloat16", "type of a pixel value; all but uint8 are normalized (uint8)") \
-	KEY(with, layout, WORD, shape.layout, 0, 0, 0, shape_layout_names, TEXT, DEFINITION, SAME, \
+	KEY(with, layout, WORD, shape.layout, ELSEWHERE, 0, 0, 0, shape_layout_names, TEXT, DEFINITION, SAME, \
 		OPTION, "layout", 0, "NHWC|NCHW", "order of a row's values (NHWC)") \
-	KEY(with, mean, NODE, shape.mean, 0, 0, 0, shape_read_mean, CHANNELS, DEFINITION, SAME, \
+	KEY(with, mean, NODE, shape.mean, ELSEWHERE, 0, 0, 0, shape_read_mean, CHANNELS, DEFINITION, SAME, \
 		OPTION, "mean", 0, "LIST", "mean that a dtype of floats is normalized with: '[0.5, 0.5, 0.5]' (ImageNet's)") \
-	KEY(with, std, NODE, shape.std, 0, 0, 0, shape_read_std, CHANNELS, DEFINITION, SAME, \
+	KEY(with, std, NODE, shape.std, ELSEWHERE, 0, 0, 0, shape_read_std, CHANNELS, DEFINITION, SAME, \
 		OPTION, "std", 0, "LIST", "standard deviation, likewise (ImageNet's)") \
-	KEY(with, train, FLAG, train, 0, 0, true, 0, FLAG, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, shuffle, FLAG, shuffle, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, drop_last, FLAG, drop_last, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, seed, U64, seed, 0, UINT64_MAX, 0, 0, U64, DEFINITION, SAME, \
+	KEY(with, train, FLAG, train, OWN, 0, 0, true, 0, FLAG, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, shuffle, FLAG, shuffle, OWN, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, drop_last, FLAG, drop_last, OWN, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, seed, U64, seed, OWN, 0, UINT64_MAX, 0, 0, U64, DEFINITION, SAME, \
 		OPTION, "seed", 's', "N", "seed of order and augmentation (0)") \
-	/* An epoch's number is 32 bits of every random draw's counter. */ \
-	KEY(with, epochs, U64, epochs, 0, UINT32_MAX, 0, 0, U64, READER, OWN, NONE, , , , ) \
-	KEY(with, prefetch, U32, prefetch, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \
-	KEY(with, labels, NODE, labels, 0, 0, 0, label_keys_read, JSON, DEFINITION, SAME, \
+	/* 0: endless. An epoch's number is 32 bits of every random draw's counter. */ \
+	KEY(with, epochs, U64, epochs, OWN, 0, UINT32_MAX, 0, 0, U64, READER, OWN, NONE, , , , ) \
+	KEY(with, prefetch, U32, prefetch, OWN, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \
+	KEY(with, labels, NODE, labels, ELSEWHERE, 0, 0, 0, label_keys_read, JSON, DEFINITION, SAME, \
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
-	KEY(with, on_broken, WORD, on_broken, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , "substitute|mark|fail", ) \
-	KEY(with, max_broken, REAL, max_broken, 0, 1, 0.01, 0, REAL, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, decode, WORD, decode, 0, 0, 0, spec_decode_names, TEXT, DEFINITION, SAME, \
+	KEY(with, on_broken, WORD, on_broken, ELSEWHERE, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , "substitute|mark|fail", ) \
+	KEY(with, max_broken, REAL, max_broken, OWN, 0, 1, 0.01, 0, REAL, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, decode, WORD, decode, ELSEWHERE, 0, 0, 0, spec_decode_names, TEXT, DEFINITION, SAME, \
 		OPTION, "decode", 0, "exact|fast", "exact: Pillow's bytes; fast: smaller transforms where the crop is at least twice the row (exact)") \
-	KEY(with, interpolation, WORD, interpolation, 0, 0, 0, weights_filter_names, TEXT, DEFINITION, SAME, \
+	KEY(with, interpolation, WORD, interpolation, ELSEWHERE, 0, 0, 0, weights_filter_names, TEXT, DEFINITION, SAME, \
 		OPTION, "interpolation", 0, PENSTOCK_FILTERS, "the filter of the resize, as Pillow's (bilinear)") \
-	KEY(with, transforms, NODE, transforms, 0, 0, 0, transforms_read, JSON, DEFINITION, SAME, \
+	KEY(with, transforms, NODE, transforms, ELSEWHERE, 0, 0, 0, transforms_read, JSON, DEFINITION, SAME, \
 		OPTION, "transforms", 0, "LIST", "operations on each image, as in penstock.yaml: '[RandomResizedCrop: {size: 176}, RandAugment]'") \
-	KEY(with, group, NAME, group, 0, 0, 0, 0, TEXT, READER, OWN, NONE, , , , ) \
-	KEY(with, share, WORD, share, 0, 0, 0, spec_share_names, TEXT, READER, SAME, NONE, , , "all|split", ) \
-	KEY(with, rank, U32, rank, 0, 65535, 0, 0, NONE, CLIENT, OWN, NONE, , , , ) \
-	KEY(with, world_size, U32, world_size, 1, 65536, 1, 0, NONE, CLIENT, SAME, NONE, , , , ) \
-	KEY(with, wait_for, U32, wait_for, 1, 1024, 1, 0, U32, READER, OWN, NONE, , , , ) \
-	KEY(with, laggard, WORD, laggard, 0, 0, 0, spec_laggard_names, TEXT, READER, OWN, NONE, , , "block|detach", ) \
-	KEY(with, laggard_timeout_s, U32, laggard_timeout_s, 1, 86400, 60, 0, U32, READER, OWN, NONE, , , , ) \
-	KEY(with, state, NODE, state, 0, 0, 0, spec_state_read, NONE, CLIENT, OWN, NONE, , , , ) \
-	KEY(with, pin_memory, FLAG, pin_memory, 0, 0, false, 0, FLAG, CLIENT, OWN, NONE, , , , ) \
-	KEY(with, reconnect, FLAG, reconnect, 0, 0, false, 0, NONE, CLIENT, OWN, NONE, , , , )
+	KEY(with, group, NAME, group, ELSEWHERE, 0, 0, 0, 0, TEXT, READER, OWN, NONE, , , , ) \
+	KEY(with, share, WORD, share, ELSEWHERE, 0, 0, 0, spec_share_names, TEXT, READER, SAME, NONE, , , "all|split", ) \
+	/* Of a job: share must be split. */ \
+	KEY(with, rank, U32, rank, OWN, 0, 65535, 0, 0, NONE, CLIENT, OWN, NONE, , , , ) \
+	KEY(with, world_size, U32, world_size, OWN, 1, 65536, 1, 0, NONE, CLIENT, SAME, NONE, , , , ) \
+	KEY(with, wait_for, U32, wait_for, OWN, 1, 1024, 1, 0, U32, READER, OWN, NONE, , , , ) \
+	KEY(with, laggard, WORD, laggard, ELSEWHERE, 0, 0, 0, spec_laggard_names, TEXT, READER, OWN, NONE, , , "block|detach", ) \
+	KEY(with, laggard_timeout_s, U32, laggard_timeout_s, OWN, 1, 86400, 60, 0, U32, READER, OWN, NONE, , , , ) \
+	KEY(with, state, NODE, state, ELSEWHERE, 0, 0, 0, spec_state_read, NONE, CLIENT, OWN, NONE, , , , ) \
+	/* The client registers the batches' memory with a device: spec_is_alone. */ \
+	KEY(with, pin_memory, FLAG, pin_memory, OWN, 0, 0, false, 0, FLAG, CLIENT, OWN, NONE, , , , ) \
+	/* `state` is the place of a trainer that lost its daemon or connection. */ \
+	KEY(with, reconnect, FLAG, reconnect, OWN, 0, 0, false, 0, NONE, CLIENT, OWN, NONE, , , , )
 // clang-format on

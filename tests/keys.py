@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-ROW = re.compile(r"\tKEY\(with, (\w+), (\w+), ([\w.]+), ([^,]+), ([^,]+), ([^,]+), (\w+), (\w+), (\w+), (\w+), (.*)\) *\\?$", re.MULTILINE)
+ROW = re.compile(r"\tKEY\(with, (\w+), (\w+), ([\w.]+), (?:OWN|ELSEWHERE), ([^,]+), ([^,]+), ([^,]+), (\w+), (\w+), (\w+), (\w+), (.*)\) *\\?$", re.MULTILINE)
 TYPES = {"U32": "uint32_t", "SIZE": "uint32_t", "U64": "uint64_t", "REAL": "double", "FLAG": "int32_t", "SWITCH": "int32_t",
          "TEXT": "const char", "PATH": "const char", "JSON": "const char", "CHANNELS": "const float"}
 NUMBERS = {"UINT32_MAX": 2**32 - 1, "UINT64_MAX": 2**64 - 1}

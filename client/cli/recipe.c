@@ -27,8 +27,8 @@ enum weights_filter recipe_filter(const char *interpolation)
 /* The options that write a key, for messages. */
 #define RECIPE_NAME_OPTION(key, name) {SPEC_KEY_##key, #key, name},
 #define RECIPE_NAME_NONE(key, name)
-#define RECIPE_NAME(                                                                         \
-	with, key, kind, field, low, high, plain, extra, option, who, alike, cli, name, ...) \
+#define RECIPE_NAME(with, key, kind, field, place, low, high, plain, extra, option, who, alike, \
+	cli, name, ...)                                                                         \
 	RECIPE_NAME_##cli(key, name)
 
 static const struct recipe_name {
@@ -267,7 +267,7 @@ struct order_epoch recipe_epoch(
 #define RECIPE_FILL_CHANNELS(name, kind, field, extra)
 #define RECIPE_FILL_SIZE(name, kind, field, extra)
 #define RECIPE_FILL_NONE(name, kind, field, extra)
-#define RECIPE_FILL(with, name, kind, field, low, high, plain, extra, option, ...) \
+#define RECIPE_FILL(with, name, kind, field, place, low, high, plain, extra, option, ...) \
 	RECIPE_FILL_##option(name, kind, field, extra)
 
 void recipe_fill(

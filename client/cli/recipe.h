@@ -41,8 +41,8 @@ struct recipe {
 #define RECIPE_ROW_OPTION(recipe, key, name, letter, value, help) \
 	{name, letter, OPTION_KEY, &(recipe).spec, value, help, SPEC_KEY_##key, 0, NULL},
 #define RECIPE_ROW_NONE(recipe, key, name, letter, value, help)
-#define RECIPE_ROW(recipe, key, kind, field, low, high, plain, extra, option, who, alike, cli, \
-	name, letter, value, help)                                                             \
+#define RECIPE_ROW(recipe, key, kind, field, place, low, high, plain, extra, option, who, alike, \
+	cli, name, letter, value, help)                                                          \
 	RECIPE_ROW_##cli(recipe, key, name, letter, value, help)
 #define RECIPE_OPTIONS(recipe)                                                                 \
 	PENSTOCK_KEYS(RECIPE_ROW, recipe){"eval", 0, OPTION_KEY, &(recipe).spec, NULL,         \

@@ -229,7 +229,7 @@ static const struct open_key {
 #define OPEN_ROW_SWITCH(key, plain, ...) OPEN_ROW_AS(FLAG, key, -1, __VA_ARGS__)
 #define OPEN_ROW_JSON(...) OPEN_ROW_AS(JSON, __VA_ARGS__)
 #define OPEN_ROW_CHANNELS(...) OPEN_ROW_AS(CHANNELS, __VA_ARGS__)
-#define OPEN_ROW(with, key, kind, field, low, high, plain, extra, option, who, alike, ...) \
+#define OPEN_ROW(with, key, kind, field, place, low, high, plain, extra, option, who, alike, ...) \
 	OPEN_ROW_##option(key, (plain) != 0, who, alike)
 	PENSTOCK_KEYS(OPEN_ROW, )};
 

@@ -333,6 +333,9 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		       (spec->source[0] || spec->given & SPEC_BIT(key));
 	if (!spec->source[0])
 		return spec->given & SPEC_BIT(key);
+	/* A flag that is off by default is said where it is on: definitions without it stay. */
+	if (spec_keys[key].kind == YAML_KEY_BOOL && !spec_who[key].plain)
+		return *(const bool *)((const char *)spec + spec_keys[key].offset);
 	return key != SPEC_KEY_stream;
 }
 

@@ -75,7 +75,16 @@ struct spec_subset {
 	uint64_t hash;
 };
 
-/* proto/keys.h has the ranges and defaults of these keys. */
+/* proto/keys.h has the meaning, the ranges and the defaults of these keys; numbers and flags come from
+ * its rows: batch_size, train, seed, rank and so on. */
+#define SPEC_TYPE_U32 uint32_t
+#define SPEC_TYPE_U64 uint64_t
+#define SPEC_TYPE_REAL double
+#define SPEC_TYPE_FLAG bool
+#define SPEC_MEMBER_OWN(kind, name) SPEC_TYPE_##kind name;
+#define SPEC_MEMBER_ELSEWHERE(kind, name)
+#define SPEC_MEMBER(with, name, kind, field, place, ...) SPEC_MEMBER_##place(kind, name)
+
 struct stream_spec {
 	/* `stream: NAME` of a client, or the name in the configuration; "" for none. */
 	char name[SPEC_NAME];
@@ -85,31 +94,20 @@ struct stream_spec {
 	char indices[SPEC_TEXT];
 	struct spec_subset subset;
 	struct sampling sampling; /* the other keys that choose samples */
-	uint32_t batch_size;
 	/* What `transforms` makes, if given; the largest size, if it changes with the epoch
 	 * (shape.sizes). */
 	uint32_t image_size;
 	struct shape shape; /* the other keys of what a row is */
-	bool train;
-	bool shuffle, drop_last; /* default: as train */
-	uint64_t seed;
-	uint64_t epochs; /* 0: endless */
-	uint32_t prefetch; /* slots */
 	struct label_rule labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
-	double max_broken;
 	enum spec_decode decode;
 	enum weights_filter interpolation; /* default: bilinear, or that of `transforms` */
 	struct transforms transforms; /* count 0 is the default: what `train` implies */
 	char group[SPEC_NAME]; /* "": the client alone */
 	enum spec_share share;
-	uint32_t rank, world_size; /* 0 of 1 unless share is split */
-	uint32_t wait_for;
 	enum spec_laggard laggard;
-	uint32_t laggard_timeout_s;
 	struct spec_state state;
-	bool pin_memory; /* the client registers the memory with a device: see spec_is_alone */
-	bool reconnect; /* `state` is the place of a trainer that lost its daemon or connection */
+	PENSTOCK_KEYS(SPEC_MEMBER, )
 	uint64_t given; /* which keys were written: a bit of enum spec_key each */
 };
 
@@ -132,7 +130,8 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 #define SPEC_PLAIN_TEXT(field, plain)
 #define SPEC_PLAIN_WORD(field, plain)
 #define SPEC_PLAIN_NODE(field, plain)
-#define SPEC_PLAIN(with, name, kind, field, low, high, plain, ...) SPEC_PLAIN_##kind(field, plain)
+#define SPEC_PLAIN(with, name, kind, field, place, low, high, plain, ...) \
+	SPEC_PLAIN_##kind(field, plain)
 #define SPEC_DEFAULT                                                                    \
 	{                                                                               \
 		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = 224, .shape.mean = SHAPE_MEAN, \

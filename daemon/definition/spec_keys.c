@@ -42,15 +42,15 @@ static const char *const spec_laggard_names[] = {
 #define SPEC_ROW_FLAG(low, high, extra, member) YAML_KEY_BOOL
 #define SPEC_ROW_WORD(low, high, extra, member) YAML_KEY_ENUM, .names = (extra)
 #define SPEC_ROW_NODE(low, high, extra, member) YAML_KEY_NODE, .read = (extra)
-#define SPEC_ROW(with, key, type, member, low, high, plain, extra, ...) \
-	{.name = #key,                                                  \
-		.offset = offsetof(struct stream_spec, member),         \
+#define SPEC_ROW(with, key, type, member, place, low, high, plain, extra, ...) \
+	{.name = #key,                                                         \
+		.offset = offsetof(struct stream_spec, member),                \
 		.kind = SPEC_ROW_##type(low, high, extra, member)},
 
 const struct yaml_key spec_keys[SPEC_KEYS] = {PENSTOCK_KEYS(SPEC_ROW, )};
 
-#define SPEC_WHO(with, name, kind, field, low, high, plain, extra, option, who, alike, ...) \
-	{SPEC_##who, SPEC_##alike},
+#define SPEC_WHO(with, name, kind, field, place, low, high, plain, extra, option, who, alike, ...) \
+	{SPEC_##who, SPEC_##alike, (plain) != 0},
 
 const struct spec_who spec_who[SPEC_KEYS] = {PENSTOCK_KEYS(SPEC_WHO, )};
 

@@ -12,6 +12,7 @@ struct spec_who {
 	enum spec_writer { SPEC_DEFINITION, SPEC_READER, SPEC_CLIENT } writer;
 	/* Whether all trainers of a group must have the same value. */
 	enum { SPEC_OWN, SPEC_SAME } alike;
+	bool plain; /* the default of a flag */
 };
 
 extern const struct spec_who spec_who[SPEC_KEYS];

@@ -45,7 +45,7 @@ struct option {
 #define OPTION_OF_FLAG(name) OPTION(I32, name),
 #define OPTION_OF_SWITCH(name) OPTION(I32, name),
 #define OPTION_OF_CHANNELS(name) OPTION(CHANNELS, name),
-#define OPTION_OF(with, name, kind, field, low, high, plain, extra, option, ...) \
+#define OPTION_OF(with, name, kind, field, place, low, high, plain, extra, option, ...) \
 	OPTION_OF_##option(name)
 
 static const struct option option_table[] = {
@@ -207,9 +207,9 @@ static int option_take(
 	return option_take_integer(state, options, o, value);
 }
 
-#define OPTION_KEY(with, name, kind, field, low, high, plain, extra, option, who, alike, cli, opt, \
-	letter, value, ...)                                                                        \
-	{#name, #kind, #option, #who, "" value, (unsigned long long)(low),                         \
+#define OPTION_KEY(with, name, kind, field, place, low, high, plain, extra, option, who, alike, \
+	cli, opt, letter, value, ...)                                                           \
+	{#name, #kind, #option, #who, "" value, (unsigned long long)(low),                      \
 		(unsigned long long)(high)},
 
 PyObject *options_keys(void)

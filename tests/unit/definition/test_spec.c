@@ -8,10 +8,12 @@
 #include <cmocka.h>
 
 #include "base/util.h"
+#include "definition/spec_keys.h"
 #include "proto/philox.h"
 #include "spec_wants.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define STATE                                                                                 \
@@ -106,6 +108,37 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.state.seed, UINT64_MAX);
 	assert_int_equal(spec.state.epoch, 3);
 	assert_int_equal(spec.state.position, 128);
+}
+
+/* A number of each key beyond its range, a flag that is none, a word that none has: also of keys to
+ * come. */
+static void every_key_refuses_a_wrong_value(void **state)
+{
+	(void)state;
+	unsigned refused = 0;
+	for (int i = 0; i < SPEC_KEYS; i++) {
+		const struct yaml_key *key = &spec_keys[i];
+		char text[128], sentence[64];
+		struct stream_spec spec;
+		struct fault fault;
+		bool number = key->kind == YAML_KEY_U32 || key->kind == YAML_KEY_U64;
+		if (!number && key->kind != YAML_KEY_BOOL && key->kind != YAML_KEY_ENUM &&
+			key->kind != YAML_KEY_DOUBLE)
+			continue;
+		int n = snprintf(
+			text, sizeof text, "{source: x, %s: %s}", key->name, number ? "-1" : "3.5");
+		(void)snprintf(sentence, sizeof sentence, "%s: expected ", key->name);
+		assert_int_equal(spec_parse(text, (size_t)n, "t", &spec, &fault), -EINVAL);
+		assert_non_null(strstr(fault.text, sentence));
+		refused++;
+		if (!number || key->max == UINT64_MAX)
+			continue;
+		n = snprintf(
+			text, sizeof text, "{source: x, %s: %" PRIu64 "}", key->name, key->max + 1);
+		assert_int_equal(spec_parse(text, (size_t)n, "t", &spec, &fault), -EINVAL);
+		assert_non_null(strstr(fault.text, sentence));
+	}
+	assert_true(refused > 20);
 }
 
 static void takes_a_long_source(void **state)
@@ -642,6 +675,7 @@ int main(void)
 		cmocka_unit_test(has_the_defaults_of_training),
 		cmocka_unit_test(evaluation_implies_its_own),
 		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(every_key_refuses_a_wrong_value),
 		cmocka_unit_test(takes_a_long_source),
 		cmocka_unit_test(takes_the_name_of_a_stream),
 		cmocka_unit_test(refuses_in_sentences),
