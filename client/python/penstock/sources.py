@@ -113,7 +113,7 @@ def pattern(source: Any) -> str:
     size = len(os.fsencode(text))
     if size > _MOST_BYTES:
         raise ArgumentError(
-            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are possible: name the tars by a "
+            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are allowed: name the tars by a "
             "glob or a brace range, or link them into one folder"
         )
     return text
