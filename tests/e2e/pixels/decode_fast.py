@@ -172,7 +172,7 @@ def test_bad_values_are_refused():
             said = daemon.trainer(source=source, decode="faster").error()
             assert "decode: expected exact or fast, got \"faster\"" in said and ":1:" in said, said
         for command in (["bench", source], ["replay", source], ["show", source]):
-            command_line.refuse(home, *command, "--decode", "best", says="exact|fast")
+            command_line.refuse(home, *command, "--decode", "best", says="expected exact or fast")
         command_line.refuse(home, "bench", "stream:a", "--decode", "fast", says="--decode cannot be given")
         config = home / "bad.yaml"
         config.write_text(f"streams:\n  a:\n    source: {source}\n    decode: quick\n")
