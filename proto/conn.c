@@ -31,10 +31,10 @@
 
 enum {
 	CONN_BACKLOG = 128,
-	CONN_CONNECT_WAIT_MS = 5000, /* how long a full backlog is waited for: a stopped daemon must
-					not hang its clients */
-	CONN_FDS_ROOM =
-		4, /* more than a message may carry, so that one too many is seen and closed */
+	/* How long a client waits for a full backlog: a stopped daemon must not hang its clients. */
+	CONN_CONNECT_WAIT_MS = 5000,
+	/* More than a message may carry, so that conn sees one too many and closes it. */
+	CONN_FDS_ROOM = 4,
 };
 
 /* ---- messages ---- */

@@ -27,7 +27,7 @@ static bool dispatch_runs(const struct dispatch *dispatch, unsigned k)
 	return dispatch->of[k].table && processor_has(dispatch->of[k].needs);
 }
 
-/* Which table is meant by a name that the module has no table for. */
+/* Which table to use for a name that the module has no table for. */
 static unsigned dispatch_instead(unsigned k)
 {
 	if (k == DISPATCH_VNNI)

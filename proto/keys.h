@@ -22,15 +22,15 @@
  *            ELSEWHERE, the struct spells it out
  *   low      and high: the range, or the least length of a text
  *   plain    the default of a number or a flag; otherwise 0
- *   extra    of a WORD the table of its words, of a NODE its reader; otherwise 0
- *   option   how struct penstock_options has it (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
+ *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0
+ *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
  *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
- *            image_sizes); NONE: not at all, or open.c has code for it
- *   who      may write it: DEFINITION (configuration and clients, and not beside `stream:`), READER
- *            (also beside it), CLIENT (clients only, also beside it)
- *   alike    whether two who share a group must have it the SAME or may each have their OWN
- *   cli      OPTION or NONE; of an option its name, letter, value and help follow. A WORD always
- *            has its words as the value, parted by | */
+ *            image_sizes); NONE: the struct does not have it, or open.c has code for it
+ *   who      who may write it: DEFINITION (configuration and clients, and not beside `stream:`),
+ *            READER (also beside it), CLIENT (clients only, also beside it)
+ *   alike    SAME: all members of a group must agree; OWN: each member may have its own value
+ *   cli      OPTION or NONE; the option's name, letter, value and help follow. The value of a WORD
+ *            is always its words, separated by | */
 #pragma once
 
 #define PENSTOCK_FILTERS "bilinear|bicubic|box|hamming|lanczos|nearest"

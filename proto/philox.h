@@ -25,7 +25,7 @@ enum philox_operation {
 	PHILOX_BATCH_FLIP = 6,
 	PHILOX_BATCH_ERASE = 7,
 	PHILOX_BATCH_NOISE = 8, /* pixels of an erased rectangle; drawn on the device */
-	/* For samples again: */
+	/* For samples: */
 	PHILOX_VERTICAL_FLIP = 9,
 	PHILOX_RANDOM_CROP = 10,
 	PHILOX_COLOR_JITTER = 11,
@@ -48,7 +48,7 @@ enum philox_operation {
 	PHILOX_APPLY = 28,
 	PHILOX_CHOICE = 29,
 	PHILOX_ORDER = 30,
-	/* For positions: which sample comes there. */
+	/* For positions: which sample is at a position. */
 	PHILOX_WEIGHTED = 31, /* drawn with replacement */
 	PHILOX_SOURCES = 32, /* of a mix of datasets */
 	PHILOX_SPLIT = 33, /* which samples a split has; seed, epoch and position are 0 */

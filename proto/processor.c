@@ -1,5 +1,6 @@
-/* processor: see processor.h. Numbers of leaves and bits: Intel 64 and IA-32 Architectures Software
- * Developer's Manual, volume 2A, CPUID, and volume 1, 13.2 and 14.3 (what the kernel keeps). */
+/* processor: see processor.h. Numbers of leaves and bits: Intel 64 and IA-32 Architectures
+ * Software Developer's Manual, volume 2A, CPUID, and volume 1, 13.2 and 14.3 (the registers that
+ * the kernel saves). */
 #include "proto/processor.h"
 
 #ifdef __x86_64__
@@ -11,7 +12,7 @@ enum {
 	LEAF_BASIC = 1,
 	LEAF_EXTENDED = 7,
 	STATE_AVX = 0x06, /* XCR0: SSE and AVX registers */
-	STATE_AVX512 = 0xe6, /* and those for masks and of 512 bits */
+	STATE_AVX512 = 0xe6, /* and the mask and 512-bit registers */
 };
 
 struct processor_leaves {
@@ -22,7 +23,7 @@ static const struct processor_bit {
 	uint32_t feature;
 	size_t leaf; /* offset in struct processor_leaves */
 	unsigned bit;
-	uint32_t state; /* what of XCR0 it needs */
+	uint32_t state; /* the bits of XCR0 that it needs */
 } bits[] = {
 	{PROCESSOR_FMA, offsetof(struct processor_leaves, basic_c), 12, STATE_AVX},
 	{PROCESSOR_F16C, offsetof(struct processor_leaves, basic_c), 29, STATE_AVX},
@@ -37,7 +38,7 @@ static const struct processor_bit {
 	{PROCESSOR_AVX512VNNI, offsetof(struct processor_leaves, extended_c), 11, STATE_AVX512},
 };
 
-/* Which registers the kernel saves. Only where the processor says OSXSAVE. */
+/* Which registers the kernel saves. Call this only if the processor reports OSXSAVE. */
 static uint32_t processor_state(void)
 {
 	uint32_t low, high;

@@ -1,5 +1,5 @@
-/* processor: which instructions of x86-64 can be used: the processor has them, and the kernel saves
- * their registers.
+/* processor: which x86-64 instructions can be used: those that the processor has and whose
+ * registers the kernel saves.
  *
  * The code uses the cpuid instruction. The compilers' __builtin_cpu_supports reads a table of their
  * runtime library, which some runtimes do not fill: with zig, which builds the portable Python

@@ -86,7 +86,7 @@ struct slots_head {
 	uint64_t position; /* of its first row in the epoch's global order */
 	/* Valid samples; below batch_size only in the last batch of an evaluation epoch. */
 	uint32_t count;
-	uint32_t batch_size; /* samples that there is room for, of `views` rows each */
+	uint32_t batch_size; /* the number of samples that fit, of `views` rows each */
 	uint32_t height, width, channels;
 	uint32_t pixel_type; /* enum slots_pixel_type */
 	uint32_t pixel_layout; /* enum slots_pixel_layout */

@@ -32,7 +32,7 @@ static double variate_unit(uint32_t word)
 	return ((double)word + 1) * 0x1p-32;
 }
 
-/* Box and Muller's, with the cosine of a quarter of the circle and a sign. */
+/* Box and Muller's method, with the cosine of a quarter of the circle and a sign. */
 static double variate_normal(uint32_t size, uint32_t angle)
 {
 	double v = 2 * philox_unit(angle, 0);
@@ -43,9 +43,9 @@ static double variate_normal(uint32_t size, uint32_t angle)
 }
 
 /* Marsaglia and Tsang, "A simple method for generating gamma variables", ACM Transactions on
- * Mathematical Software 26, 2000: d v with d = alpha - 1/3 and the cube v = (1 + x / sqrt(9 d))^3
- * of a normal x. That is for alpha >= 1; below, a Gamma(alpha + 1) number times U^(1/alpha), U from
- * word 3, is one. */
+ * Mathematical Software 26, 2000: d v with d = alpha - 1/3 and the cube v = (1 + x / sqrt(9
+ * d))^3 of a normal x. That is for alpha >= 1; below 1, a Gamma(alpha + 1) number times
+ * U^(1/alpha), with U from word 3, has the distribution. */
 static double variate_raised(double alpha)
 {
 	return (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3;

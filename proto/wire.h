@@ -115,7 +115,7 @@ struct wire_opened {
 	uint32_t train; /* 1: training recipe */
 	uint32_t slots; /* how many leases there may be at once, 1 .. WIRE_SLOTS_MAX */
 	/* Where (epoch, batch) begins in the epoch's global order, of all ranks together: 0, or
-	 * where the state says. */
+	 * the place in the state. */
 	uint64_t position;
 	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
 	uint32_t reserved;

@@ -2,7 +2,7 @@
  *
  *   body_bytes, body_group   sixteen bytes, sixteen floats
  *   body_interleaved(), body_planes()
- *                            the next three times sixteen bytes, as they are or by channel
+ *                            the next three times sixteen bytes, unchanged or by channel
  *   body_load(), body_widen(), body_fused(a, b, c) = a x b + c rounded once, body_less(),
  *   body_times(), body_put_u8(), body_put_f32(), body_put_f16(), body_put_bf16(), body_fence()
  *

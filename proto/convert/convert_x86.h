@@ -45,9 +45,9 @@ static inline void body_fence(void)
 	_mm_sfence();
 }
 
-/* Copies as memcpy() does from a size on that is a share of the largest cache: in a virtual machine
- * that size may be hundreds of megabytes. Wider registers would not help: memory is the
- * bottleneck. */
+/* Copies as memcpy() copies large blocks. memcpy() starts to do so at a share of the largest
+ * cache, which may be hundreds of megabytes in a virtual machine. Wider registers would not
+ * help: memory is the bottleneck. */
 static void stream_u8(const struct convert *convert, const uint8_t *from, size_t pixels, void *out,
 	size_t plane_bytes)
 {

@@ -1,10 +1,11 @@
-/* kernels: the inner loops of the ops, in tables of which one is chosen at start.
+/* kernels: the inner loops of the ops, in one table per instruction set. One table is chosen at
+ * start.
  *
  * A map of this folder:
  *   kernels.[ch]               this file: the table, and which one this processor runs
  *   kernels_c.c                the reference, in plain C: what Pillow computes, step by step
  *   kernels_body.h             plain C that compilers vectorize, compiled once per instruction set:
- *                              for loops that are not worth more
+ *                              for loops that do not need intrinsics
  *   kernels_vec_body.h         hue, saturation and lightness in vectors of any width, for AVX2,
  *                              AVX-512 and NEON
  *   kernels_walk_body.h        `walk`, for x86-64
@@ -14,13 +15,13 @@
  *                              the same for AVX-512
  *   kernels_avx2.c             the table for AVX2
  *   kernels_avx512.c, kernels_avx512_body.h
- *                              the table for AVX-512, and what it shares with the next one
- *   kernels_vnni.c             the same, with tables of 256 that are looked up in registers (VBMI)
+ *                              the table for AVX-512, and the code that it shares with the next one
+ *   kernels_vnni.c             the same, with tables of 256 bytes held in registers (VBMI)
  *   kernels_neon.c             the table for NEON
  *
  * Pixels are R, G, B in a row. `to` and `from` may be the same memory unless a function says
- * otherwise. A function reads and writes only the bytes that it is told. Pure functions; any
- * thread. */
+ * otherwise. A function reads and writes only the bytes that its arguments name. Pure functions;
+ * any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -31,7 +32,7 @@
 
 enum { AUGMENT_LEVELS = 256 };
 
-/* The way of an output row through an image: the pixels at (x + i dx, y + i dy), in fixed point
+/* The path of an output row through an image: the pixels at (x + i dx, y + i dy), in fixed point
  * with 16 fractional bits. */
 struct augment_walk {
 	const uint8_t *from;
@@ -62,13 +63,13 @@ struct augment_kernels {
 	void (*blend)(uint8_t *to, const uint8_t *from, size_t bytes, uint8_t level, float amount);
 	/* Inverts bytes of at least `least` (0 .. 256), then keeps the bits of `mask`. */
 	void (*fold)(uint8_t *to, const uint8_t *from, size_t bytes, uint32_t least, uint8_t mask);
-	/* Looks each channel up in a table of its own. */
+	/* Looks up each channel in its own table. */
 	void (*map)(uint8_t *to, const uint8_t *from, size_t pixels,
 		const uint8_t table[3][AUGMENT_LEVELS]);
 
 	/* convert("L"), three times. */
 	void (*gray)(uint8_t *to, const uint8_t *from, size_t pixels);
-	/* Image.blend of that with the image. */
+	/* Image.blend of the gray image with the image. */
 	void (*saturate)(uint8_t *to, const uint8_t *from, size_t pixels, float amount);
 	/* convert("HSV"), `turn` added to H, and back. */
 	void (*hue)(uint8_t *to, const uint8_t *from, size_t pixels, uint8_t turn);
@@ -89,7 +90,8 @@ struct augment_kernels {
 	/* The sum of weight[t] x from[i + 3 t], likewise, rounded, halves to even. */
 	void (*blur_across)(
 		uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t bytes);
-	/* `count` pixels of a walk, all in the image; the byte after each pixel is readable. */
+	/* `count` pixels of a walk. All are inside the image, and the byte after each pixel is
+	 * readable. */
 	void (*walk)(uint8_t *to, const struct augment_walk *walk, size_t count);
 	/* `count` pixels of output row y, from x on, interpolated between 4 (bicubic: 16) pixels of
 	 * the image. The matrix may hold any numbers. */
@@ -101,7 +103,7 @@ struct augment_kernels {
 	 * with AUGMENT_ENTER), and is weighted together with the rows at either end; 24 bits. */
 	void (*box_down)(uint8_t *to, uint32_t *sums, const uint8_t *const rows[4],
 		const struct augment_box *box, size_t bytes);
-	/* The same along a row, whose outermost pixels repeat without end. `sums` are those of the
+	/* The same along a row, whose outermost pixels repeat endlessly. `sums` belong to the
 	 * box around the pixel before the first. `to` is other memory. */
 	void (*box_across)(uint8_t *to, uint32_t sums[3], const uint8_t *from, uint32_t width,
 		const struct augment_box *box);

@@ -1,5 +1,5 @@
-/* kernels_avx2: for x86-64 with AVX2 (this file alone is compiled with it); empty elsewhere. See
- * kernels.h, and kernels_vec_body.h for what the names here mean. */
+/* kernels_avx2: for x86-64 with AVX2 (only this file is compiled with it); empty elsewhere. See
+ * kernels.h; kernels_vec_body.h explains the names. */
 #ifdef __AVX2__
 #include "augment/kernels/kernels_body.h"
 #include "augment/kernels/kernels_place_avx2_body.h"
@@ -92,7 +92,7 @@ HALF_INLINE vecf f_sixth(vecf a)
 
 #include "augment/kernels/kernels_vec_body.h"
 
-/* Compilers pack bytes in more steps. */
+/* Compilers use more steps to pack bytes. */
 static void half_blend(uint8_t *to, const uint8_t *from, size_t bytes, uint8_t level, float amount)
 {
 	vecf first = f_set(level), by = f_set(amount);

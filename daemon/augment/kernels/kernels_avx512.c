@@ -1,5 +1,5 @@
-/* kernels_avx512: for x86-64 with AVX-512 F, BW, VL (this file alone is compiled with them); empty
- * elsewhere. See kernels.h, and kernels_vec_body.h for what the names here mean. */
+/* kernels_avx512: for x86-64 with AVX-512 F, BW, VL (only this file is compiled with them);
+ * empty elsewhere. See kernels.h; kernels_vec_body.h explains the names. */
 #ifdef __AVX512BW__
 #include "augment/kernels/kernels_avx512_body.h"
 

@@ -88,7 +88,7 @@ WIDE_INLINE vec v_turn(const int8_t *table, vec a)
 		a, _mm512_broadcast_i64x4(_mm256_load_si256((const void *)table)));
 }
 
-/* 1 / b within 2^-22: one step of Newton's from 14 bits. */
+/* 1 / b within 2^-22: one Newton step from 14 bits. */
 WIDE_INLINE vecf wide_inverse(vecf b)
 {
 	vecf near = _mm512_rcp14_ps(b);
@@ -100,8 +100,9 @@ WIDE_INLINE vecf f_near(vecf a, vecf b)
 	return f_mul(a, wide_inverse(b));
 }
 
-/* What the near quotient leaves is exact in a fused step, and with it the quotient is rounded
- * correctly: whole numbers up to 255 have none that are close to the middle of two floats. */
+/* A fused step computes the remainder of the near quotient exactly, and correcting by it rounds
+ * the quotient correctly: no quotient of whole numbers up to 255 is close to the middle of two
+ * floats. */
 WIDE_INLINE vecf f_quotient(vecf a, vecf b)
 {
 	vecf inverse = wide_inverse(b), near = f_mul(a, inverse);

@@ -1,11 +1,11 @@
-/* kernels_body: what compilers turn into vectors by themselves, for each instruction set once; see
- * kernels.h. Floats are rounded as IEEE 754 says, step by step (no fused multiply-add), so that all
- * these twins are equal. */
+/* kernels_body: loops that compilers vectorize, compiled once per instruction set; see
+ * kernels.h. Floats are rounded as IEEE 754 says, step by step (no fused multiply-add), so that
+ * all instruction sets give equal results. */
 #include "augment/kernels/kernels.h"
 
 #include <string.h>
 
-/* Image.blend of one channel (Pillow's Blend.c: floats of 32 bits, cut to a whole number). */
+/* Image.blend of one channel (Pillow's Blend.c: 32-bit floats, truncated to an integer). */
 static inline uint8_t body_blend_one(int first, int second, float amount)
 {
 	float sum = (float)first + amount * (float)(second - first);
@@ -39,7 +39,8 @@ static inline void body_map(
 			to[c] = table[c][from[c]];
 }
 
-/* Bytes that are a multiple of 3 apart are taken together, as many as fill vectors of any width. */
+/* Processes bytes that are a multiple of 3 apart together, enough of them to fill vectors of any
+ * width. */
 enum { BODY_PERIOD = 3 * 64 };
 
 static inline void body_extremes(
@@ -66,11 +67,12 @@ static inline void body_extremes(
 	}
 }
 
-/* A stretch at a time, so that what is between two steps stays in registers or near them, and the
- * compiler knows how many bytes it is. What remains is done with bytes of the stretch before it. */
+/* Works on one stretch at a time, so that the values between two steps stay in registers or in
+ * the nearest cache, and the compiler knows the number of bytes. The last stretch overlaps the
+ * one before it. */
 enum { BODY_STRETCH = 64 };
 
-/* Where the stretch that is to be at `at` begins, of at least one. */
+/* Where the stretch for `at` begins. There is at least one stretch. */
 static inline size_t body_first(size_t at, size_t bytes)
 {
 	return at + BODY_STRETCH <= bytes ? at : bytes - BODY_STRETCH;
@@ -78,9 +80,9 @@ static inline size_t body_first(size_t at, size_t bytes)
 
 #define BODY_INLINE static inline __attribute__((always_inline))
 
-/* SMOOTH: one thirteenth of the eight around and five times the one in the middle. Pillow adds up
- * floats; what they come to is at least 1/26 away from where it would be cut elsewhere. By 26: a
- * product of 16 bits, exact for all sums there are. */
+/* SMOOTH: one thirteenth of the sum of the eight neighbors and five times the middle pixel.
+ * Pillow adds floats; their sum is at least 1/26 away from any value that would truncate
+ * differently. The division by 26 is a 16-bit product, exact for all possible sums. */
 BODY_INLINE void body_sharpen_part(
 	uint8_t *to, const uint8_t *const rows[3], size_t at, size_t count, float amount)
 {
@@ -129,7 +131,7 @@ static inline void body_blur_down(
 				to, rows, weight, taps, body_first(at, bytes), BODY_STRETCH);
 }
 
-/* Weights add up to about 1: nothing is beyond 255.5. Adding 2^23 rounds, halves to even. */
+/* Weights add up to about 1, so no value is above 255.5. Adding 2^23 rounds, halves to even. */
 BODY_INLINE void body_blur_across_part(
 	uint8_t *to, const float *from, const float *weight, uint32_t taps, size_t at, size_t count)
 {

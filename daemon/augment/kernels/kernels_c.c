@@ -1,4 +1,4 @@
-/* kernels_c: for the processor that the whole build is for; see kernels.h. */
+/* kernels_c: plain C for the build's baseline processor; see kernels.h. */
 #include "augment/kernels/kernels_body.h"
 #include "augment/kernels/kernels_place_body.h"
 
@@ -45,8 +45,8 @@ static void c_extremes(
 		}
 }
 
-/* --- hue: Pillow's Convert.c, whose floats are of 32 bits where they are kept, and of 64 bits
- * within an expression that has a literal in it --- */
+/* --- hue: Pillow's Convert.c, which stores 32-bit floats and computes in 64 bits within an
+ * expression that has a literal --- */
 
 struct hsv {
 	uint8_t h, s, v;
@@ -57,7 +57,7 @@ static inline uint8_t c_clip(int value)
 	return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* The hue in sixths of the circle, from -1 on. */
+/* The hue in sixths of the circle, starting at -1. */
 static float c_sixths(const uint8_t *rgb, int most, float range)
 {
 	float red = (float)(most - rgb[0]) / range;
@@ -86,7 +86,7 @@ static struct hsv c_hsv(const uint8_t *rgb)
 
 static void c_rgb(uint8_t *to, struct hsv hsv)
 {
-	/* Which of v, p, q, t the channels are, sixth by sixth. */
+	/* Which of v, p, q, t each channel is, for each sixth. */
 	static const uint8_t turns[6][3] = {
 		{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
 	int sixth = (int)floor((float)hsv.h * 6.0 / 255.0);

@@ -1,5 +1,5 @@
-/* kernels_neon: for 64-bit ARM, where these instructions always are; empty elsewhere. See
- * kernels.h, and kernels_vec_body.h for what the names here mean. */
+/* kernels_neon: for 64-bit ARM, which always has these instructions; empty elsewhere. See
+ * kernels.h; kernels_vec_body.h explains the names. */
 #ifdef __aarch64__
 #include "augment/kernels/kernels_body.h"
 #include "augment/kernels/kernels_place_body.h"
@@ -42,13 +42,13 @@ NEON_INLINE vec v_quad(const int8_t *bytes)
 	return vreinterpretq_s32_s8(vld1q_s8(bytes));
 }
 
-/* Numbers are not negative. */
+/* The numbers are not negative. */
 NEON_INLINE vec v_right(vec a, const int by)
 {
 	return vshlq_s32(a, vdupq_n_s32(-by));
 }
 
-/* Indices beyond 15, -1 among them, give 0. */
+/* Indices above 15, and -1, give 0. */
 NEON_INLINE vec v_shuffle8(vec a, vec places)
 {
 	return vreinterpretq_s32_u8(
@@ -89,7 +89,7 @@ NEON_INLINE vmask v_odd(vec a)
 	return vtstq_s32(a, v_set(1));
 }
 
-/* A number's place times 4, and 0 to 3 behind it, for each of its bytes. */
+/* For each byte of a number: 4 times the number's position, plus 0 to 3. */
 NEON_INLINE vec v_turn(const int8_t *table, vec a)
 {
 	const int8x16x2_t eight = {{vld1q_s8(table), vld1q_s8(table + 16)}};

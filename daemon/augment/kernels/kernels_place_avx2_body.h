@@ -1,15 +1,15 @@
 /* kernels_place_avx2: `bilinear` and `bicubic` for x86-64 with AVX2, included by the files that are
  * compiled with it.
  *
- * Four places at a time, in double; of each of them the taps are four-byte loads, whose channels
- * are the lanes of one vector (the fourth lane is the next pixel's, and dropped). Every number goes
- * through the roundings of kernels_place_body.h in their order, so that the bytes are the same. But
- * where a part is 0 for all four, as along one axis of every shear, the taps across that axis are
- * left out: what they are multiplied by 0 with, and added to, stays what it was.
+ * The code computes four places at a time, in double. Each tap of a place is a four-byte load whose
+ * channels are the lanes of one vector (the fourth lane belongs to the next pixel and is dropped).
+ * Every number is rounded as in kernels_place_body.h and in the same order, so that the bytes are
+ * the same. Where a fraction is 0 for all four places, as along one axis of every shear, the code
+ * skips the taps across that axis: they would be multiplied by 0 and change nothing.
  *
- * The image's last pixel has no fourth byte: four places of which one could come by it go to plain
- * C, as do the last ones of a row. Outside, places count as those of pixel 0, and what comes of
- * them is written over. */
+ * The image's last pixel has no fourth byte: if one of four places could reach it, all four go
+ * to plain C, and so do the last places of a row. Places outside the image count as pixel 0, and
+ * their result is overwritten. */
 #include "augment/kernels/kernels.h"
 
 #include <immintrin.h>
@@ -19,11 +19,11 @@
 
 enum { PLACE_GROUP = 4, PLACE_ALL = (1 << PLACE_GROUP) - 1, PLACE_TAPS = 4 };
 
-/* Along a row of outputs: what is the same for all of them. */
+/* Values that are the same for all outputs of a row. */
 struct place_row {
 	const uint8_t *from;
 	bool perspective;
-	__m256d step[3], begin[3], shift[3]; /* step x + begin + shift: of x, y, share */
+	__m256d step[3], begin[3], shift[3]; /* step x + begin + shift, for x, y and the share */
 	__m256d side[2];
 	__m128i last[2], row;
 };
@@ -52,7 +52,8 @@ PLACE_INLINE __m256d place_along(const struct place_row *row, int axis, __m256d 
 	return _mm256_add_pd(sum, row->shift[axis]);
 }
 
-/* Four places; bits of `outside` and `inside`, of which neither is set where one is no number. */
+/* Four places, with a bit each in `outside` and `inside`. Neither bit is set where a coordinate
+ * is NaN. */
 struct place_four {
 	__m256d at[2];
 	__m128i inside_lanes;
@@ -84,11 +85,11 @@ PLACE_INLINE struct place_four place_four(const struct place_row *row, __m256d x
 	return four;
 }
 
-/* Where each tap begins, tap by tap; the parts; and whether all parts are 0. */
+/* Where each tap begins, tap by tap; the fractions; and whether all fractions are 0. */
 struct place_axis {
 	_Alignas(32) double part[PLACE_GROUP];
 	_Alignas(16) uint32_t offset[PLACE_TAPS][PLACE_GROUP];
-	__m128i at_last; /* lanes with a tap on the last pixel */
+	__m128i at_last; /* lanes that have a tap on the last pixel */
 	bool whole;
 };
 
@@ -139,7 +140,7 @@ PLACE_INLINE __m256d place_three(__m256d a, __m256d b, __m256d c, __m256d d, __m
 	return _mm256_add_pd(b, _mm256_mul_pd(part, sum));
 }
 
-/* Along x, the taps of pixel `k`, of one row of the image. */
+/* Along x: the taps of pixel `k` in one row of the image. */
 PLACE_INLINE __m256d place_across(
 	const uint8_t *from, const struct place_axis *x, int k, int taps, bool whole)
 {
@@ -153,7 +154,7 @@ PLACE_INLINE __m256d place_across(
 		place_load(from + x->offset[3][k]), part);
 }
 
-/* One pixel, four numbers of 32 bits. */
+/* One pixel as four 32-bit numbers. */
 PLACE_INLINE __m128i place_pixel(const uint8_t *from, const struct place_axis *x,
 	const struct place_axis *y, int k, int taps, bool whole_x, bool whole_y)
 {
@@ -190,7 +191,7 @@ PLACE_INLINE void place_write(uint8_t *to, const struct place_row *row, const st
 	memcpy(to + 8, &rest, sizeof(rest));
 }
 
-/* What is not inside. */
+/* The places that are not inside. */
 PLACE_INLINE void place_others(
 	uint8_t *to, const struct augment_warp *warp, const struct place_four *four)
 {
@@ -200,7 +201,7 @@ PLACE_INLINE void place_others(
 			memcpy(to + 3 * (size_t)k, four->outside >> k & 1 ? warp->fill : black, 3);
 }
 
-/* False: they could come by the image's end; nothing is written. */
+/* False: a tap could reach the image's end; nothing is written. */
 PLACE_INLINE bool place_inside(
 	uint8_t *to, const struct place_row *row, const struct place_four *four, int taps)
 {

@@ -1,23 +1,23 @@
 /* kernels_place_avx512: `bilinear` and `bicubic` for x86-64 with AVX-512 F, BW, VL, included by the
  * files that are compiled with it.
  *
- * As kernels_place_avx2_body.h, but with eight places at a time, one in each lane, one channel
- * after the other: eight bytes are loaded at a time, which have two pixels. A byte becomes a double
- * by being put into the lowest bits of 2^52; the difference of two of those is that of the bytes.
- * What Pillow makes of bytes alone is whole numbers, exact in any order; behind that every number
- * goes through its roundings in its order.
+ * As kernels_place_avx2_body.h, but for eight places at a time, one in each lane, and one channel
+ * after the other. Each load takes eight bytes, which hold two pixels. A byte becomes a double by
+ * being put into the lowest bits of 2^52; the difference of two such doubles is the difference of
+ * the bytes. Values that Pillow computes only from bytes are integers, exact in any order; after
+ * that, every number is rounded in Pillow's order.
  *
- * Taps have to lie side by side, and what is loaded within the image: eight places of which one has
- * other ones, at the image's edge, go to kernels_place_avx2_body.h. */
+ * Taps must be adjacent, and the loaded bytes must be inside the image. If one of eight places,
+ * at the image's edge, is different, all eight go to kernels_place_avx2_body.h. */
 #include "augment/kernels/kernels_place_avx2_body.h"
 
 enum { WAY_GROUP = 8, WAY_NARROWEST = 4 };
 
-/* Along a row of outputs: what is the same for all of them. */
+/* Values that are the same for all outputs of a row. */
 struct way_row {
 	const uint8_t *from;
 	bool perspective;
-	__m512d step[3], begin[3], shift[3]; /* step x + begin + shift: of x, y, share */
+	__m512d step[3], begin[3], shift[3]; /* step x + begin + shift, for x, y and the share */
 	__m512d side[2];
 	__m256i last[2], row;
 };
@@ -46,7 +46,7 @@ PLACE_INLINE __m512d way_along(const struct way_row *row, int axis, __m512d x)
 	return _mm512_add_pd(sum, row->shift[axis]);
 }
 
-/* Eight places, of which neither bit is set where one is no number. */
+/* Eight places. Neither bit is set where a coordinate is NaN. */
 struct way_eight {
 	__m512d at[2];
 	__mmask8 outside, inside;
@@ -71,11 +71,11 @@ PLACE_INLINE struct way_eight way_eight(const struct way_row *row, __m512d x, __
 	return eight;
 }
 
-/* The last tap that is not behind the place, and how far that is behind it. */
+/* The last tap that is not after the place, and the distance from this tap to the place. */
 struct way_axis {
 	__m512d part;
 	__m256i first;
-	bool whole; /* all parts are 0 */
+	bool whole; /* all fractions are 0 */
 };
 
 PLACE_INLINE struct way_axis way_axis(const struct way_eight *eight, int axis)
@@ -94,8 +94,8 @@ struct way_offsets {
 	_Alignas(32) uint32_t of[PLACE_TAPS][WAY_GROUP];
 };
 
-/* Where the first tap of each place and row begins, those of row `i` from its first on; false:
- * somebody else's. */
+/* Where the first tap of each place and row begins. False: kernels_place_avx2_body.h must do
+ * these places. */
 PLACE_INLINE bool way_offsets(struct way_offsets *ret, const struct way_row *row,
 	const struct way_eight *eight, struct way_axis *x, const struct way_axis *y, int taps)
 {
@@ -103,7 +103,8 @@ PLACE_INLINE bool way_offsets(struct way_offsets *ret, const struct way_row *row
 	__m256i across = x->first,
 		down = _mm256_sub_epi32(y->first, _mm256_set1_epi32(taps / 2 - 1));
 	if (taps == 2) {
-		/* At the edges both are the same pixel: as good as a part of 0. */
+		/* At the edges both taps are the same pixel, which has the effect of a fraction
+		 * of 0. */
 		__mmask8 two = _mm256_cmplt_epi32_mask(across, row->last[0]) &
 			       _mm256_cmpge_epi32_mask(across, zero);
 		__mmask8 low = _mm256_cmpge_epi32_mask(_mm256_add_epi32(down, one), row->last[1]);
@@ -150,7 +151,7 @@ PLACE_INLINE __m512i way_load(const uint8_t *from, const uint32_t *offset)
 
 #define WAY_BASE 0x1p52
 
-/* 2^52 and the byte. */
+/* 2^52 plus the byte. */
 PLACE_INLINE __m512d way_byte(__m512i bytes, unsigned byte)
 {
 	enum { MASKED_OR = 0xea };
@@ -176,8 +177,8 @@ PLACE_INLINE __m512d way_powers(__m512d first, __m512d p2, __m512d p3, __m512d p
 	return _mm512_add_pd(first, _mm512_mul_pd(part, sum));
 }
 
-/* One channel of what is along x; a quarter of a row's taps is not loaded twice: those from byte 4
- * on are in `behind`. */
+/* One channel of the taps along x. The code loads no quarter of a row's taps twice: the bytes
+ * from 4 on are in `behind`. */
 PLACE_INLINE __m512d way_across(
 	__m512i taps_of, __m512i behind, __m512d part, unsigned channel, int taps, bool whole)
 {
@@ -240,7 +241,7 @@ PLACE_INLINE __m256i way_pixels(const uint8_t *from, const struct way_offsets *o
 	return pixels;
 }
 
-/* False: it is somebody else's. */
+/* False: kernels_place_avx2_body.h must do it. */
 PLACE_INLINE bool way_inside(
 	__m256i *ret, const struct way_row *row, const struct way_eight *eight, int taps)
 {

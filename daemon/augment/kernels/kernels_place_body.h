@@ -1,5 +1,5 @@
-/* kernels_place_body: `bilinear` and `bicubic` in plain C: Pillow's Geometry.c, each pixel by
- * itself, in double, one rounding after the other; see kernels.h. */
+/* kernels_place_body: `bilinear` and `bicubic` in plain C: Pillow's Geometry.c, pixel by pixel,
+ * in double, with the same roundings in the same order; see kernels.h. */
 #include "augment/kernels/kernels.h"
 
 #include <float.h>
@@ -7,8 +7,8 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double arithmetic must be done in double");
 
-/* A place in the source. Not outside is also what is no number: Pillow goes on with it, and what it
- * makes of it is black. */
+/* A place in the source. A NaN does not count as outside: Pillow continues with it, and the
+ * result is black. */
 struct place {
 	double x, y;
 };
@@ -28,8 +28,9 @@ static inline bool place_outside(const struct augment_warp *warp, struct place a
 	return at.x < 0 || at.x >= warp->width || at.y < 0 || at.y >= warp->height;
 }
 
-/* Pixels around a place: `taps` of them from the first on, those beyond an edge being the edge's;
- * and how far it is from the second to the third, or the first to the second of two. */
+/* The pixels around a place: `taps` of them, starting with the first. A pixel beyond an edge is
+ * the edge's pixel. The fraction says where the place is between the second and the third of
+ * four, or between the two. */
 struct place_taps {
 	size_t offset[4];
 	double part;
@@ -38,7 +39,7 @@ struct place_taps {
 static inline void place_taps(
 	double at, int32_t taps, uint32_t side, size_t stride, struct place_taps *ret)
 {
-	double middle = at - 0.5; /* -0.5 and more */
+	double middle = at - 0.5; /* -0.5 or more */
 	int32_t first = middle < 0 ? -1 : (int32_t)middle, last = (int32_t)side - 1;
 	ret->part = middle - first;
 	for (int32_t i = 0; i < taps; i++) {

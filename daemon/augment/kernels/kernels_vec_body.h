@@ -1,38 +1,40 @@
-/* kernels_vec_body: what goes through hue, saturation and lightness, written once for vectors of
- * any number of lanes of 16 bytes; each lane holds four pixels, 12 bytes in memory. Included by
- * kernels_avx2.c, kernels_avx512.h and kernels_neon.c, which say what these names mean:
+/* kernels_vec_body: the loops for hue, saturation and lightness, written once for vectors with any
+ * number of 16-byte lanes; each lane holds four pixels, which are 12 bytes in memory. The files
+ * that include this one (kernels_avx2.c, kernels_avx512_body.h, kernels_neon.c) define these names:
  *
- *   vec, vecf, vmask       numbers of 32 bits; floats; what a comparison gives
- *   LANES                  of 16 bytes in a vec
- *   v_load, v_store        12 bytes per lane from and to memory, not a byte more
+ *   vec, vecf, vmask       32-bit integers; floats; the result of a comparison
+ *   LANES                  the number of 16-byte lanes in a vec
+ *   v_load, v_store        12 bytes per lane from and to memory, and no byte more
  *   v_quad                 the same 16 bytes in each lane
- *   v_shuffle8             bytes of the same lane; -1 gives 0
- *   v_madd16               sums of two neighbors' products of 16 bits
+ *   v_shuffle8             picks bytes of the same lane; -1 gives 0
+ *   v_madd16               sums of the 16-bit products of two neighbors
  *   v_packus32, v_packus16 two vectors into one of half the width, lane by lane, clipped
  *   v_equal, v_odd, f_below comparisons; v_choose, f_choose between two by one
- *   v_set, v_add, v_sub, v_and, v_or, v_max, v_min, v_right, v_left; v_turn: numbers of a
- *                          table of eight, by their places
- *   f_set, f_add, f_sub, f_mul, f_min, f_floor; f_of: float(x); v_of: cut to a whole number
- *   f_quotient             rounded correctly; f_near: within 2^-20; f_sixth: by 6, correctly
+ *   v_set, v_add, v_sub, v_and, v_or, v_max, v_min, v_right, v_left; v_turn: looks
+ *                          numbers up in a table of eight
+ *   f_set, f_add, f_sub, f_mul, f_min, f_floor; f_of: float(x); v_of: truncated to an integer
+ *   f_quotient             rounded correctly; f_near: within 2^-20; f_sixth: divided by 6,
+ *                          rounded correctly
  *
- * HSV. Pillow computes with floats on the way there and with doubles on the way back; what comes
- * out is this, as test_kernels.c shows for all colors and turns:
+ * HSV: Pillow computes with floats on the way there and with doubles on the way back. The code
+ * below gives the same result, as test_kernels.c shows for all colors and turns:
  *
- *   s      255 range / most, cut. That is exact: quotients that are whole are met exactly, since
- *          K / 255 is rounded up to a float (its digits repeat every 8 bits), and the others are
- *          further from whole numbers than any rounding.
- *   h      the float steps of Pillow, one by one; only its doubles may be floats. Of max - r,
- *          max - g, max - b one is 0 and one is the range, so that one quotient is left.
- *   back   whole numbers: with `part` = 6h mod 255, each channel is v (65025 - s k) / 65025 to the
- *          nearest, k = 0, 255, part or 255 - part by the sixth of the circle. Never halfway, since
- *          65025 is odd, and so far from it that Pillow's roundings never matter.
- */
+ *   s      255 range / most, truncated. This is exact: a quotient that is an integer comes out
+ *          exactly, since K / 255 is rounded up to a float (its digits repeat every 8 bits), and
+ *          the others are further from integers than any rounding error.
+ *   h      the float steps of Pillow, one by one; its doubles may be floats here. One of max - r,
+ *          max - g and max - b is 0 and one is the range, so that one quotient remains.
+ *   back   integers: with `part` = 6h mod 255, each channel is v (65025 - s k) / 65025, rounded to
+ *          the nearest. k is 0, 255, part or 255 - part, depending on the sixth of the circle. The
+ *          quotient is never halfway between integers, since 65025 is odd, and it is far enough
+ *          from halfway that Pillow's roundings never matter.
+ * */
 
 enum { VEC_PIXELS = 4 * LANES, VEC_BYTES = 12 * LANES };
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 
-/* One channel of four pixels as numbers of 32 bits; two channels as pairs of 16. */
+/* One channel of four pixels as 32-bit numbers; two channels as pairs of 16-bit numbers. */
 static const _Alignas(16) int8_t vec_picks[3][16] = {
 	{0, -1, -1, -1, 3, -1, -1, -1, 6, -1, -1, -1, 9, -1, -1, -1},
 	{1, -1, -1, -1, 4, -1, -1, -1, 7, -1, -1, -1, 10, -1, -1, -1},
@@ -42,7 +44,8 @@ static const _Alignas(16) int8_t vec_pairs[2][16] = {
 	{0, -1, 1, -1, 3, -1, 4, -1, 6, -1, 7, -1, 9, -1, 10, -1},
 	{1, -1, 2, -1, 4, -1, 5, -1, 7, -1, 8, -1, 10, -1, 11, -1},
 };
-/* Back: the lowest byte of each number three times; planes of four bytes; pixels of four bytes. */
+/* The way back: the lowest byte of each number three times; planes of four bytes; pixels of four
+ * bytes. */
 static const _Alignas(16) int8_t vec_thrice[16] = {
 	0, 0, 0, 4, 4, 4, 8, 8, 8, 12, 12, 12, -1, -1, -1, -1};
 static const _Alignas(16) int8_t vec_weave[16] = {
@@ -57,7 +60,7 @@ VEC_INLINE vec vec_pick(vec pixels, int channel)
 	return v_shuffle8(pixels, v_quad(vec_picks[channel]));
 }
 
-/* convert("L"); G's weight is split, since 38470 is beyond 16 bits with a sign. */
+/* convert("L"); G's weight is split, since 38470 does not fit in 16 bits with a sign. */
 VEC_INLINE vec vec_light_of(vec pixels)
 {
 	enum { RED = 19595, GREEN = 38470, BLUE = 7471 };
@@ -79,7 +82,7 @@ VEC_INLINE vec vec_gray_one(vec pixels, const struct vec_context *context)
 	return v_shuffle8(vec_light_of(pixels), v_quad(vec_thrice));
 }
 
-/* What is below 0 is clipped where it is packed. */
+/* Packing clips values below 0. */
 VEC_INLINE vec vec_blend(vecf light, vec channel, vecf amount)
 {
 	vecf sum = f_add(light, f_mul(amount, f_sub(f_of(channel), light)));
@@ -96,8 +99,8 @@ VEC_INLINE vec vec_saturate_one(vec pixels, const struct vec_context *context)
 	return v_shuffle8(planes, v_quad(vec_weave));
 }
 
-/* For each sixth of the circle, which of the three tones R, G and B are: 0 v, 2 the lowest, 1 the
- * one between. The seventh is the first again: h = 255. */
+/* For each sixth of the circle, which of the three tones R, G and B have: 0 is v, 1 the middle
+ * one, 2 the lowest. The seventh entry repeats the first, for h = 255. */
 static const _Alignas(32) int8_t vec_turns[8][4] = {{0, 1, 2, -1}, {1, 0, 2, -1}, {2, 0, 1, -1},
 	{2, 1, 0, -1}, {1, 2, 0, -1}, {0, 2, 1, -1}, {0, 1, 2, -1}, {0, 1, 2, -1}};
 
@@ -106,8 +109,8 @@ struct vec_hsv {
 	vecf s;
 };
 
-/* Pillow's h before it is scaled: from -1 to 5, in sixths of the circle. `first` is the channel
- * whose quotient is added there; the other one's is taken away. */
+/* Pillow's h before it is scaled: from -1 to 5, in sixths of the circle. The quotient of channel
+ * `first` is added, and that of the other is subtracted. */
 VEC_INLINE vecf vec_sixths(vec rgb[3], vec most, vec least, vec range)
 {
 	vmask red = v_equal(rgb[0], most), green = v_equal(rgb[1], most);
@@ -134,7 +137,7 @@ VEC_INLINE struct vec_hsv vec_to_hsv(vec pixels)
 		.s = f_floor(f_near(above, f_of(v_max(most, v_set(1)))))};
 }
 
-/* The nearest whole number to v (65025 - s k) / 65025. */
+/* The integer nearest to v (65025 - s k) / 65025. */
 VEC_INLINE vec vec_toned(vecf v, vecf s, vecf k)
 {
 	vecf product = f_mul(v, f_sub(f_set(65025.0f), f_mul(s, k)));

@@ -1,6 +1,6 @@
-/* kernels_vnni: for x86-64 with AVX-512 F, BW, VL, VBMI (this file alone is compiled with them);
- * empty elsewhere. As kernels_avx512.c, but whatever maps byte to byte is looked up: a table of 256
- * lies in four registers. See kernels.h. */
+/* kernels_vnni: for x86-64 with AVX-512 F, BW, VL, VBMI (only this file is compiled with them);
+ * empty elsewhere. As kernels_avx512.c, but every map from byte to byte is a lookup: four
+ * registers hold a table of 256 bytes. See kernels.h. */
 #ifdef __AVX512VBMI__
 #include "augment/kernels/kernels_avx512_body.h"
 
@@ -25,7 +25,7 @@ WIDE_INLINE vec wide_look(const struct wide_table *table, vec bytes)
 
 enum { WIDE = 64 };
 
-/* The first `bytes` of a vector, all of it where there are as many. */
+/* A mask for the first `bytes` bytes of a vector, or for the whole vector if `bytes` is larger. */
 WIDE_INLINE __mmask64 wide_mask(size_t bytes)
 {
 	return bytes >= WIDE ? ~(__mmask64)0 : ((__mmask64)1 << bytes) - 1;

@@ -1,9 +1,9 @@
 /* kernels_walk_body: `walk` for x86-64 with AVX2, included by the files that are compiled with it.
  *
- * Eight places at a time: the upper halves of y and x lie side by side, so that one multiply-add of
- * pairs makes y x row + x x 3 of them. The pixels themselves are moved one by one, four bytes each,
- * of which the next one overwrites the last: gathers take longer on most processors, and far longer
- * where their flaw (Downfall) is mended. */
+ * The code computes eight places at a time. The upper halves of y and x are adjacent, so that
+ * one multiply-add of pairs gives y x row + x x 3. It copies the pixels one by one, four bytes
+ * each; the next pixel overwrites the fourth byte. Gather instructions are slower on most
+ * processors, and much slower where microcode works around their flaw (Downfall). */
 #include "augment/kernels/kernels.h"
 
 #include <immintrin.h>

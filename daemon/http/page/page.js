@@ -1,23 +1,24 @@
 "use strict";
-/* The page: asks /status once a second and shows it; asks /sheet when told to.
+/* The page: asks /status once a second and shows it; asks /sheet when the reader wants it.
  *
- * Whatever the daemon says is put in as text (textContent, append of strings), never as markup: names of classes and
- * paths are anybody's. Every key of the status may be absent or null. Nodes are made once and kept, so that nothing
- * jumps, the reader's place and focus stay, and a second costs little with many streams and trainers. Lengths that
- * follow from numbers are set by the CSSOM, which the Content-Security-Policy allows where it forbids style="...". */
+ * The page inserts everything that the daemon says as text (textContent, append of strings), never as markup: other people
+ * choose the names of classes and the paths. Every key of the status may be absent or null. The page makes each node once
+ * and keeps it: nothing jumps, the reader keeps position and focus, and an update stays cheap with many streams and
+ * trainers. Lengths that follow from numbers are set through the CSSOM, which the Content-Security-Policy allows although
+ * it forbids style="...". */
 (() => {
 	const SECOND = 1000;
-	const LIMIT = 5 * SECOND; /* for an answer */
-	const BACK_OFF = [1, 2, 4, 8, 10]; /* seconds between questions that nobody answers */
+	const LIMIT = 5 * SECOND; /* for one answer */
+	const BACK_OFF = [1, 2, 4, 8, 10]; /* seconds between requests while nothing answers */
 	const HISTORY = 300 * SECOND;
-	const RATE_OVER = 3; /* seconds of the daemon's clock, which is written to a tenth */
-	const STANDS_STILL = 4 * SECOND; /* with the daemon's clock unchanged */
+	const RATE_OVER = 3; /* seconds of the daemon's clock, which has a resolution of 0.1 s */
+	const STANDS_STILL = 4 * SECOND; /* without a change of the daemon's clock */
 	const FEW_STREAMS = 12, FEW_TRAINERS = 50, OPEN_BY_ITSELF = 1;
 	const FILTER_FROM = 8;
 	const SHEET_EVERY = 5 * SECOND;
 	const COLOURS = 10;
 
-	/* ---- what the daemon says may be anything ---- */
+	/* ---- values from the daemon, which may have any type ---- */
 
 	const number = (value) => (typeof value === "number" && Number.isFinite(value) ? value : null);
 	const text = (value) => (typeof value === "string" ? value : "");
@@ -67,7 +68,7 @@
 
 	const $ = (id) => document.getElementById(id);
 
-	/* A node with attributes; strings among `inside` become text. */
+	/* Makes a node with attributes; strings in `inside` become text. */
 	function make(tag, attributes, ...inside) {
 		const node = document.createElement(tag);
 		for (const [name, value] of Object.entries(attributes || {}))
@@ -97,8 +98,8 @@
 		put($("say"), words);
 	}
 
-	/* One child of `parent` per item, made once for each key and kept; in the items' order. What goes is taken out first:
-	 * a node that keeps its place is not moved, which would take the focus from it. */
+	/* Gives `parent` one child per item, in the items' order; makes it once for each key and keeps it. It first removes the
+	 * children that have no item any more: then a child that stays need not move, and moving would take the focus from it. */
 	const children = new WeakMap();
 	function keyed(parent, items, keyOf, build, update) {
 		const before = children.get(parent) || new Map();
@@ -149,7 +150,7 @@
 		return {node: make("div", {class: "bar"}, label, words, trough.node), label, trough, words};
 	}
 
-	/* Items {label, share, text, tone}; with a share of undefined it is a line without a bar. */
+	/* Items {label, share, text, tone}; an item whose share is undefined is a line without a bar. */
 	function bars(parent, items) {
 		keyed(parent, items, (item) => item.label, newBar, (bar, item) => {
 			bar.node.classList.toggle("plain", item.share === undefined);
@@ -159,24 +160,24 @@
 		});
 	}
 
-	function newPiece(colour) {
+	function newPiece(color) {
 		const piece = make("span");
-		piece.style.background = colour;
+		piece.style.background = color;
 		return {node: piece};
 	}
 
 	function newLegend(item) {
 		const swatch = make("span", {class: "swatch"});
-		swatch.style.background = item.colour;
+		swatch.style.background = item.color;
 		const label = make("span", {class: "label"});
 		const words = make("span", {class: "text"});
 		return {node: make("li", {}, swatch, label, words), label, words};
 	}
 
-	/* Parts {label, value, text, colour} of a whole, side by side, with a legend where there is a place for one. */
+	/* Parts {label, value, text, color} of a whole, side by side, with a legend if `legend` is given. */
 	function stack(bar, legend, parts, whole) {
 		mark(bar, "aria-label", parts.map((part) => `${part.label} ${part.text}`).join(", "));
-		keyed(bar, parts, (part) => part.label, (part) => newPiece(part.colour), (piece, part) => {
+		keyed(bar, parts, (part) => part.label, (part) => newPiece(part.color), (piece, part) => {
 			piece.node.style.width = `${(whole > 0 ? 100 * part.value / whole : 0).toFixed(2)}%`;
 		});
 		if (legend)
@@ -190,7 +191,7 @@
 
 	const charts = [];
 
-	/* `words` writes a value; `scale` makes the scale's end from the largest. */
+	/* `words` formats a value; `scale` computes the end of the scale from the largest value. */
 	function newChart(name, words, scale) {
 		const node = $("chart-template").content.firstElementChild.cloneNode(true);
 		const part = (kind) => node.querySelector(kind);
@@ -208,7 +209,7 @@
 			chart.points.shift();
 	}
 
-	/* A number at or above n with one digit. */
+	/* The smallest number with one significant digit that is at least n. */
 	function roundUp(n) {
 		const power = 10 ** Math.floor(Math.log10(n));
 		return Math.ceil(n / power) * power;
@@ -251,7 +252,7 @@
 			`${chart.words(low)}, most ${chart.words(high)}` : `${chart.name}: nothing measured yet`);
 	}
 
-	/* ---- rates: what grew since a moment ago, by the daemon's own clock ---- */
+	/* ---- rates: growth over the last seconds of the daemon's clock ---- */
 
 	let moments = [];
 
@@ -268,7 +269,7 @@
 			moments.shift();
 	}
 
-	/* Of `pick`, per second; null where it is not known. */
+	/* Growth of `pick` per second; null while it is not known. */
 	function growth(pick) {
 		const from = moments[0], to = moments[moments.length - 1];
 		const a = from && number(pick(from)), b = to && number(pick(to));
@@ -283,7 +284,7 @@
 	const waitOf = (stream) => number(object(stream.bottleneck).trainer_wait);
 	const TONES = {trainer: "good", decode: "warn", read: "warn", memory: "warn", held: "bad"};
 
-	/* The stream that the daemon's verdict is of: whose trainers wait most. */
+	/* The stream that the daemon's verdict is about: the one whose trainers wait most. */
 	function worstStream(streams) {
 		return streams.filter((stream) => Object.keys(object(stream.bottleneck)).length)
 			.reduce((worst, stream) => (worst && (waitOf(worst) || 0) >= (waitOf(stream) || 0) ? worst : stream), null);
@@ -296,7 +297,7 @@
 		if (words)
 			return words;
 		if (streams.every((stream) => stateOf(stream) === "indexing"))
-			return "Indexing: the first batches come when the sources' indexes are there.";
+			return "Indexing: the first batches come when the sources are indexed.";
 		return text(streams[0].verdict) || "not measured yet";
 	}
 
@@ -312,8 +313,8 @@
 		const evidence = object(worst && worst.bottleneck);
 		const full = evidence.kind === "held" ? "bad" : "good";
 		const shares = [["trainer_wait", "a trainer waits for a batch", "warn"], ["slots_full", "every slot is complete or held", full],
-			["cpu_busy", "processors used by penstockd", ""], ["cpu_stolen", "processors that others took", "warn"],
-			["workers_idle", "decoding threads wait for samples", ""], ["permit_wait", "they wait for large images' memory", "warn"],
+			["cpu_busy", "processors used by penstockd", ""], ["cpu_stolen", "processors that other processes used", "warn"],
+			["workers_idle", "decoding threads wait for samples", ""], ["permit_wait", "they wait for memory for large images", "warn"],
 			["read_busy", "a read is under way", ""], ["buffers_full", "reads wait for a buffer", "warn"]];
 		return shares.filter(([key]) => number(evidence[key]) !== null)
 			.map(([key, label, tone]) => ({label, share: evidence[key], text: percent(evidence[key]), tone: evidence[key] > 0.1 ? tone : ""}))
@@ -357,24 +358,24 @@
 			`${whole}; `) + (threads === null ? "" : several(threads, "decoding thread")) + ".");
 	}
 
-	const memory = {bar: make("div", {class: "trough stack", role: "img"}), legend: make("ul", {class: "legend"}), colours: new Map()};
+	const memory = {bar: make("div", {class: "trough stack", role: "img"}), legend: make("ul", {class: "legend"}), colors: new Map()};
 	$("memory").append(memory.bar, memory.legend);
 
-	/* By who came first: a line keeps its colour while it is there. */
-	function colourOf(name) {
-		if (!memory.colours.has(name))
-			memory.colours.set(name, memory.colours.size % COLOURS);
-		return `var(--c${memory.colours.get(name)})`;
+	/* Colors go to names in the order of their first appearance, and a name keeps its color. */
+	function colorOf(name) {
+		if (!memory.colors.has(name))
+			memory.colors.set(name, memory.colors.size % COLOURS);
+		return `var(--c${memory.colors.get(name)})`;
 	}
 
 	function showMemory(status) {
 		const ledger = object(status.memory);
 		const budget = number(ledger.budget), reserved = number(ledger.reserved);
 		const parts = list(ledger.lines).map(object).filter((line) => number(line.bytes) !== null)
-			.map((line) => ({label: text(line.name), value: line.bytes, text: bytes(line.bytes), colour: colourOf(text(line.name))}));
+			.map((line) => ({label: text(line.name), value: line.bytes, text: bytes(line.bytes), color: colorOf(text(line.name))}));
 		const used = sum(parts.map((part) => part.value)) || 0;
 		if (budget !== null && budget > used)
-			parts.push({label: "free", value: budget - used, text: bytes(budget - used), colour: "var(--free)"});
+			parts.push({label: "free", value: budget - used, text: bytes(budget - used), color: "var(--free)"});
 		const resident = number(status.resident_bytes);
 		put($("memory-note"), budget === null ? "The daemon does not say." : `${bytes(reserved)} of ${bytes(budget)} reserved` +
 			(resident === null ? "" : `; the process has ${bytes(resident)} resident`));
@@ -470,7 +471,7 @@
 
 	function slotParts(stream) {
 		return SLOTS.filter(([, key]) => number(stream[key]) !== null)
-			.map(([label, key, colour]) => ({label, value: stream[key], text: count(stream[key]), colour}));
+			.map(([label, key, color]) => ({label, value: stream[key], text: count(stream[key]), color}));
 	}
 
 	const tally = (reasons) => Object.entries(object(reasons)).filter(([, n]) => number(n) > 0)
@@ -490,10 +491,10 @@
 			["sharing", [stream.share === "split" ? rankOf(stream) : stream.share === "all" ? "every trainer gets every batch" : "",
 				number(stream.wait_for) > 1 ? `waits for ${stream.wait_for} trainers` : "", stream.laggard === "detach" ? "laggards are detached" : ""]
 				.filter(Boolean).join("; ")],
-			["a batch was waited for", number(waits.p50) === null ? "" : `${millis(waits.p50)} at the median, ${millis(number(waits.p99))} at p99`],
+			["wait for a batch", number(waits.p50) === null ? "" : `${millis(waits.p50)} at the median, ${millis(number(waits.p99))} at p99`],
 			["images made", number(stream.images) === null ? "" : count(stream.images)],
 			["broken samples", stream.broken === undefined ? "" : tally(stream.broken) || "none"],
-			["left to libjpeg-turbo", stream.fallbacks === undefined ? "" : tally(stream.fallbacks) || "none"],
+			["decoded by libjpeg-turbo", stream.fallbacks === undefined ? "" : tally(stream.fallbacks) || "none"],
 			["checkpoints", number(checkpoints.used) === null ? "" : `${count(checkpoints.used)} used, ${count(number(checkpoints.made))} made, ` +
 				`${count(number(checkpoints.dropped))} dropped`],
 			["shared memory", stream.locked === undefined ? "" : [stream.locked ? "locked" : "not locked", stream.huge_pages ? "2 MiB pages" : ""]
@@ -548,7 +549,7 @@
 		put(button, open ? `Show fewer ${what}` : `Show all ${count(all)} ${what}`);
 	}
 
-	/* The first few, and all where that was asked for. */
+	/* Shows the first few streams, or all after a click. */
 	function showStreams(streams) {
 		const filter = wanted();
 		const found = streams.filter((stream) => fits([nameOf(stream), text(stream.source), text(stream.group), stateOf(stream)], filter));
@@ -594,7 +595,7 @@
 		const words = blockers.slice(0, 3).map((t) => `pid ${t.pid} holds back the others of ${nameOf(t.stream)}` +
 			(number(t.held_s) > 0 ? ` since ${duration(t.held_s)}` : ""));
 		if (blockers.length > 3)
-			words.push(`${count(blockers.length - 3)} more do`);
+			words.push(`${count(blockers.length - 3)} more trainers do the same`);
 		put($("blockers"), words.join("; "));
 		show($("blockers"), blockers.length);
 	}
@@ -624,7 +625,7 @@
 		read: newChart("Read from storage", (n) => `${bytes(n)}/s`, roundUpBytes),
 	};
 
-	/* Null everywhere: a gap. */
+	/* A point that is null in every chart: a gap. */
 	function drawCharts(status, streams) {
 		const time = performance.now();
 		const imagesPerSecond = growth((moment) => moment.images);
@@ -641,7 +642,7 @@
 	/* ---- the contact sheet ---- */
 
 	let streamsNow = [], sheetTimer = 0, sheetBusy = false;
-	let sheetDue = false; /* asked for, and there was none yet */
+	let sheetDue = false; /* the reader asked, and no batch was complete yet */
 
 	/* The text that a PNG carries under `keyword` (iTXt, not compressed), or "". */
 	function textOfPng(data, keyword) {
@@ -649,7 +650,7 @@
 		for (let at = 8; at + 12 <= data.length;) {
 			const size = view.getUint32(at), body = at + 8;
 			if (latin(at + 4, at + 8) === "iTXt" && latin(body, body + keyword.length + 1) === `${keyword}\0`) {
-				let from = body + keyword.length + 3; /* flag and method of compression */
+				let from = body + keyword.length + 3; /* compression flag and method */
 				for (let zeros = 0; zeros < 2 && from < data.length; from++)
 					zeros += data[from] === 0;
 				return new TextDecoder().decode(data.subarray(from, body + size));
@@ -709,7 +710,7 @@
 			if (answer.ok)
 				await drawSheet(answer, stream);
 			else
-				put($("sheet-note"), sheetDue ? "There is no complete batch now: it is shown as soon as there is one." :
+				put($("sheet-note"), sheetDue ? "No batch is complete now; the page shows the next one as soon as it is complete." :
 					`No picture: the daemon answered ${answer.status} ${(await answer.text()).slice(0, 200)}`);
 		} catch (error) {
 			put($("sheet-note"), error.name === "TimeoutError" ? `No picture: no answer in ${LIMIT / SECOND} s` : "No picture: the daemon does not answer.");
@@ -738,7 +739,7 @@
 		put($("link"), words);
 	}
 
-	/* A daemon whose loop hangs still answers with what it said last. */
+	/* The HTTP thread of a daemon whose event loop hangs still answers, with the last status. */
 	function noteUptime(status) {
 		const uptime = number(status.uptime_s);
 		if (uptime !== lastUptime)
@@ -757,7 +758,7 @@
 		lastAnswer = performance.now();
 		noteMoment(status);
 		show($("gone"), still > STANDS_STILL);
-		put($("gone"), still > STANDS_STILL ? `The daemon answers, but its event loop has not turned since ${duration(still / SECOND)}: what is below is old.` : "");
+		put($("gone"), still > STANDS_STILL ? `The daemon answers, but its event loop has not turned since ${duration(still / SECOND)} ago: the values below are old.` : "");
 		showLink(still > STANDS_STILL ? "bad" : status.draining === true ? "warn" : "good", still > STANDS_STILL ? "stands still" :
 			status.draining === true ? "draining" : "live");
 		showHead(status, streams);
@@ -775,15 +776,15 @@
 		document.title = `${streams.length && now !== null ? `${short(now)} images/s · ` : ""}penstock`;
 	}
 
-	/* `refusal`: it is there, and says nothing of use. */
+	/* `refusal`: the daemon answers, but without a usable status. */
 	function showGone() {
 		const since = duration((performance.now() - lastAnswer) / SECOND);
-		const old = answered ? " What is below is from before." : "";
+		const old = answered ? " The values below are from before." : "";
 		showLink("bad", `no answer since ${since}`);
 		if (refusal)
-			$("gone").replaceChildren(`The daemon tells no status since ${since}: ${refusal}.${old}`);
+			$("gone").replaceChildren(`The daemon has sent no status for ${since}: ${refusal}.${old}`);
 		else
-			$("gone").replaceChildren(`No answer since ${since}; `, make("code", {}, "penstock why"), ` tells how it ended.${old}`);
+			$("gone").replaceChildren(`No answer for ${since}; `, make("code", {}, "penstock why"), ` tells how it ended.${old}`);
 		show($("gone"), true);
 		document.title = "no answer · penstock";
 	}
@@ -819,7 +820,7 @@
 		setTimeout(turn, SECOND * (failures ? BACK_OFF[Math.min(failures, BACK_OFF.length) - 1] : 1));
 	}
 
-	/* Between questions that nobody answers the seconds go on. */
+	/* Updates the seconds since the last answer between two requests. */
 	setInterval(() => failures && showGone(), SECOND);
 
 
