@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* The C library's names for parameters are not for others.
- * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 
 static mode_t mode_of(int flags, va_list list)
 {
@@ -39,33 +39,10 @@ OPEN_CALL(
 OPEN_CALL(openat64, openat, (int folder, const char *path, int flags, ...),
 	(folder, path, flags, mode))
 
-FILE *fopen(const char *path, const char *how)
-{
-	REAL(fopen);
-	FAIL_OR(fopen, CALLS_OPEN, false, EMFILE, NULL);
-	return real(path, how);
-}
-
-DIR *opendir(const char *path)
-{
-	REAL(opendir);
-	FAIL_OR(opendir, CALLS_OPEN, false, EMFILE, NULL);
-	return real(path);
-}
-
-DIR *fdopendir(int fd)
-{
-	REAL(fdopendir);
-	FAIL_OR(fdopendir, CALLS_MEMORY, false, ENOMEM, NULL);
-	return real(fd);
-}
-
-struct dirent *readdir(DIR *folder)
-{
-	REAL(readdir);
-	FAIL_OR(readdir, CALLS_READ, false, EIO, NULL);
-	return real(folder);
-}
+CALL(FILE *, fopen, (const char *path, const char *how), (path, how), CALLS_OPEN, EMFILE, NULL)
+CALL(DIR *, opendir, (const char *path), (path), CALLS_OPEN, EMFILE, NULL)
+CALL(DIR *, fdopendir, (int fd), (fd), CALLS_MEMORY, ENOMEM, NULL)
+CALL(struct dirent *, readdir, (DIR * folder), (folder), CALLS_READ, EIO, NULL)
 
 enum what { REGULAR, FOLDER, OTHER, NOTHING };
 
@@ -170,127 +147,35 @@ int close(int fd)
 	return real(fd);
 }
 
-#define STAT_CALL(name, ...) FAIL_OR(name, CALLS_STAT, false, EIO, -1)
+CALL(int, fstat, (int fd, struct stat *ret), (fd, ret), CALLS_STAT, EIO, -1)
+CALL(int, stat, (const char *restrict path, struct stat *restrict ret), (path, ret), CALLS_STAT,
+	EIO, -1)
+CALL(int, lstat, (const char *restrict path, struct stat *restrict ret), (path, ret), CALLS_STAT,
+	EIO, -1)
+CALL(int, fstatat, (int folder, const char *restrict path, struct stat *restrict ret, int flags),
+	(folder, path, ret, flags), CALLS_STAT, EIO, -1)
+CALL(int, statx,
+	(int folder, const char *restrict path, int flags, unsigned mask,
+		struct statx *restrict ret),
+	(folder, path, flags, mask, ret), CALLS_STAT, EIO, -1)
+CALL(int, access, (const char *path, int how), (path, how), CALLS_STAT, EIO, -1)
 
-int fstat(int fd, struct stat *ret)
-{
-	REAL(fstat);
-	STAT_CALL(fstat);
-	return real(fd, ret);
-}
-
-int stat(const char *restrict path, struct stat *restrict ret)
-{
-	REAL(stat);
-	STAT_CALL(stat);
-	return real(path, ret);
-}
-
-int lstat(const char *restrict path, struct stat *restrict ret)
-{
-	REAL(lstat);
-	STAT_CALL(lstat);
-	return real(path, ret);
-}
-
-int fstatat(int folder, const char *restrict path, struct stat *restrict ret, int flags)
-{
-	REAL(fstatat);
-	STAT_CALL(fstatat);
-	return real(folder, path, ret, flags);
-}
-
-int statx(
-	int folder, const char *restrict path, int flags, unsigned mask, struct statx *restrict ret)
-{
-	REAL(statx);
-	STAT_CALL(statx);
-	return real(folder, path, flags, mask, ret);
-}
-
-int access(const char *path, int how)
-{
-	REAL(access);
-	STAT_CALL(access);
-	return real(path, how);
-}
-
-int rename(const char *from, const char *to)
-{
-	REAL(rename);
-	FAIL_OR(rename, CALLS_NAME, false, EIO, -1);
-	return real(from, to);
-}
-
-int renameat(int from_folder, const char *from, int to_folder, const char *to)
-{
-	REAL(renameat);
-	FAIL_OR(renameat, CALLS_NAME, false, EIO, -1);
-	return real(from_folder, from, to_folder, to);
-}
-
-int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
-{
-	REAL(linkat);
-	FAIL_OR(linkat, CALLS_NAME, false, ENOSPC, -1);
-	return real(from_folder, from, to_folder, to, flags);
-}
-
-int unlink(const char *path)
-{
-	REAL(unlink);
-	FAIL_OR(unlink, CALLS_NAME, false, EIO, -1);
-	return real(path);
-}
-
-int unlinkat(int folder, const char *path, int flags)
-{
-	REAL(unlinkat);
-	FAIL_OR(unlinkat, CALLS_NAME, false, EIO, -1);
-	return real(folder, path, flags);
-}
-
-int mkdir(const char *path, mode_t mode)
-{
-	REAL(mkdir);
-	FAIL_OR(mkdir, CALLS_NAME, false, ENOSPC, -1);
-	return real(path, mode);
-}
-
-int mkdirat(int folder, const char *path, mode_t mode)
-{
-	REAL(mkdirat);
-	FAIL_OR(mkdirat, CALLS_NAME, false, ENOSPC, -1);
-	return real(folder, path, mode);
-}
-
-int fsync(int fd)
-{
-	REAL(fsync);
-	FAIL_OR(fsync, CALLS_SYNC, false, EIO, -1);
-	return real(fd);
-}
-
-int fdatasync(int fd)
-{
-	REAL(fdatasync);
-	FAIL_OR(fdatasync, CALLS_SYNC, false, EIO, -1);
-	return real(fd);
-}
-
-int ftruncate(int fd, off_t size)
-{
-	REAL(ftruncate);
-	FAIL_OR(ftruncate, CALLS_SIZE, false, EIO, -1);
-	return real(fd, size);
-}
-
-int fallocate(int fd, int how, off_t offset, off_t size)
-{
-	REAL(fallocate);
-	FAIL_OR(fallocate, CALLS_SIZE, false, ENOSPC, -1);
-	return real(fd, how, offset, size);
-}
+CALL(int, rename, (const char *from, const char *to), (from, to), CALLS_NAME, EIO, -1)
+CALL(int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
+	(from_folder, from, to_folder, to), CALLS_NAME, EIO, -1)
+CALL(int, linkat, (int from_folder, const char *from, int to_folder, const char *to, int flags),
+	(from_folder, from, to_folder, to, flags), CALLS_NAME, ENOSPC, -1)
+CALL(int, unlink, (const char *path), (path), CALLS_NAME, EIO, -1)
+CALL(int, unlinkat, (int folder, const char *path, int flags), (folder, path, flags), CALLS_NAME,
+	EIO, -1)
+CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), CALLS_NAME, ENOSPC, -1)
+CALL(int, mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode), CALLS_NAME,
+	ENOSPC, -1)
+CALL(int, fsync, (int fd), (fd), CALLS_SYNC, EIO, -1)
+CALL(int, fdatasync, (int fd), (fd), CALLS_SYNC, EIO, -1)
+CALL(int, ftruncate, (int fd, off_t size), (fd, size), CALLS_SIZE, EIO, -1)
+CALL(int, fallocate, (int fd, int how, off_t offset, off_t size), (fd, how, offset, size),
+	CALLS_SIZE, ENOSPC, -1)
 
 int posix_fallocate(int fd, off_t offset, off_t size)
 {
@@ -301,11 +186,6 @@ int posix_fallocate(int fd, off_t offset, off_t size)
 	return real(fd, offset, size);
 }
 
-int flock(int fd, int how)
-{
-	REAL(flock);
-	FAIL_OR(flock, CALLS_LOCK, false, ENOLCK, -1);
-	return real(fd, how);
-}
+CALL(int, flock, (int fd, int how), (fd, how), CALLS_LOCK, ENOLCK, -1)
 
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */

@@ -46,3 +46,17 @@ void *calls_real(const char *name);
 			return failure;                                       \
 		}                                                             \
 	} while (0)
+
+/* Defines a call that fails with `error` and `failure`, and otherwise goes on; CALL_EINTR may also
+ * fail with EINTR. */
+#define CALL_OR_FAIL(type, name, parameters, arguments, family, interruptible, error, failure) \
+	type name parameters                                                                   \
+	{                                                                                      \
+		REAL(name);                                                                    \
+		FAIL_OR(name, family, interruptible, error, failure);                          \
+		return real arguments;                                                         \
+	}
+#define CALL(type, name, parameters, arguments, family, error, failure) \
+	CALL_OR_FAIL(type, name, parameters, arguments, family, false, error, failure)
+#define CALL_EINTR(type, name, parameters, arguments, family, error, failure) \
+	CALL_OR_FAIL(type, name, parameters, arguments, family, true, error, failure)

@@ -13,7 +13,7 @@
 /* ---- memory ---- */
 
 /* The C library's names for parameters are not for others.
- * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */
 
 extern void *__interceptor_malloc(size_t size) __attribute__((weak));
 extern void *__interceptor_calloc(size_t count, size_t size) __attribute__((weak));
@@ -151,26 +151,10 @@ int munmap(void *at, size_t size)
 	return real(at, size);
 }
 
-int mprotect(void *at, size_t size, int protection)
-{
-	REAL(mprotect);
-	FAIL_OR(mprotect, CALLS_MAP, false, ENOMEM, -1);
-	return real(at, size, protection);
-}
-
-int mlock(const void *at, size_t size)
-{
-	REAL(mlock);
-	FAIL_OR(mlock, CALLS_MAP, false, ENOMEM, -1);
-	return real(at, size);
-}
-
-int madvise(void *at, size_t size, int advice)
-{
-	REAL(madvise);
-	FAIL_OR(madvise, CALLS_MAP, false, ENOMEM, -1);
-	return real(at, size, advice);
-}
+CALL(int, mprotect, (void *at, size_t size, int protection), (at, size, protection), CALLS_MAP,
+	ENOMEM, -1)
+CALL(int, mlock, (const void *at, size_t size), (at, size), CALLS_MAP, ENOMEM, -1)
+CALL(int, madvise, (void *at, size_t size, int advice), (at, size, advice), CALLS_MAP, ENOMEM, -1)
 
 /* ---- threads and processes ---- */
 
@@ -196,11 +180,6 @@ int pthread_getattr_np(pthread_t thread, pthread_attr_t *ret)
 	return result;
 }
 
-pid_t fork(void)
-{
-	REAL(fork);
-	FAIL_OR(fork, CALLS_PROCESS, false, EAGAIN, -1);
-	return real();
-}
+CALL(pid_t, fork, (void), (), CALLS_PROCESS, EAGAIN, -1)
 
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses) */

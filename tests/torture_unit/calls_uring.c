@@ -7,26 +7,20 @@
 /* liburing's names for parameters are not for others.
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
-#define RING_CALL(name, error)                                         \
-	do {                                                           \
+#define RING_CALL(name, parameters, arguments, error)                  \
+	int name parameters                                            \
+	{                                                              \
+		REAL(name);                                            \
 		if (calls_fails(#name, CALLS_RING, false, false) >= 0) \
 			return -(error);                               \
-	} while (0)
+		return real arguments;                                 \
+	}
 
-int io_uring_queue_init_params(
-	unsigned entries, struct io_uring *ring, struct io_uring_params *params)
-{
-	REAL(io_uring_queue_init_params);
-	RING_CALL(io_uring_queue_init_params, ENOMEM);
-	return real(entries, ring, params);
-}
-
-int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
-{
-	REAL(io_uring_queue_init);
-	RING_CALL(io_uring_queue_init, ENOMEM);
-	return real(entries, ring, flags);
-}
+RING_CALL(io_uring_queue_init_params,
+	(unsigned entries, struct io_uring *ring, struct io_uring_params *params),
+	(entries, ring, params), ENOMEM)
+RING_CALL(io_uring_queue_init, (unsigned entries, struct io_uring *ring, unsigned flags),
+	(entries, ring, flags), ENOMEM)
 
 struct io_uring_probe *io_uring_get_probe_ring(struct io_uring *ring)
 {
@@ -36,46 +30,16 @@ struct io_uring_probe *io_uring_get_probe_ring(struct io_uring *ring)
 	return real(ring);
 }
 
-int io_uring_register_buffers(struct io_uring *ring, const struct iovec *parts, unsigned count)
-{
-	REAL(io_uring_register_buffers);
-	RING_CALL(io_uring_register_buffers, ENOMEM);
-	return real(ring, parts, count);
-}
-
-int io_uring_register_files(struct io_uring *ring, const int *files, unsigned count)
-{
-	REAL(io_uring_register_files);
-	RING_CALL(io_uring_register_files, EMFILE);
-	return real(ring, files, count);
-}
-
-int io_uring_register_files_update(
-	struct io_uring *ring, unsigned from, const int *files, unsigned count)
-{
-	REAL(io_uring_register_files_update);
-	RING_CALL(io_uring_register_files_update, ENOMEM);
-	return real(ring, from, files, count);
-}
-
-int io_uring_submit(struct io_uring *ring)
-{
-	REAL(io_uring_submit);
-	RING_CALL(io_uring_submit, EAGAIN);
-	return real(ring);
-}
-
-int io_uring_submit_and_wait(struct io_uring *ring, unsigned wanted)
-{
-	REAL(io_uring_submit_and_wait);
-	RING_CALL(io_uring_submit_and_wait, EAGAIN);
-	return real(ring, wanted);
-}
-
-int io_uring_submit_and_get_events(struct io_uring *ring)
-{
-	REAL(io_uring_submit_and_get_events);
-	RING_CALL(io_uring_submit_and_get_events, EAGAIN);
-	return real(ring);
-}
+RING_CALL(io_uring_register_buffers,
+	(struct io_uring * ring, const struct iovec *parts, unsigned count), (ring, parts, count),
+	ENOMEM)
+RING_CALL(io_uring_register_files, (struct io_uring * ring, const int *files, unsigned count),
+	(ring, files, count), EMFILE)
+RING_CALL(io_uring_register_files_update,
+	(struct io_uring * ring, unsigned from, const int *files, unsigned count),
+	(ring, from, files, count), ENOMEM)
+RING_CALL(io_uring_submit, (struct io_uring * ring), (ring), EAGAIN)
+RING_CALL(
+	io_uring_submit_and_wait, (struct io_uring * ring, unsigned wanted), (ring, wanted), EAGAIN)
+RING_CALL(io_uring_submit_and_get_events, (struct io_uring * ring), (ring), EAGAIN)
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
