@@ -204,9 +204,8 @@ static bool call_spoils_capture(enum call call)
 	}
 }
 
-CUresult fake_enter_release(enum call call, bool needs_context)
+CUresult fake_enter(enum call call, bool needs_context)
 {
-	(void)pthread_mutex_lock(&fake_lock);
 	fake.calls[call]++;
 	CUresult result = rule_apply(call);
 	if (result != CUDA_SUCCESS)
@@ -220,17 +219,6 @@ CUresult fake_enter_release(enum call call, bool needs_context)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	return call_minds_loss(call) ? fake.lost : CUDA_SUCCESS;
-}
-
-CUresult fake_enter(enum call call, bool needs_context)
-{
-	return fake_enter_release(call, needs_context);
-}
-
-CUresult fake_leave(CUresult result)
-{
-	(void)pthread_mutex_unlock(&fake_lock);
-	return result;
 }
 
 /* ---- errors ---- */
@@ -285,12 +273,10 @@ static int error_place(CUresult error)
 
 static CUresult error_tell(enum call call, CUresult error, bool name, const char **ret_text)
 {
-	CUresult result = fake_enter(call, false);
+	FAKE_ENTER(call, false);
 	int place = error_place(error);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
 	*ret_text = place < 0 ? NULL : name ? fake_errors[place].name : fake_errors[place].text;
-	return fake_leave(place < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+	return place < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuGetErrorName(CUresult error, const char **ret_name)
@@ -309,35 +295,31 @@ static void fake_end(void);
 
 FAKE_EXPORT CUresult CUDAAPI cuInit(unsigned int flags)
 {
-	CUresult result = fake_enter(CALL_init, false);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_init, false);
 	if (flags != 0)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	if (fake.settings.devices == 0)
-		return fake_leave(CUDA_ERROR_NO_DEVICE);
+		return CUDA_ERROR_NO_DEVICE;
 	if (!fake.initialised) {
 		fake.initialised = true;
 		fake.owner = getpid();
 		(void)atexit(fake_end);
 	}
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuDriverGetVersion(int *ret_version)
 {
-	CUresult result = fake_enter(CALL_driver_get_version, false);
-	if (result == CUDA_SUCCESS)
-		*ret_version = fake.settings.driver_version;
-	return fake_leave(result);
+	FAKE_ENTER(CALL_driver_get_version, false);
+	*ret_version = fake.settings.driver_version;
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuDeviceGetCount(int *ret_count)
 {
-	CUresult result = fake_enter(CALL_device_get_count, false);
-	if (result == CUDA_SUCCESS)
-		*ret_count = fake.settings.devices;
-	return fake_leave(result);
+	FAKE_ENTER(CALL_device_get_count, false);
+	*ret_count = fake.settings.devices;
+	return CUDA_SUCCESS;
 }
 
 static bool device_is_known(CUdevice device)
@@ -347,22 +329,20 @@ static bool device_is_known(CUdevice device)
 
 FAKE_EXPORT CUresult CUDAAPI cuDeviceGet(CUdevice *ret_device, int ordinal)
 {
-	CUresult result = fake_enter(CALL_device_get, false);
-	if (result == CUDA_SUCCESS && !device_is_known(ordinal))
-		result = CUDA_ERROR_INVALID_DEVICE;
-	if (result == CUDA_SUCCESS)
-		*ret_device = ordinal;
-	return fake_leave(result);
+	FAKE_ENTER(CALL_device_get, false);
+	if (!device_is_known(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*ret_device = ordinal;
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuDeviceGetName(char *name, int room, CUdevice device)
 {
-	CUresult result = fake_enter(CALL_device_get_name, false);
-	if (result == CUDA_SUCCESS && !device_is_known(device))
-		result = CUDA_ERROR_INVALID_DEVICE;
-	if (result == CUDA_SUCCESS)
-		(void)snprintf(name, (size_t)room, "Fake device %d", device);
-	return fake_leave(result);
+	FAKE_ENTER(CALL_device_get_name, false);
+	if (!device_is_known(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	(void)snprintf(name, (size_t)room, "Fake device %d", device);
+	return CUDA_SUCCESS;
 }
 
 /* -1: one that the fake does not know. */
@@ -397,33 +377,29 @@ static int attribute_value(CUdevice_attribute attribute)
 FAKE_EXPORT CUresult CUDAAPI cuDeviceGetAttribute(
 	int *ret_value, CUdevice_attribute attribute, CUdevice device)
 {
-	CUresult result = fake_enter(CALL_device_get_attribute, false);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_device_get_attribute, false);
 	if (!device_is_known(device))
-		return fake_leave(CUDA_ERROR_INVALID_DEVICE);
+		return CUDA_ERROR_INVALID_DEVICE;
 	int value = attribute_value(attribute);
 	if (value < 0) {
 		fake_fault("the fake does not know device attribute %d", (int)attribute);
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*ret_value = value;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* ---- contexts ---- */
 
 FAKE_EXPORT CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
-	CUresult result = fake_enter(CALL_primary_ctx_retain, false);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_primary_ctx_retain, false);
 	if (!device_is_known(device))
-		return fake_leave(CUDA_ERROR_INVALID_DEVICE);
+		return CUDA_ERROR_INVALID_DEVICE;
 	fake.context[device].device = device;
 	fake.context[device].retained++;
 	*ret_context = &fake.context[device];
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 static unsigned module_leaks(const struct CUctx_st *context, bool tell, bool forget)
@@ -461,63 +437,59 @@ static void context_end(struct CUctx_st *context)
 
 FAKE_EXPORT CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	CUresult result = fake_enter_release(CALL_primary_ctx_release, false);
+	FAKE_ENTER_RELEASE(CALL_primary_ctx_release, false);
 	if (!device_is_known(device))
-		return fake_leave(CUDA_ERROR_INVALID_DEVICE);
+		return CUDA_ERROR_INVALID_DEVICE;
 	struct CUctx_st *context = &fake.context[device];
 	if (!context->retained) {
 		fake_fault("the context of device %d was released once too often", device);
-		return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	if (--context->retained == 0)
 		context_end(context);
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext context)
 {
-	CUresult result = fake_enter(CALL_ctx_push, false);
+	FAKE_ENTER(CALL_ctx_push, false);
 	struct stack *stack = stack_mine();
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
 	if (!context || !context->retained) {
 		fake_fault("a context that does not exist was pushed");
-		return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	if (stack->depth == FAKE_STACK) {
 		fake_fault("%d contexts pushed and none popped", FAKE_STACK);
-		return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	context->pushed++;
 	stack->context[stack->depth++] = context;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *ret_context)
 {
-	CUresult result = fake_enter_release(CALL_ctx_pop, false);
+	FAKE_ENTER_RELEASE(CALL_ctx_pop, false);
 	struct stack *stack = stack_mine();
 	if (!stack->depth) {
 		fake_fault("a context was popped that was not pushed");
-		return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	struct CUctx_st *context = stack->context[--stack->depth];
 	context->pushed--;
 	if (ret_context)
 		*ret_context = context;
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	CUresult result = fake_enter(CALL_thread_exchange_capture_mode, false);
+	FAKE_ENTER(CALL_thread_exchange_capture_mode, false);
 	struct stack *stack = stack_mine();
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
 	CUstreamCaptureMode before = stack->mode;
 	stack->mode = *mode;
 	*mode = before;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* ---- modules ---- */
@@ -529,22 +501,20 @@ enum { FATBIN_MAGIC = 0xba55ed50u };
 FAKE_EXPORT CUresult CUDAAPI cuModuleLoadData(CUmodule *ret_module, const void *image)
 {
 	uint32_t magic;
-	CUresult result = fake_enter(CALL_module_load_data, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_module_load_data, true);
 	memcpy(&magic, image, sizeof magic);
 	if (magic != (uint32_t)FATBIN_MAGIC)
-		return fake_leave(CUDA_ERROR_INVALID_IMAGE);
+		return CUDA_ERROR_INVALID_IMAGE;
 	if (fake.settings.driver_version / 1000 < CUDA_VERSION / 1000)
-		return fake_leave(CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	if (fake.settings.capability < 70)
-		return fake_leave(CUDA_ERROR_NO_BINARY_FOR_GPU);
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	struct CUmod_st *module = fake_room(sizeof *module);
 	module->context = fake_current();
 	module->alive = true;
 	module->next = fake.modules;
 	fake.modules = *ret_module = module;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 static bool module_is_alive(const struct CUmod_st *wanted)
@@ -557,34 +527,32 @@ static bool module_is_alive(const struct CUmod_st *wanted)
 
 FAKE_EXPORT CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
-	CUresult result = fake_enter_release(CALL_module_unload, true);
+	FAKE_ENTER_RELEASE(CALL_module_unload, true);
 	if (!module_is_alive(module)) {
 		fake_fault("a module was unloaded that is not loaded");
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	for (const struct CUfunc_st *f = module->functions; f; f = f->next)
 		if (!stream_done(f->lane, f->seq) && fake.lost == CUDA_SUCCESS)
 			fake_fault("a module was unloaded while %s runs", f->name);
 	module->alive = false;
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuModuleGetFunction(
 	CUfunction *ret_function, CUmodule module, const char *name)
 {
-	CUresult result = fake_enter(CALL_module_get_function, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_module_get_function, true);
 	if (!module_is_alive(module))
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (!kernel_is_known(name))
-		return fake_leave(CUDA_ERROR_NOT_FOUND);
+		return CUDA_ERROR_NOT_FOUND;
 	struct CUfunc_st *function = fake_room(sizeof *function);
 	(void)snprintf(function->name, sizeof function->name, "%s", name);
 	function->module = module;
 	function->next = module->functions;
 	module->functions = *ret_function = function;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* ---- what tests tell and ask ---- */
@@ -603,79 +571,68 @@ static int call_number(const char *symbol)
 
 static void control_configure(const struct fake_cuda_settings *settings)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	if (fake.initialised || settings->devices > FAKE_DEVICES)
 		abort();
 	fake.settings = *settings;
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static void control_fail(const char *symbol, uint64_t nth, CUresult result, bool lost)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	fake.rule.call = call_number(symbol);
 	fake.rule.left = nth;
 	fake.rule.result = result;
 	fake.rule.lost = lost;
 	fake.rule.came = false;
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static bool control_failed(void)
 {
-	(void)pthread_mutex_lock(&fake_lock);
-	bool came = fake.rule.came;
-	(void)pthread_mutex_unlock(&fake_lock);
-	return came;
+	FAKE_LOCKED;
+	return fake.rule.came;
 }
 
 static void control_lose(CUresult result)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	fake.lost = result;
 	stream_wake();
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static void control_hold(unsigned kinds)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	stream_hold(kinds);
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static void control_delay(unsigned microseconds)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	stream_delay(microseconds);
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static void control_capture(bool under_way)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	fake.capturing = under_way;
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static void control_capture_stream(CUstream stream, bool under_way)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	stream_capture(stream_find(stream), under_way);
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static uint64_t control_calls(const char *symbol)
 {
-	(void)pthread_mutex_lock(&fake_lock);
-	uint64_t calls = fake.calls[call_number(symbol)];
-	(void)pthread_mutex_unlock(&fake_lock);
-	return calls;
+	FAKE_LOCKED;
+	return fake.calls[call_number(symbol)];
 }
 
 static void control_use(struct fake_cuda_use *ret_use)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	memset(ret_use, 0, sizeof *ret_use);
 	memory_use(ret_use);
 	stream_use(ret_use);
@@ -683,15 +640,12 @@ static void control_use(struct fake_cuda_use *ret_use)
 	ret_use->modules = module_leaks(NULL, false, false);
 	for (int i = 0; i < FAKE_DEVICES; i++)
 		ret_use->contexts += fake.context[i].retained;
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 static unsigned control_faults(void)
 {
-	(void)pthread_mutex_lock(&fake_lock);
-	unsigned faults = fake.faults;
-	(void)pthread_mutex_unlock(&fake_lock);
-	return faults;
+	FAKE_LOCKED;
+	return fake.faults;
 }
 
 static unsigned all_leaks(bool tell, bool forget)
@@ -711,18 +665,15 @@ static unsigned all_leaks(bool tell, bool forget)
 
 static unsigned control_leaks(void)
 {
-	(void)pthread_mutex_lock(&fake_lock);
-	unsigned leaks = all_leaks(true, false);
-	(void)pthread_mutex_unlock(&fake_lock);
-	return leaks;
+	FAKE_LOCKED;
+	return all_leaks(true, false);
 }
 
 static void control_forgive(void)
 {
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	fake.faults = 0;
 	(void)all_leaks(false, true);
-	(void)pthread_mutex_unlock(&fake_lock);
 }
 
 FAKE_EXPORT fake_cuda_get fake_cuda;

@@ -142,23 +142,21 @@ FAKE_EXPORT CUresult CUDAAPI cuLaunchKernel(CUfunction handle, unsigned int bloc
 	unsigned int threads_y, unsigned int threads_z, unsigned int shared_bytes,
 	CUstream stream_handle, void **parameters, void **extra)
 {
-	CUresult result = fake_enter(CALL_launch_kernel, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_launch_kernel, true);
 	struct CUfunc_st *function = function_find(handle);
 	struct CUstream_st *stream = stream_find(stream_handle);
 	if (!function || !stream)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	struct launch launch = {.grid = {blocks_x, blocks_y, threads_x, shared_bytes}};
 	bool possible =
 		grid_is_possible(&launch.grid) && blocks_z == 1 && threads_y == 1 && threads_z == 1;
 	if (!possible || !parameters || extra)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(launch.name, function->name, sizeof launch.name);
 	memcpy(&launch.argument, parameters[0],
 		strcmp(launch.name, targets_name) == 0 ? sizeof launch.argument.targets
 						       : sizeof launch.argument.normalise);
-	return fake_leave(launch_queue(function, &launch, stream));
+	return launch_queue(function, &launch, stream);
 }
 
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */

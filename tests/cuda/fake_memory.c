@@ -159,23 +159,19 @@ static bool memory_fits(size_t bytes)
 
 FAKE_EXPORT CUresult CUDAAPI cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
-	CUresult result = fake_enter(CALL_mem_get_info, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_mem_get_info, true);
 	*ret_total = fake_settings()->memory;
 	*ret_free = *ret_total - fake.used[fake_current()->device];
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *ret_address, size_t bytes)
 {
-	CUresult result = fake_enter(CALL_mem_alloc, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_mem_alloc, true);
 	if (bytes == 0)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!memory_fits(bytes))
-		return fake_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	void *range = mmap(NULL, bytes + FAKE_GUARD, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t room = (bytes + FAKE_GUARD + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
@@ -188,20 +184,20 @@ FAKE_EXPORT CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *ret_address, size_t byte
 	memset(block->backing + bytes, GUARD, FAKE_GUARD);
 	fake.used[block->context->device] += bytes;
 	*ret_address = block->address;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address)
 {
-	CUresult result = fake_enter_release(CALL_mem_free, true);
+	FAKE_ENTER_RELEASE(CALL_mem_free, true);
 	struct block *block = block_at(BLOCK_DEVICE, address);
 	if (!block) {
 		fake_fault("cuMemFree of 0x%llx, which is no allocation", address);
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	fake.used[block->context->device] -= block->bytes;
 	block_end(block);
-	return fake_leave(result);
+	return result;
 }
 
 /* Also among those that are gone. */
@@ -238,36 +234,34 @@ uint8_t *memory_find(CUdeviceptr address, size_t bytes, const char *what, struct
 
 FAKE_EXPORT CUresult CUDAAPI cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned int flags)
 {
-	CUresult result = fake_enter(CALL_mem_host_alloc, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_mem_host_alloc, true);
 	if (bytes == 0 || flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
 					      CU_MEMHOSTALLOC_WRITECOMBINED))
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	void *memory =
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
-		return fake_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	struct block *block = block_new(BLOCK_PINNED, (uintptr_t)memory, bytes);
 	block->backing = memory;
 	block->portable = true; /* with unified addressing, whatever the flags say */
 	fake.pinned += bytes;
 	*ret_memory = memory;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuMemFreeHost(void *memory)
 {
-	CUresult result = fake_enter_release(CALL_mem_free_host, true);
+	FAKE_ENTER_RELEASE(CALL_mem_free_host, true);
 	struct block *block = block_at(BLOCK_PINNED, (uintptr_t)memory);
 	if (!block) {
 		fake_fault("cuMemFreeHost of %p, which is no allocation", memory);
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	fake.pinned -= block->bytes;
 	block_end(block);
 	(void)munmap(memory, block->bytes);
-	return fake_leave(result);
+	return result;
 }
 
 /* A line of /proc/self/maps. */
@@ -340,27 +334,25 @@ static bool register_overlaps(uintptr_t address, size_t bytes)
 FAKE_EXPORT CUresult CUDAAPI cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
 	struct mapping mapping;
-	CUresult result = fake_enter(CALL_mem_host_register, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_mem_host_register, true);
 	if (!memory || bytes == 0 ||
 		flags & ~(unsigned)(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
 				    CU_MEMHOSTREGISTER_READ_ONLY))
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!mapping_find((uintptr_t)memory, bytes, &mapping)) {
 		fake_fault("memory was registered that is not mapped");
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (register_overlaps((uintptr_t)memory, bytes))
-		return fake_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	result = register_check(&mapping, flags & CU_MEMHOSTREGISTER_READ_ONLY, fake_settings());
 	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+		return result;
 	struct block *block = block_new(BLOCK_REGISTERED, (uintptr_t)memory, bytes);
 	block->portable = flags & CU_MEMHOSTREGISTER_PORTABLE;
 	block->device_id = mapping.device_id;
 	block->inode = mapping.inode;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 static bool register_is_there(const struct block *block)
@@ -372,14 +364,14 @@ static bool register_is_there(const struct block *block)
 
 FAKE_EXPORT CUresult CUDAAPI cuMemHostUnregister(void *memory)
 {
-	CUresult result = fake_enter_release(CALL_mem_host_unregister, true);
+	FAKE_ENTER_RELEASE(CALL_mem_host_unregister, true);
 	struct block *block = block_at(BLOCK_REGISTERED, (uintptr_t)memory);
 	if (!block)
-		return fake_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 	if (!register_is_there(block))
 		fake_fault("registered memory was unmapped before it was unregistered");
 	block_end(block);
-	return fake_leave(result);
+	return result;
 }
 
 /* ---- copies ---- */
@@ -440,13 +432,11 @@ static CUresult copy_queue(
 FAKE_EXPORT CUresult CUDAAPI cuMemcpyHtoDAsync_v2(
 	CUdeviceptr to, const void *from, size_t bytes, CUstream handle)
 {
-	CUresult result = fake_enter(CALL_memcpy_htod_async, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_memcpy_htod_async, true);
 	struct CUstream_st *stream = stream_find(handle);
 	if (!stream)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
-	return fake_leave(bytes ? copy_queue(to, from, bytes, stream) : CUDA_SUCCESS);
+		return CUDA_ERROR_INVALID_HANDLE;
+	return bytes ? copy_queue(to, from, bytes, stream) : CUDA_SUCCESS;
 }
 
 /* Back to the host: what this library does not use, and tests look at results with. */
@@ -468,14 +458,11 @@ static CUresult copy_back(
 
 static CUresult copy_back_in(void *to, CUdeviceptr from, size_t bytes, CUstream handle, bool wait)
 {
-	CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	struct CUstream_st *stream = fake_current() ? stream_find(handle) : NULL;
 	if (fake_lost() != CUDA_SUCCESS)
-		result = fake_lost();
-	else if (stream)
-		result = copy_back(to, from, bytes, stream, wait);
-	return fake_leave(result);
+		return fake_lost();
+	return stream ? copy_back(to, from, bytes, stream, wait) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuMemcpyDtoHAsync_v2(

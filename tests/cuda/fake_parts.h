@@ -134,14 +134,30 @@ struct work {
 
 extern pthread_mutex_t fake_lock;
 
-/* Begins a call: takes the lock, counts, and says what it has to return at once: CUDA_SUCCESS to go
- * on. `needs_context`: CUDA_ERROR_INVALID_CONTEXT without one. */
+/* Holds the lock until the end of the scope. */
+#define FAKE_LOCKED                                                                  \
+	__attribute__((cleanup(fake_unlock))) pthread_mutex_t *locked_ = &fake_lock; \
+	(void)pthread_mutex_lock(locked_)
+static inline void fake_unlock(pthread_mutex_t **lock)
+{
+	(void)pthread_mutex_unlock(*lock);
+}
+
+/* Begins the body of a call, which has the lock until it returns: returns at once where the call
+ * is to fail. Declares `result`, CUDA_SUCCESS. */
+#define FAKE_ENTER(call, needs_context)          \
+	FAKE_ENTER_RELEASE(call, needs_context); \
+	do {                                     \
+		if (result != CUDA_SUCCESS)      \
+			return result;           \
+	} while (0)
+/* The same for calls that release something: they do so whatever `result` is, and return it. */
+#define FAKE_ENTER_RELEASE(call, needs_context) \
+	FAKE_LOCKED;                            \
+	CUresult result = fake_enter(call, needs_context)
+/* Counts the call, and says what it has to return at once: CUDA_SUCCESS to go on. `needs_context`:
+ * CUDA_ERROR_INVALID_CONTEXT without one. Locked. */
 CUresult fake_enter(enum call call, bool needs_context);
-/* The same for functions that give something back: they do so whatever is returned, and return
- * this. */
-CUresult fake_enter_release(enum call call, bool needs_context);
-/* Ends it. Returns `result`. */
-CUresult fake_leave(CUresult result);
 /* This thread's, NULL without one. Locked. */
 struct CUctx_st *fake_current(void);
 const struct fake_cuda_settings *fake_settings(void);

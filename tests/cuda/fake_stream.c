@@ -284,13 +284,11 @@ CUresult stream_await(unsigned lane, uint64_t seq)
 
 FAKE_EXPORT CUresult CUDAAPI cuStreamCreate(CUstream *ret_stream, unsigned int flags)
 {
-	CUresult result = fake_enter(CALL_stream_create, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_stream_create, true);
 	if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	*ret_stream = stream_new(fake_current(), !(flags & CU_STREAM_NON_BLOCKING), false);
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* What is queued is still done; the lane is used again after that. */
@@ -302,39 +300,35 @@ static void stream_drop(struct CUstream_st *stream)
 
 FAKE_EXPORT CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle)
 {
-	CUresult result = fake_enter_release(CALL_stream_destroy, true);
+	FAKE_ENTER_RELEASE(CALL_stream_destroy, true);
 	struct CUstream_st *stream = handle && fake_current() ? stream_find(handle) : NULL;
 	if (!stream) {
 		fake_fault("a stream was destroyed that does not exist in the current context");
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	stream_drop(stream);
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuStreamSynchronize(CUstream handle)
 {
-	CUresult result = fake_enter(CALL_stream_synchronize, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_stream_synchronize, true);
 	struct CUstream_st *stream = stream_find(handle);
 	if (!stream)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	struct clock clock = *stream_clock(stream);
 	result = stream_await(stream->lane, stream_last(stream));
 	if (result == CUDA_SUCCESS)
 		clock_join(&fake.host, &clock);
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuCtxSynchronize(void)
 {
-	CUresult result = fake_enter(CALL_ctx_synchronize, true);
+	FAKE_ENTER(CALL_ctx_synchronize, true);
 	const struct CUctx_st *context = fake_current();
 	uint64_t last[FAKE_LANES] = {0};
 	struct clock clock = {{0}};
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
 	for (struct CUstream_st *stream = fake.streams; stream; stream = stream->next) {
 		if (stream->context != context || fake.lane[stream->lane].stream != stream)
 			continue;
@@ -345,7 +339,7 @@ FAKE_EXPORT CUresult CUDAAPI cuCtxSynchronize(void)
 		result = stream_await(i, last[i]);
 	if (result == CUDA_SUCCESS)
 		clock_join(&fake.host, &clock);
-	return fake_leave(result);
+	return result;
 }
 
 static struct CUevent_st *event_find(CUevent handle)
@@ -383,102 +377,91 @@ static bool stream_is_implied(const struct CUstream_st *stream)
 /* Streams of other contexts may be asked about too. */
 FAKE_EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
-	CUresult result = fake_enter(CALL_stream_is_capturing, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_stream_is_capturing, true);
 	const struct CUstream_st *stream = stream_find(handle);
 	if (stream && stream_is_implied(stream))
-		return fake_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	*ret_status = stream && stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE
 						  : CU_STREAM_CAPTURE_STATUS_NONE;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* The event may be one of another context, also of another device. */
 FAKE_EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {
-	CUresult result = fake_enter(CALL_stream_wait_event, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_stream_wait_event, true);
 	struct CUstream_st *stream = stream_find(handle);
 	event = event_find(event);
 	if (!stream || !event)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags)
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	if (stream->capturing || event->captured)
-		return fake_leave(stream_wait_captured(stream, event));
+		return stream_wait_captured(stream, event);
 	if (event->recorded) {
 		struct work work = {.kind = WORK_MARK};
 		clock_join(&fake.lane[stream->lane].clock, &event->clock);
 		(void)stream_push(stream, &work);
 	}
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* What this library does not use, and tests hold a stream up with. */
 FAKE_EXPORT CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 {
 	struct work work = {.kind = WORK_HOST, .call = function, .argument = argument};
-	CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-	(void)pthread_mutex_lock(&fake_lock);
+	FAKE_LOCKED;
 	struct CUstream_st *stream = fake_current() ? stream_find(handle) : NULL;
 	if (fake_lost() != CUDA_SUCCESS)
-		result = fake_lost();
-	else if (stream && stream_push(stream, &work))
-		result = CUDA_SUCCESS;
-	return fake_leave(result);
+		return fake_lost();
+	return stream && stream_push(stream, &work) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* ---- events ---- */
 
 FAKE_EXPORT CUresult CUDAAPI cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
-	CUresult result = fake_enter(CALL_event_create, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_event_create, true);
 	if (flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
-		return fake_leave(CUDA_ERROR_INVALID_VALUE);
+		return CUDA_ERROR_INVALID_VALUE;
 	struct CUevent_st *event = fake_room(sizeof *event);
 	event->context = fake_current();
 	event->alive = true;
 	event->timed = !(flags & CU_EVENT_DISABLE_TIMING);
 	event->next = fake.events;
 	fake.events = *ret_event = event;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuEventDestroy_v2(CUevent handle)
 {
-	CUresult result = fake_enter_release(CALL_event_destroy, true);
+	FAKE_ENTER_RELEASE(CALL_event_destroy, true);
 	struct CUevent_st *event = event_find(handle);
 	if (!event) {
 		fake_fault("an event was destroyed that does not exist");
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	event->alive = false;
-	return fake_leave(result);
+	return result;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handle)
 {
-	CUresult result = fake_enter(CALL_event_record, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_event_record, true);
 	struct CUstream_st *stream = stream_find(stream_handle);
 	struct CUevent_st *event = event_find(handle);
 	if (!stream || !event || event->context != stream->context)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	event->captured = stream->capturing;
 	if (event->captured)
-		return fake_leave(CUDA_SUCCESS);
+		return CUDA_SUCCESS;
 	struct work work = {.kind = WORK_MARK, .event = event};
 	event->recorded = true;
 	event->done_seq = 0;
 	event->lane = stream->lane;
 	event->seq = stream_push(stream, &work);
 	event->clock = fake.lane[stream->lane].clock;
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 /* Nothing is known of an event in a graph, and to ask is an error in threads of every mode. */
@@ -491,36 +474,32 @@ static bool event_spoils_capture(const struct CUevent_st *event)
 
 FAKE_EXPORT CUresult CUDAAPI cuEventQuery(CUevent handle)
 {
-	CUresult result = fake_enter(CALL_event_query, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_event_query, true);
 	struct CUevent_st *event = event_find(handle);
 	if (!event)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (event_spoils_capture(event))
-		return fake_leave(CUDA_ERROR_CAPTURED_EVENT);
+		return CUDA_ERROR_CAPTURED_EVENT;
 	if (event->recorded && !stream_done(event->lane, event->seq))
-		return fake_leave(CUDA_ERROR_NOT_READY);
+		return CUDA_ERROR_NOT_READY;
 	clock_join(&fake.host, &event->clock);
-	return fake_leave(CUDA_SUCCESS);
+	return CUDA_SUCCESS;
 }
 
 FAKE_EXPORT CUresult CUDAAPI cuEventSynchronize(CUevent handle)
 {
-	CUresult result = fake_enter(CALL_event_synchronize, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_event_synchronize, true);
 	struct CUevent_st *event = event_find(handle);
 	if (!event)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
+		return CUDA_ERROR_INVALID_HANDLE;
 	if (event_spoils_capture(event))
-		return fake_leave(CUDA_ERROR_CAPTURED_EVENT);
+		return CUDA_ERROR_CAPTURED_EVENT;
 	struct clock clock = event->clock;
 	if (event->recorded)
 		result = stream_await(event->lane, event->seq);
 	if (result == CUDA_SUCCESS)
 		clock_join(&fake.host, &clock);
-	return fake_leave(result);
+	return result;
 }
 
 static CUresult event_elapsed(
@@ -540,13 +519,11 @@ FAKE_EXPORT CUresult CUDAAPI cuEventElapsedTime(
 	float *ret_milliseconds, CUevent from_handle, CUevent to_handle);
 CUresult CUDAAPI cuEventElapsedTime(float *ret_milliseconds, CUevent from_handle, CUevent to_handle)
 {
-	CUresult result = fake_enter(CALL_event_elapsed_time, true);
-	if (result != CUDA_SUCCESS)
-		return fake_leave(result);
+	FAKE_ENTER(CALL_event_elapsed_time, true);
 	struct CUevent_st *from = event_find(from_handle), *to = event_find(to_handle);
 	if (!from || !to || from->context != to->context)
-		return fake_leave(CUDA_ERROR_INVALID_HANDLE);
-	return fake_leave(event_elapsed(ret_milliseconds, from, to));
+		return CUDA_ERROR_INVALID_HANDLE;
+	return event_elapsed(ret_milliseconds, from, to);
 }
 
 /* ---- all of them ---- */
