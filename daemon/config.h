@@ -21,13 +21,13 @@ enum {
 	CONFIG_ROOT = ROOTS_PATH,
 };
 
-/* Of `recorder_size`. What is larger is read back whole, with what it takes to sort it. */
+/* The range of `recorder_size`. Reading a recorder's file back takes memory for all of it. */
 #define CONFIG_RECORDER_LEAST ((uint64_t)1 << 20)
 #define CONFIG_RECORDER_MOST ((uint64_t)256 << 20)
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
 
-/* Folders that datasets may lie in; none: anywhere. */
+/* Folders that datasets may be read from; none: anywhere. */
 struct config_roots {
 	uint32_t count;
 	char path[CONFIG_ROOTS][CONFIG_ROOT];
@@ -55,7 +55,7 @@ struct config {
 	struct log_levels log_levels;
 	enum log_format log_format;
 	enum log_target log_target;
-	/* By the command line, which a reload of the file does not beat. */
+	/* Given on the command line: a reload of the file does not change them. */
 	bool idle_exit_given, log_levels_given;
 	uint32_t max_clients; /* default 256 */
 	uint32_t max_streams; /* open at once; default 64 */
@@ -73,8 +73,8 @@ void config_init(struct config *config);
 /* Reads a YAML file into `config` (already initialised). 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
 
-/* Adds a root. 0, or -EINVAL with a fault: no absolute path, too long, too many. Whether it is
- * there is seen when the daemon starts. */
+/* Adds a root. 0, or -EINVAL with a fault: the path is not absolute, too long, or one too many. The
+ * daemon checks at its start that it exists. */
 int config_add_root(struct config_roots *roots, const char *path, struct fault *fault);
 
 /* Sets the key `key`, one of the file's, from an option; `name` is what messages call it: "--io".
@@ -82,5 +82,6 @@ int config_add_root(struct config_roots *roots, const char *path, struct fault *
 int config_set(struct config *config, const char *key, const char *text, const char *name,
 	struct fault *fault);
 
-/* Whether `recorder:` may be that: auto, off, or an absolute path. 0, or -EINVAL with a fault. */
+/* Whether a text is a value of `recorder:`: auto, off, or an absolute path. 0, or -EINVAL with a
+ * fault. */
 int config_check_recorder(const char *text, struct fault *fault);

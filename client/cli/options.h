@@ -1,8 +1,8 @@
-/* options: the command line of a subcommand, out of one table that also prints its help.
+/* options: reads the command line of a subcommand by one table, which also prints its help.
  *
- * Options may stand before, between and behind the operands; `--name value` and `--name=value` mean
- * the same; `--` ends them. What is unknown, missing or out of range is refused with a sentence,
- * and the nearest known name where there is one. */
+ * Options may come before, between and after the operands; `--name value` and `--name=value` mean
+ * the same; `--` ends them. An option that is unknown, lacks its value or is out of range is refused
+ * with a sentence, which names the nearest known option. */
 #pragma once
 
 #include <stdbool.h>

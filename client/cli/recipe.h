@@ -1,5 +1,5 @@
-/* recipe: the options that bench, replay and show share: which rows, made how, by a daemon of what
- * size. Main thread. */
+/* recipe: the options that bench, plan, replay, show and state share: which rows to make, how, and by
+ * a daemon of which size. Main thread. */
 #pragma once
 
 #include "client/cli/catalog.h"
@@ -20,7 +20,7 @@ enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIP
 struct recipe {
 	/* As the options say, or as a daemon told it. */
 	struct stream_spec spec;
-	uint64_t epoch; /* that is spoken of, or drawn: its images may have a size of their own */
+	uint64_t epoch; /* the epoch shown: its images may have a size of their own */
 	/* Once recipe_settle is done, for libpenstock; "": not given. */
 	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
 	float channels[2][3]; /* mean, std */
@@ -74,37 +74,34 @@ int recipe_open_parts(struct recipe *recipe, const char *source);
 /* For commands that read one dataset: as catalog_open, of what --split names in it. */
 int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset);
 
-/* Reads the files of --indices and --weights, where there are any, checks them against the dataset
- * and lays out the sampler; once, before what follows asks for it. CLI_OK, or the exit code after
- * saying what is wrong. */
+/* Reads the files of --indices and --weights, if given, checks them against the dataset and makes the
+ * sampler; once, before anything uses it. CLI_OK, or the exit code after printing what is wrong. */
 int recipe_load(struct recipe *recipe, const struct dataset *dataset);
-int recipe_load_parts(struct recipe *recipe); /* the same of `parts` */
+int recipe_load_parts(struct recipe *recipe); /* the same for `parts` */
 void recipe_unload(struct recipe *recipe);
 
-/* What the lists take of a daemon's budget. */
+/* The part of a daemon's budget that the lists take. */
 uint64_t recipe_list_bytes(const struct recipe *recipe);
 
-/* The sample of a position, once it is loaded. */
+/* The sample at a position, once the recipe is loaded. */
 static inline uint64_t recipe_sample(const struct recipe *recipe, uint64_t epoch, uint64_t position)
 {
 	return concat_number(
 		&recipe->parts, sampler_pick(&recipe->sampler, (uint32_t)epoch, position));
 }
 
-/* For libpenstock; `source` is kept, not copied. */
+/* Fills libpenstock's options, which point into the recipe and to `source`. */
 void recipe_fill(
 	const struct recipe *recipe, const char *source, struct penstock_options *ret_options);
 
-/* Takes what the daemon tells of a stream's definition: how rows are made, of which samples. What
- * it leaves out stays as it is. The recipe stays where it is as long as it is spoken of. */
+/* Takes the keys of a stream's definition from the daemon's JSON. Keys that it leaves out stay. */
 void recipe_learn(struct recipe *recipe, const struct node *definition);
 
-/* All that recipe_describe says of a stream, out of the daemon's JSON, at the epoch that it is in.
- */
+/* Everything that recipe_describe prints of a stream, from the daemon's JSON, at its epoch. */
 void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream);
 
-/* "training, 224 px, batch 64, shuffled, seed 0", and what else is not the default. RECIPE_TEXT
- * bytes hold nearly all. */
+/* Writes "training, 224 px, batch 64, shuffled, seed 0", and all that is not the default. RECIPE_TEXT
+ * bytes hold nearly all of them. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 
 /* How an epoch is cut into batches for the ranks of a job. */
