@@ -121,7 +121,7 @@ class Mixed(OnDevice):
 
     def test_label_beyond(self) -> None:
         reader = self.begin(mixing=Mixing(Mix(mixup=1.0, classes=2), None, 0.0))
-        with self.assertRaisesRegex(errors.ArgumentError, r"labels\[\d\] is 2, and num_classes 2"):
+        with self.assertRaisesRegex(errors.ArgumentError, r"labels\[\d\] is 2, and num_classes is 2"):
             for _ in range(7):
                 reader.next(-1)
 
@@ -360,7 +360,7 @@ class Ways(OnDevice):
         chosen, through = cuda._Attached, cuda._through_torch
         cuda._Attached, cuda._through_torch = attached, lambda *_: "torch"  # type: ignore
         try:
-            return cuda._way(None, None, MEAN, STD)  # type: ignore[arg-type]
+            return cuda._make_reader(None, None, MEAN, STD)  # type: ignore[arg-type]
         finally:
             cuda._Attached, cuda._through_torch = chosen, through  # type: ignore
 

@@ -237,7 +237,7 @@ class Known(unittest.TestCase):
         """What a DataLoader around it, or around its dataset, would ask for."""
         with loader() as source:
             for asked in (source, source.dataset):
-                with self.assertRaisesRegex(penstock.ArgumentTypeError, "with no DataLoader around it"):
+                with self.assertRaisesRegex(penstock.ArgumentTypeError, "without a DataLoader"):
                     asked[0]
             self.assertEqual(len(list(source)), 7)
 
@@ -278,7 +278,7 @@ class Known(unittest.TestCase):
                 penstock.Loader("stream:small", socket=daemon.socket, batch_size=7, train=False)
             with self.assertRaisesRegex(penstock.SourceNotFoundError, "large"):
                 penstock.Stream("large", socket=daemon.socket)
-            with self.assertRaisesRegex(TypeError, "Stream has no argument 'batch_size': the daemon's configuration says it"):
+            with self.assertRaisesRegex(TypeError, "Stream has no argument 'batch_size': the daemon's configuration sets it"):
                 penstock.Stream("small", batch_size=6)
 
 
@@ -317,14 +317,14 @@ class Life(unittest.TestCase):
             lambda: source.load_state_dict(place),
             lambda: source.__enter__(),
         ):
-            with self.assertRaisesRegex(penstock.ClosedError, "was closed: make another one"):
+            with self.assertRaisesRegex(penstock.ClosedError, "was closed: create a new one"):
                 use()
         self.assertEqual((len(source), source.state_dict()), (7, place))
 
     def test_copied(self) -> None:
         with loader() as source:
             for use in (pickle.dumps, copy.copy, copy.deepcopy):
-                with self.assertRaisesRegex(TypeError, "make one in each process"):
+                with self.assertRaisesRegex(TypeError, "create one in each process"):
                     use(source)
 
     def test_forked(self) -> None:
@@ -346,7 +346,7 @@ class Life(unittest.TestCase):
 
         said = support.forked(child)
         self.assertEqual(len(said), 5)
-        self.assertIn(f"made in process {os.getpid()}", said[0])
+        self.assertIn(f"belongs to process {os.getpid()}", said[0])
         self.assertEqual(said[4], "7")
         self.assertEqual(sum(1 for _ in iterator), 6, "the parent goes on")
         source.close()

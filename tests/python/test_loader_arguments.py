@@ -47,7 +47,7 @@ class Values(Refused):
         self.kind("batch_size: .*got '8'", batch_size="8")
         self.kind("batch_size: .*got True", batch_size=True)
         self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
-        self.kind(r"image_size: images of a batch are squares: .*got \(224, 224\)", image_size=(224, 224))
+        self.kind(r"image_size: expected one whole number, .* images are square, got \(224, 224\)", image_size=(224, 224))
         self.argument("seed: .*got -1", seed=-1)
         self.argument("seed: expected a whole number from 0 to 18446744073709551615", seed=2**64)
         self.argument("threads: expected a whole number from 1 to 1024, got 0", threads=0)
@@ -63,7 +63,7 @@ class Values(Refused):
         for name in ("device", "group", "socket", "mean", "labels", "train"):
             self.kind(f"{name}: expected", **{name: huge})
         self.argument("dtype: expected", dtype=huge)
-        self.argument("memory: expected bytes", memory=huge)
+        self.argument("memory: expected a number of bytes", memory=huge)
         self.kind(r"device: .*, got \[0, 0, .*\.\.\.$", device=[0] * 1000)
 
     def test_words(self) -> None:
@@ -79,14 +79,14 @@ class Values(Refused):
             self.kind(f"{word}: expected True or False, got 'no'", **{word: "no"})
 
     def test_times_and_sizes(self) -> None:
-        self.argument("timeout: expected seconds, above 0 .*, or None to wait for ever, got 0", timeout=0)
+        self.argument("timeout: expected seconds, above 0 .*, or None for no limit, got 0", timeout=0)
         self.argument("timeout: .*got -1", timeout=-1)
         self.argument("timeout: .*got nan", timeout=float("nan"))
         self.kind("timeout: .*got '1'", timeout="1")
         self.argument("reconnect: expected seconds", reconnect=-2)
-        self.argument('memory: expected bytes, or a size such as "512M" or "4G", got \'lots\'', memory="lots")
+        self.argument('memory: expected a number of bytes, or a size such as "512M" or "4G", got \'lots\'', memory="lots")
         self.kind("memory: .*got 1.5", memory=1.5)
-        self.argument("max_broken: expected a share from 0 to 1, got 2", max_broken=2)
+        self.argument("max_broken: expected a number from 0 to 1, got 2", max_broken=2)
         self.argument("laggard_timeout: expected a whole number from 1 to 86400", laggard_timeout=0)
         self.argument("wait_for: expected a whole number from 1 to 1024", wait_for=0)
         loader(timeout=None, reconnect=None, restarts=None, memory=64 << 20).close()
@@ -101,9 +101,9 @@ class Values(Refused):
         self.argument("mean: .*got .*; divide mean and std by 255", mean=[123.7, 116.3, 103.5], std=[58.4, 57.1, 57.4])
         self.kind("mean: expected three numbers", mean=0.5)
         self.kind("mean: expected three numbers", mean=["a", "b", "c"])
-        self.argument('mean and std belong to floats: with dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
+        self.argument('mean and std need floats, and dtype="uint8"', mean=[0.5, 0.5, 0.5], dtype="uint8")
         self.argument(
-            'dtype="uint8" gives pixels as they are, and transforms makes float32',
+            'dtype="uint8" delivers raw pixels, but transforms converts them to float32',
             transforms=["RandomResizedCrop", "ToTensor"],
             dtype="uint8",
         )
@@ -112,31 +112,31 @@ class Values(Refused):
         self.refused("DeviceError", 'device=\'tpu\': expected "auto", "cpu", "cuda"', lambda: loader(device="tpu"))
         self.refused("DeviceError", "device='cuda:x'", lambda: loader(device="cuda:x"))
         self.kind("device: expected .*, got 0", device=0)
-        self.argument("device='cuda' needs torch", device="cuda")
+        self.argument("device='cuda' needs PyTorch or JAX", device="cuda")
         loader(device="cpu").close()
 
     def test_framework_that_is_not_there(self) -> None:
         for name in ("torch", "jax"):
             if importlib.util.find_spec(name) is None:
-                self.argument(f"{name} is not installed in this Python: `pip install {name}`", framework=name)
+                self.argument(f"{name} is not installed in this Python: run `pip install {name}`", framework=name)
 
     def test_ranks(self) -> None:
-        self.argument("rank is given and world_size is not: set both", rank=0)
-        self.argument("world_size is given and rank is not", world_size=2)
-        self.argument("rank is 2 and world_size 2: expected a rank from 0 to 1", rank=2, world_size=2)
-        self.argument('share="split" needs to know which rank', share="split")
+        self.argument("rank is set and world_size is not: set both", rank=0)
+        self.argument("world_size is set and rank is not", world_size=2)
+        self.argument("rank is 2 and world_size is 2: expected a rank from 0 to 1", rank=2, world_size=2)
+        self.argument('share="split" needs the rank of this process', share="split")
         self.argument('only with share="split"', share="all", rank=0, world_size=2)
         self.argument("wait_for: 2 trainers cannot come", wait_for=2)
         self.argument("group: expected a string that is not empty", group="")
         self.argument("group: expected a name of 1 to 127 bytes", group="g" * 200)
         with mock.patch.dict(os.environ, RANK="3", WORLD_SIZE="2"):
-            self.argument("in the environment rank is 3 and world_size 2", share=None)
+            self.argument("in the environment, rank is 3 and world_size is 2", share=None)
         with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="0"):
-            self.argument("in the environment world_size is 0", share=None)
+            self.argument("in the environment, world_size is 0", share=None)
 
     def test_ranks_that_nobody_told_of(self) -> None:
         """A process group of mp.spawn's or srun's: no variable says who this is."""
-        said = "torch.distributed has 2 ranks, and RANK and WORLD_SIZE are not set"
+        said = "torch.distributed has 2 ranks, but RANK and WORLD_SIZE are not set"
         group = mock.Mock()
         group.get_world_size.return_value = 2
         with mock.patch.dict(sys.modules, {"torch.distributed": group}):
@@ -192,14 +192,14 @@ class Values(Refused):
         home.mkdir()
         with support.harness.Daemon(home, config="max_streams: 1\n") as daemon, loader(socket=daemon.socket):
             self.refused(
-                "GroupError", "max_streams allows.*a penstockd that you start before, with --config.*until close",
+                "GroupError", "max_streams allows.*start penstockd yourself with --config.*until you call close",
                 lambda: loader(socket=daemon.socket),
             )
 
     def test_transforms(self) -> None:
         self.argument("transforms: Resize: size: 10 is that of the shorter side", transforms=[{"Resize": {"size": 10}}])
         self.argument(
-            "image_size is 32, but transforms makes images of 40", transforms=[{"RandomResizedCrop": {"size": 40}}]
+            "image_size is 32, but transforms produces images of size 40", transforms=[{"RandomResizedCrop": {"size": 40}}]
         )
         self.argument(r"transforms\[0\]", transforms=[print])
 
@@ -224,15 +224,15 @@ class Values(Refused):
 class Unknown(Refused):
     def test_of_other_loaders(self) -> None:
         instead = {
-            "num_workers": "penstock's daemon has threads=.*num_workers is not needed",
-            "pin_memory": "pin_memory is not needed",
+            "num_workers": "not needed: .*threads=",
+            "pin_memory": "not needed: .*device=",
             "prefetch_factor": "prefetch=",
-            "sampler": "shuffle= and seed=, indices=",
-            "collate_fn": "belongs into the loop",
-            "persistent_workers": "is not needed",
-            "worker_init_fn": "seed= alone",
-            "generator": "seed= alone",
-            "dataset": "the folder or the tars themselves",
+            "sampler": "shuffle= and seed=; indices=",
+            "collate_fn": "process whole batches in the loop",
+            "persistent_workers": "not needed: the daemon lives",
+            "worker_init_fn": "randomness follows from seed=",
+            "generator": "randomness follows from seed=",
+            "dataset": "the folder or the tar files",
             "transform": "transforms=",
         }
         for name, advice in instead.items():
@@ -241,7 +241,7 @@ class Unknown(Refused):
     def test_misspelt(self) -> None:
         self.kind("no argument 'batchsize': did you mean batch_size=", batchsize=3)
         self.kind("no argument 'timeouts': did you mean timeout=", timeouts=3)
-        self.kind("no argument 'xyzzy': it has source, batch_size", xyzzy=3)
+        self.kind("no argument 'xyzzy': its arguments are source, batch_size", xyzzy=3)
         self.kind("'batchsize'.*; Loader has no argument 'num_workers'", batchsize=3, num_workers=2)
         with self.assertRaises(TypeError):
             loader(num_workers=2)
@@ -284,16 +284,16 @@ class Sources(Refused):
         self.source("DatasetError", "holds both images .* and folders of images", home / "mixed")
 
     def test_no_source(self) -> None:
-        self.source("ArgumentError", "source: expected a folder, .*got nothing", "")
+        self.source("ArgumentError", "source: expected a folder, .*got an empty string", "")
         self.source("ArgumentError", "got an empty list", [])
         self.source("ArgumentTypeError", "source: expected a folder, .*got int", 3)
         for elsewhere in ("https://host/a.tar", "s3://bucket/train-{000000..000009}.tar", "pipe:cat a.tar"):
-            self.source("ArgumentError", "source: .* is no path, .*: bring it to one", elsewhere)
+            self.source("ArgumentError", "source: .* is not a path, .*: download the data", elsewhere)
         self.source("ArgumentTypeError", "got NoneType", [None])
         self.source("ArgumentTypeError", "got ImageFolder: pass its .root", type("ImageFolder", (), {"root": "photos"})())
         self.source("ArgumentError", "zero byte", "a\0b")
-        self.source("ArgumentError", "cannot be one of a list", ["stream:a", "stream:b"])
-        self.source("ArgumentError", "is a folder, and a list is of tars: for a mix", [support.dataset(), str(support.folder)])
+        self.source("ArgumentError", "a list cannot contain", ["stream:a", "stream:b"])
+        self.source("ArgumentError", "is a folder, but a list may contain only tar files: to mix", [support.dataset(), str(support.folder)])
         self.source("ArgumentError", "has a brace or a comma", ["a,b.tar", "c.tar"])
         self.source("ArgumentError", "at most 4095 are possible", [f"{n * 7919:x}.tar" for n in range(2000)])
         self.refused("ArgumentError", "without a name", lambda: penstock.Loader("stream:", framework="numpy"))

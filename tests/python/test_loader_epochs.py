@@ -234,12 +234,12 @@ class States(unittest.TestCase):
             cases = {
                 "of type NoneType": None,
                 "of type list": [good],
-                "^the state has no version: expected what": {},
-                "^the state has no version; a state lies under its key 'loader': expected what state_dict": {"loader": good, "epoch": 1},
+                "^the state has no version: expected a state that state_dict": {},
+                "^the state has no version, but its key 'loader' contains a state: expected a state that state_dict": {"loader": good, "epoch": 1},
                 "has no order, seed: expected": {key: good[key] for key in good if key not in ("order", "seed")},
-                "no JSON": "epoch 3",
+                "is not JSON": "epoch 3",
                 "has version 2": {**good, "version": 2},
-                "another seed: its seed is 10, the loader's is 9": {**good, "seed": 10},
+                "another seed: its seed is 10, and the loader's is 9": {**good, "seed": 10},
                 "another dataset": {**good, "fingerprint": "0" * 16},
                 "another order": {**good, "order": "f" * 16},
                 "fingerprint is 'nonsense'": {**good, "fingerprint": "nonsense"},
@@ -300,9 +300,9 @@ class Ranks(unittest.TestCase):
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, share="all"), (0, 1, 7))
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=4, world_size=5), (4, 5, 1))
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=0, world_size=1), (0, 1, 7))
-        with self.assertRaisesRegex(penstock.ArgumentError, "the environment's RANK is 'x': expected a number"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "the environment variable RANK is 'x': expected a number"):
             ranks({"RANK": "x", "WORLD_SIZE": "3"})
-        with self.assertRaisesRegex(penstock.ArgumentError, "world_size is given and rank is not"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "world_size is set and rank is not"):
             ranks({"WORLD_SIZE": "3"})
 
 

@@ -72,7 +72,7 @@ class Views(unittest.TestCase):
             for number, write in enumerate(writings):
                 with (
                     self.subTest(number),
-                    self.assertRaisesRegex(penstock.ReadOnlyError, "cannot be written to: take a copy"),
+                    self.assertRaisesRegex(penstock.ReadOnlyError, "cannot be written to: make a copy"),
                 ):
                     write()
             with self.assertRaises(ValueError):
@@ -83,7 +83,7 @@ class Views(unittest.TestCase):
         """torch would take it as memory that can be written to, and end the process with the first write."""
         with loader() as source:
             images = next(source.batches()).images
-            with self.assertRaisesRegex(penstock.ReadOnlyError, "by DLPack may write to it: hand on a copy"):
+            with self.assertRaisesRegex(penstock.ReadOnlyError, "of DLPack may write to it: pass a copy"):
                 np.from_dlpack(images)
             self.assertIn("dltensor", repr(images.__dlpack__(copy=True)))
             np.testing.assert_array_equal(np.from_dlpack(images.copy()), images)
@@ -156,7 +156,7 @@ class Views(unittest.TestCase):
         for name, value in wrong.items():
             with (
                 self.subTest(name),
-                self.assertRaisesRegex(penstock.ArgumentError, f"{name} does not go with zero_copy=True"),
+                self.assertRaisesRegex(penstock.ArgumentError, f"{name} cannot be combined with zero_copy=True"),
             ):
                 loader(**{name: value})
         loader(dtype="uint8", framework="numpy", device="cpu").close()

@@ -246,17 +246,17 @@ class Labels(unittest.TestCase):
                 self.assertEqual(soft.labels.shape, (8, 2))
                 low = np.minimum(batch.labels, np.roll(batch.labels, 1, 0)) - 1e-4
                 self.assertTrue((soft.labels >= low).all())
-        with self.assertRaisesRegex(penstock.ArgumentError, "label_smoothing is for labels that are one class each"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "label_smoothing needs labels with one class each"):
             loader(source, labels=said, label_smoothing=0.1)
-        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 7, and the dataset's labels have 2 floats"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 7, but the dataset's labels have 2 floats"):
             loader(source, labels=said, mixup=1.0, num_classes=7)
         with loader(source, labels=said, zero_copy=True) as lent:
             self.assertEqual(next(iter(lent))[1].shape, (8, 2))
 
     def test_refusals(self) -> None:
         for value, error, sentence in (
-                ({"manifest": "x.csv", "json": "a"}, "ArgumentError", "labels: expected one of .* has to be there"),
-                ({}, "ArgumentError", "labels: .* has to be there"),
+                ({"manifest": "x.csv", "json": "a"}, "ArgumentError", "labels: expected one of .* the dict must have"),
+                ({}, "ArgumentError", "labels: .* the dict must have"),
                 ({"manifets": "x.csv"}, "ArgumentError", "labels: .* got the key 'manifets'"),
                 ({"manifest": 3}, "ArgumentTypeError", r"labels\['manifest'\]: expected the path of a file, got 3"),
                 ({"manifest": "x.csv", "type": "multi"}, "ArgumentError", r"labels\['type'\]: expected one of 'class', 'multi_hot'"),
@@ -323,17 +323,17 @@ class Refused(unittest.TestCase):
         self.argument("cutmix: expected 0 or None for off, .*got 1000", cutmix=1000)
         self.kind("mixup: .*got 'on'", mixup="on")
         self.argument("mixup: .*got nan", mixup=float("nan"))
-        self.argument("mix_prob: expected a share from 0 to 1, got 2", mixup=1, mix_prob=2)
-        self.argument("mix_prob says something only with mixup or cutmix", mix_prob=0.5)
-        self.argument("mix_switch says something only with mixup or cutmix", mix_switch=0.1)
+        self.argument("mix_prob: expected a number from 0 to 1, got 2", mixup=1, mix_prob=2)
+        self.argument("mix_prob has a meaning only with mixup or cutmix", mix_prob=0.5)
+        self.argument("mix_switch has a meaning only with mixup or cutmix", mix_switch=0.1)
         self.argument("num_classes: expected a whole number from 1 to 16777216, got 0", mixup=1, num_classes=0)
-        self.argument("num_classes is for soft labels", num_classes=10)
-        self.argument("label_smoothing: expected a share from 0 to 1, got 1.5", label_smoothing=1.5)
-        self.argument('mixup, cutmix .* are of floats, and dtype="uint8"', mixup=1, dtype="uint8")
-        self.argument("mixup does not go with zero_copy=True", mixup=1, zero_copy=True)
-        self.argument("label_smoothing does not go with zero_copy=True", label_smoothing=0.1, zero_copy=True)
-        self.argument("num_classes is for soft labels", num_classes=3, zero_copy=True)
-        self.argument("mix_prob says something only with", mix_prob=0.5, zero_copy=True)
+        self.argument("num_classes has a meaning only with .*soft labels", num_classes=10)
+        self.argument("label_smoothing: expected a number from 0 to 1, got 1.5", label_smoothing=1.5)
+        self.argument('mixup, cutmix .* need floats, but dtype="uint8"', mixup=1, dtype="uint8")
+        self.argument("mixup cannot be combined with zero_copy=True", mixup=1, zero_copy=True)
+        self.argument("label_smoothing cannot be combined with zero_copy=True", label_smoothing=0.1, zero_copy=True)
+        self.argument("num_classes has a meaning only with .*soft labels", num_classes=3, zero_copy=True)
+        self.argument("mix_prob has a meaning only with", mix_prob=0.5, zero_copy=True)
         self.kind("mixup: expected 0 or None", mixup=np.ones(2), zero_copy=True)
 
     def test_paths_that_are_no_text(self) -> None:
@@ -350,17 +350,17 @@ class Refused(unittest.TestCase):
         folder.mkdir(exist_ok=True)
         for path in Path(support.dataset()).rglob("*.jpg"):
             (folder / f"{path.parent.name}-{path.name}").write_bytes(path.read_bytes())
-        sentence = "the dataset has no labels, and mixup, cutmix and label_smoothing need them: give it class folders, .*manifest"
+        sentence = "the dataset has no labels, and mixup, cutmix and label_smoothing need labels: use class folders, .*manifest"
         for keys in ({"mixup": 1}, {"cutmix": 1.0}, {"label_smoothing": 0.1}, {"mixup": 1, "num_classes": 4}):
             self.argument(sentence, source=str(folder), **keys)
-            self.argument('leave labels="none" out', labels="none", **keys)
+            self.argument('not labels="none"', labels="none", **keys)
         with loader(str(folder)) as made:
             self.assertEqual(set(next(iter(made))[1].tolist()), {-1})
         paths = sorted(path.name for path in folder.iterdir())
         numbers = support.folder / "numbers.csv"
         numbers.write_text("path,label\n" + "".join(f"{path},{i % 3}\n" for i, path in enumerate(paths)))
         said = {"manifest": str(numbers)}
-        self.argument("num_classes: the dataset's labels are numbers, .* say how many", source=str(folder), labels=said, mixup=1)
+        self.argument("num_classes: the dataset's labels are numbers without class names: pass", source=str(folder), labels=said, mixup=1)
         with loader(str(folder), labels=said, mixup=1, num_classes=4) as made:
             np.testing.assert_allclose(next(iter(made))[1].sum(1), 1, atol=1e-6)
 
@@ -386,7 +386,7 @@ class Refused(unittest.TestCase):
         self.argument("image_size: expected a size from epoch 0 on, got {3: 32}", image_size={3: 32})
         self.argument(r"image_size\[0\]: expected a whole number from 1 to 2048, got 4096", image_size={0: 4096})
         self.kind("image_size: an epoch: expected a whole number .*got 'a'", image_size={"a": 32})
-        self.argument("image_size: transforms makes images of 24, and the largest size of all epochs is 32", image_size={0: 32},
+        self.argument("image_size: transforms produces images of size 24, but the largest size of all epochs is 32", image_size={0: 32},
                       transforms=[{"RandomResizedCrop": {"size": 24}}])
         self.argument("but not of a crop", image_size={0: 16, 1: 24},
                       transforms=[{"Resize": {"size": 32}}, {"RandomCrop": {"size": 24}}])
@@ -404,19 +404,19 @@ class Refused(unittest.TestCase):
         self.kind("split: expected a string, got 3", split=3)
         self.argument("split: ", split="[:200%]")
         self.kind("weights: expected \"balanced\", .*got 3", weights=3)
-        self.argument("weights: .*got 'balance', where there is no file", weights="balance")
+        self.argument("weights: .*got 'balance', which is not a file", weights="balance")
         self.kind("weights: .*got list", weights=["a"])
-        self.argument(r"weights\[1\] is -1.0: expected a finite number from 0 on", weights=[1, -1])
+        self.argument(r"weights\[1\] is -1.0: expected a finite number, 0 or more", weights=[1, -1])
         self.argument(r"weights\[0\] is nan", weights=[float("nan"), 1])
-        self.argument("weights: of 3 none is above 0", weights=[0, 0, 0])
+        self.argument("weights: none of the 3 weights is above 0", weights=[0, 0, 0])
         self.argument(r"weights: expected .*got the shape \(1, 2\)", weights=[[1, 2]])
         self.argument("weights.* has 3 weights, but there are 60", weights=[1, 2, 3])
 
     def test_sources(self) -> None:
         one = support.dataset()
-        for sentence, source in ((r"in a list of pairs there is ", [(one, 1), one]), ("a weight above 0", [(one, 0)]),
-                                 ("cannot be one of several", [("stream:a", 1)]), ("got an empty mapping", {}),
-                                 ("expected 2 to 16 datasets to be mixed, got 2000: tars that weigh alike", [(one, 1)] * 2000)):
+        for sentence, source in ((r"got a list of pairs that contains ", [(one, 1), one]), ("a weight above 0", [(one, 0)]),
+                                 ("cannot be mixed with other sources", [("stream:a", 1)]), ("got an empty dict", {}),
+                                 ("expected 2 to 16 datasets to mix, got 2000: pass tar files with the same weight", [(one, 1)] * 2000)):
             self.refused("ArgumentError", sentence, lambda source=source: loader(source))  # type: ignore[misc]
 
 
@@ -439,11 +439,11 @@ class NamedStreams(unittest.TestCase):
         parts = ["\n    ".join([f"  {name}:", *keys, more]) for name, more in (("planes", "layout: NCHW"), ("floats", "dtype: float32"))]
         with support.harness.Daemon(home, config="\n".join(["streams:", *parts]) + "\n") as daemon:
             common = {"framework": "numpy", "socket": str(daemon.socket)}
-            with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix and RandomErasing are of floats, .* uint8 in planes"):
+            with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix and RandomErasing need floats, .* uint8 in planes"):
                 penstock.Stream("planes", mixup=1.0, **common)
             with penstock.Stream("planes", label_smoothing=0.1, **common) as made:
                 self.assertEqual(next(iter(made))[1].shape, (8, CLASSES))
-            with self.assertRaisesRegex(penstock.ArgumentError, "dtype: the daemon makes .* float32"):
+            with self.assertRaisesRegex(penstock.ArgumentError, "dtype: the daemon's configuration .* float32"):
                 penstock.Stream("floats", zero_copy=True, dtype="uint8", **common)
 
     def check(self, socket: str) -> None:
@@ -459,7 +459,7 @@ class NamedStreams(unittest.TestCase):
                 self.assertEqual(soft.labels.shape, (8, CLASSES))
                 del view, his
         for wrong, said in (("dtype", "float32"), ("mean", (0, 0, 0))):
-            with self.assertRaisesRegex(penstock.ArgumentError, f"{wrong}: the daemon makes the images .* float16 in planes"):
+            with self.assertRaisesRegex(penstock.ArgumentError, f"{wrong}: the daemon's configuration .* float16 in planes"):
                 penstock.Stream("half", **keys, **{wrong: said})
 
 

@@ -53,7 +53,7 @@ class Kernel:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.terminal], [], [], left)[0]:
                 raise AssertionError(f"waited for {word!r}, and there came {text!r}")
-            # One character at a time: what comes behind the word is for the next one who waits.
+            # One character at a time: what comes after the word is for the next one who waits.
             text += os.read(self.terminal, 1).decode("utf-8", "replace")
         return text
 

@@ -115,14 +115,14 @@ class Forms(unittest.TestCase):
             ([], None, "at least one sample"),
             (range(0), None, "at least one sample"),
             (np.empty(0), None, "at least one sample"),
-            ([False, False], None, "none is true"),
+            ([False, False], None, "is True: expected at least one"),
             ([1.0, 2.0], None, "float64"),
             (np.array([1.5], np.float32), None, "float32"),
             (Tensor([1.5]), None, "float64"),
             (["1"], None, "str"),
             ([1, None], None, "object"),
             ([2**70], None, "object"),
-            (range(2**70, 2**70 + 2), None, "beyond 64 bits"),
+            (range(2**70, 2**70 + 2), None, "do not fit into 64 bits"),
             ([[1, 2], [3, 4]], None, "shape (2, 2)"),
             (np.array(3), None, "shape ()"),
             ([[1], [2, 3]], None, "list"),
@@ -135,11 +135,11 @@ class Forms(unittest.TestCase):
             ((i for i in range(3)), None, "generator"),
             (Subset(), None, ".indices"),
             ([4, 5, -1], None, "indices[2] is -1"),
-            ([4, 5, -1], 10, "dataset has 10"),
+            ([4, 5, -1], 10, "numbered from 0 to 9"),
             ([4, 10, 3, 11], 10, "indices[3] is 11"),
             (np.array([3, 10], np.uint64), 10, "indices[1] is 10"),
-            ([True] * 9, 10, "has 9"),
-            (np.ones(11, bool), 10, "one bool for each of the 10 samples"),
+            ([True] * 9, 10, "10 samples, got 9 bools"),
+            (np.ones(11, bool), 10, "one bool for each of the dataset's 10 samples"),
         ]
         before = sorted(os.listdir(os.path.dirname(subset.save([1]))))
         for indices, samples, words in cases:
@@ -233,7 +233,7 @@ class Masks(unittest.TestCase):
         for wrong in (mask[:59], np.append(mask, False), list(mask) + [False]):
             with self.assertRaises(errors.ArgumentError) as caught:
                 Loader(support.dataset(), indices=wrong, **plain)
-            self.assertIn(f"each of the 60 samples of the dataset; this one has {len(wrong)}", str(caught.exception))
+            self.assertIn(f"each of the dataset's 60 samples, got {len(wrong)} bools", str(caught.exception))
 
     def test_what_is_a_mask(self) -> None:
         masks = ([True, False], 2), (np.ones(3, bool), 3), (Tensor([True] * 4), 4)

@@ -318,11 +318,11 @@ class Refused(unittest.TestCase):
     def test_depth(self) -> None:
         within: "list[Any]" = []
         within.append(within)
-        self.refused(within, "transforms: lists lie too deep within each other")
+        self.refused(within, "transforms: lists are nested too deeply")
         deep: Any = "RandomInvert"
         for _ in range(5000):
             deep = {"RandomApply": {"transforms": [deep]}}
-        self.refused([resized_crop(), deep], "transforms: lists lie too deep within each other")
+        self.refused([resized_crop(), deep], "transforms: lists are nested too deeply")
 
     def test_functions_and_other_things(self) -> None:
         class MyCrop(type(resized_crop())):  # type: ignore[misc]
@@ -331,15 +331,15 @@ class Refused(unittest.TestCase):
         self.refused([lambda image: image], "transforms[0]: a lambda cannot be run in the daemon", "`images = f(images)`")
         self.refused([json.dumps], "transforms[0]: dumps cannot be run in the daemon")
         self.refused([MyCrop()], "MyCrop cannot be run in the daemon")
-        self.refused([stand_in("GaussianBlur", "augment")], "transforms[0]: augment.GaussianBlur has the name of an operation, but is not "
-                     "torchvision's", 'or ("GaussianBlur", {...})', "`images = f(images)`")
+        self.refused([stand_in("GaussianBlur", "augment")], "transforms[0]: augment.GaussianBlur has the name of an operation of "
+                     "torchvision, but is another class", 'or ("GaussianBlur", {...})', "`images = f(images)`")
         self.refused([stand_in("RandomErasing", "timm.data.random_erasing")], "timm.data.random_erasing.RandomErasing has the name")
         self.refused([type(resized_crop())], "RandomResizedCrop is a class, not a transform: write RandomResizedCrop(...)")
-        self.refused(7, "transforms: an object of builtins.int is no transform")
-        self.refused([None], "transforms[0]: an object of builtins.NoneType is no transform")
+        self.refused(7, "transforms: an object of builtins.int is not a transform")
+        self.refused([None], "transforms[0]: an object of builtins.NoneType is not a transform")
         self.refused(compose(resized_crop(), compose(v2("ScaleJitter"))), "transforms[1][0]: ", "ScaleJitter is not supported")
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
-        self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a mapping of its parameters, got 3")
+        self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a dict of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
         self.refused(["3Augment"], "'3Augment' is not supported; apply it to the batch", "`images = f(images)`")
         self.refused(["ColourJitter"], "transforms[0]: there is no 'ColourJitter': did you mean 'ColorJitter'?")
@@ -353,7 +353,7 @@ class Refused(unittest.TestCase):
                 (resize(2.5), "Resize.size: expected a whole number"),
                 (resize((1, 2, 3)), "Resize.size: expected a whole number"),
                 (resize(True), "Resize.size: expected a whole number"),
-                (resized_crop(scale=0.5), "RandomResizedCrop.scale: expected two numbers, the least and the most, got 0.5"),
+                (resized_crop(scale=0.5), "RandomResizedCrop.scale: expected two numbers, minimum and maximum, got 0.5"),
                 (resized_crop(ratio=(1, "2")), "RandomResizedCrop.ratio: expected a number, got '2'"),
                 (resized_crop(scale=(0.1, float("nan"))), "RandomResizedCrop.scale: expected a number, got nan"),
                 (resized_crop(interpolation="cubic"), "RandomResizedCrop.interpolation: expected one of bilinear, bicubic"),
@@ -363,7 +363,7 @@ class Refused(unittest.TestCase):
                 (v2("RandomAffine", degrees=[1.0, None]), "RandomAffine.degrees: expected a number, a list of numbers or a word, got"),
                 (v2("RandomAffine", degrees={}), "RandomAffine.degrees: expected a number, a list of numbers or a word, got {}"),
                 (v2("RandomAffine", degrees=float("inf")), "RandomAffine.degrees: expected a number"),
-                (v2("RandomRotation", fill={"others": 0}), "RandomRotation.fill: expected a number, or three, got {'others': 0}"),
+                (v2("RandomRotation", fill={"others": 0}), "RandomRotation.fill: expected one number or three, got {'others': 0}"),
                 (v2("RandAugment", interpolation="cubic"), "RandAugment.interpolation: expected one of bilinear, bicubic"),
                 (stand_in("RandomApply", transforms=3, p=0.5), "RandomApply.transforms: expected a list of transforms, got 3"),
                 (("RandomApply", {"p": 0.5}), "RandomApply.transforms: expected a list of transforms, got None"),
@@ -371,7 +371,7 @@ class Refused(unittest.TestCase):
                 (("RandomChoice", {"transforms": ["ColorJitters"]}), "RandomChoice[0]: there is no 'ColorJitters'"),
                 (stand_in("RandomOrder", transforms=[lambda image: image]), "RandomOrder[0]: a lambda cannot be run in the daemon"),
                 (("RandomApply", {"transforms": [("RandomInvert", {"q": 1})]}), "RandomApply[0]: RandomInvert: there is no parameter 'q'"),
-                (("RandomApply", {"transforms": ["ToTensor"]}), "RandomApply[0]: ToTensor cannot stand within another transform"),
+                (("RandomApply", {"transforms": ["ToTensor"]}), "RandomApply[0]: ToTensor cannot be inside another transform"),
                 (("CenterCrop", {"width": 3}), "CenterCrop: there is no parameter 'width'; its parameters are size"),
                 (("ToTensor", {"size": 3}), "ToTensor: there is no parameter 'size'; it has no parameters")):
             with self.subTest(sentence=sentence):
@@ -381,11 +381,11 @@ class Refused(unittest.TestCase):
         floats = v2("ToDtype", dtype=Dtype("torch.float32"), scale=True)
         crop = resized_crop()
         for steps, sentence in (
-                ([], "transforms has nothing that makes all images one size"),
-                ([to_tensor(), normalize()], "transforms has nothing that makes all images one size"),
-                ([crop, normalize()], "transforms[1]: Normalize needs floats of 0 to 1: put ToTensor() before it"),
+                ([], "transforms contains nothing that gives all images the same size"),
+                ([to_tensor(), normalize()], "transforms contains nothing that gives all images the same size"),
+                ([crop, normalize()], "transforms[1]: Normalize needs floats from 0 to 1: put ToTensor()"),
                 ([crop, v2("ToImage"), normalize()], "transforms[2]: Normalize needs floats"),
-                ([crop, to_tensor(), normalize(), normalize()], "transforms[3]: Normalize is there twice"),
+                ([crop, to_tensor(), normalize(), normalize()], "transforms[3]: Normalize appears twice"),
                 ([crop, to_tensor(), normalize((1, 2))], "Normalize.mean: expected three numbers, one per channel, got 2"),
                 ([crop, to_tensor(), normalize(std="x")], "Normalize.std: expected three numbers"),
                 ([crop, to_tensor(), normalize(std=(1, 0, 1))], "Normalize.std: expected three numbers other than 0"),
@@ -394,14 +394,14 @@ class Refused(unittest.TestCase):
                 ([crop, v2("ToDtype", dtype=Dtype("torch.float32"), scale=False)], "ToDtype.scale: expected scale=True"),
                 ([crop, v2("ToDtype", dtype=Dtype("torch.float64"), scale=True)], "ToDtype.dtype: expected one of uint8, float32"),
                 ([crop, floats, v2("ToDtype", dtype=Dtype("torch.uint8"), scale=True)], "to uint8 comes after a conversion to floats"),
-                ([to_tensor(), crop], "transforms[1]: RandomResizedCrop comes after a conversion to floats; put it before"),
+                ([to_tensor(), crop], "transforms[1]: RandomResizedCrop comes after a conversion to floats: put it before"),
                 ([floats, resize(3)], "transforms[1]: Resize comes after a conversion to floats"),
-                ([crop, floats, v2("ColorJitter")], "transforms[2]: ColorJitter comes after a conversion to floats; put it before"),
-                ([crop, floats, "RandomErasing", "RandomErasing"], "transforms[3]: RandomErasing is there twice"),
-                ([crop, floats, "RandomErasing", "RandomHorizontalFlip"], "transforms[3]: RandomHorizontalFlip comes behind RandomErasing"),
-                ([crop, floats, v2("RandomErasing", value=None), normalize()], "transforms[3]: Normalize comes behind RandomErasing with"),
+                ([crop, floats, v2("ColorJitter")], "transforms[2]: ColorJitter comes after a conversion to floats: put it before"),
+                ([crop, floats, "RandomErasing", "RandomErasing"], "transforms[3]: RandomErasing appears twice"),
+                ([crop, floats, "RandomErasing", "RandomHorizontalFlip"], "transforms[3]: RandomHorizontalFlip comes after RandomErasing"),
+                ([crop, floats, v2("RandomErasing", value=None), normalize()], "transforms[3]: Normalize comes after RandomErasing with"),
                 ([crop, floats, ("RandomErasing", {"value": [1, 2]})], "RandomErasing.value: expected three numbers"),
-                ([crop, "MixUp", "RandomInvert"], "transforms[2]: RandomInvert comes behind MixUp or CutMix, which come last"),
+                ([crop, "MixUp", "RandomInvert"], "transforms[2]: RandomInvert comes after MixUp or CutMix, which must come last"),
                 ([crop, ("MixUp", {"num_classes": 2.5})], "MixUp.num_classes: expected a whole number"),
                 ([crop, ("CutMix", {"alpha": "x"})], "CutMix.alpha: expected a number"),
                 ([crop, ("MixUp", {"num_classes": -5})], "MixUp.num_classes: expected a whole number from 1 to 16777216, got -5"),
@@ -410,22 +410,22 @@ class Refused(unittest.TestCase):
                 ([crop, ("MixUp", {"alpha": 0})], "MixUp.alpha: expected the alpha of a Beta distribution, 0.01 to 100, got 0.0"),
                 ([crop, ("CutMix", {"alpha": 1000})], "CutMix.alpha: expected the alpha of a Beta distribution"),
                 ([crop, ("RandomApply", {"transforms": ["MixUp"], "p": 2})], "transforms[1]: RandomApply.p: expected a probability"),
-                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [-1, 2]})], "RandomChoice.p: expected numbers from 0 on"),
-                ([crop, floats, ("RandomErasing", {"p": 5})], "transforms[2]: RandomErasing.p: expected a probability, 0 to 1, got 5"),
-                ([crop, floats, ("RandomErasing", {"scale": [0.5, 0.1]})], "RandomErasing.scale: expected shares of the area"),
-                ([crop, floats, ("RandomErasing", {"ratio": [0, 1]})], "RandomErasing.ratio: expected numbers above 0"),
-                ([crop, floats, ("RandomErasing", {"value": 1e300})], "RandomErasing.value: expected what a float32 can hold"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [-1, 2]})], "RandomChoice.p: expected numbers, 0 or more"),
+                ([crop, floats, ("RandomErasing", {"p": 5})], "transforms[2]: RandomErasing.p: expected a probability from 0 to 1, got 5"),
+                ([crop, floats, ("RandomErasing", {"scale": [0.5, 0.1]})], "RandomErasing.scale: expected two shares of the area"),
+                ([crop, floats, ("RandomErasing", {"ratio": [0, 1]})], "RandomErasing.ratio: expected two numbers above 0"),
+                ([crop, floats, ("RandomErasing", {"value": 1e300})], "RandomErasing.value: expected a number that a float32 can hold"),
                 ([crop, floats, ("RandomErasing", {"p": 10**400})], "RandomErasing.p: expected a number, got 1000"),
                 ([crop, floats, ("RandomErasing", {"value": 10**400})], "RandomErasing.value: expected"),
-                ([crop, floats, ("RandomErasing", {"value": 3e38}), normalize()], "normalised beyond what a float32 can hold"),
+                ([crop, floats, ("RandomErasing", {"value": 3e38}), normalize()], "which a float32 cannot hold once it is normalized"),
                 ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [10**400, 1]})], "RandomChoice.p: expected a number"),
-                ([crop, ("RandomChoice", {"transforms": ["MixUp", "RandomInvert"]})], "RandomChoice may hold MixUp and CutMix, or other"),
-                ([crop, ("RandomChoice", {"transforms": ["MixUp", "MixUp"]})], "RandomChoice holds MixUp twice"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "RandomInvert"]})], "RandomChoice may contain either MixUp and CutMix, or other"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "MixUp"]})], "RandomChoice contains MixUp twice"),
                 ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [1]})], "RandomChoice.p: expected 2 numbers, got [1]"),
-                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [0, 0]})], "at least one is above 0"),
-                ([crop, ("RandomApply", {"transforms": ["MixUp", "CutMix"]})], "RandomApply may hold one of MixUp and CutMix"),
+                ([crop, ("RandomChoice", {"transforms": ["MixUp", "CutMix"], "p": [0, 0]})], "at least one number above 0"),
+                ([crop, ("RandomApply", {"transforms": ["MixUp", "CutMix"]})], "RandomApply may contain one of MixUp and CutMix"),
                 ([crop, ("RandomChoice", {"transforms": [("MixUp", {"num_classes": 2}), ("CutMix", {"num_classes": 3})]})],
-                 "num_classes is 3 here and 2 before")):
+                 "num_classes is 3 here, but 2 before")):
             with self.subTest(sentence=sentence):
                 self.refused(steps, sentence)
 

@@ -38,7 +38,7 @@ class Host:
 class ThroughTorch(unittest.TestCase):
     def check(self, dtype: str, channels_last: bool) -> None:
         tensors = cuda.Tensors("cpu", dtype, channels_last)
-        reader = cuda._Copied(stream(train=0, epochs=1), cuda.Normaliser(tensors, MEAN, STD), [Host(), Host()])
+        reader = cuda._Copied(stream(train=0, epochs=1), cuda.Normalizer(tensors, MEAN, STD), [Host(), Host()])
         on_host = stream(train=0, epochs=1)
         converter = _penstock.Converter(dtype, channels_last, MEAN, STD)
         pool = _penstock.Pool(BATCH * converter.row_bytes(SIDE, SIDE))
@@ -85,7 +85,7 @@ class Devices(unittest.TestCase):
     def test_none(self) -> None:
         source = stream()
         for device in ("cuda", "cuda:3", torch.device("cuda", 0)):
-            with self.assertRaisesRegex(errors.DeviceError, 'finds no CUDA device .*: give device="cpu"'):
+            with self.assertRaisesRegex(errors.DeviceError, 'finds no CUDA device .*: use device="cpu"'):
                 cuda.CudaReader(source, device, "float32", MEAN, STD, True)
         batch = source.next(20000)  # untouched
         assert batch is not None

@@ -170,7 +170,7 @@ class Jax(unittest.TestCase):
         half = first(framework="jax", dtype="bfloat16")
         self.assertEqual(str(half.images.dtype), "bfloat16")
         np.testing.assert_array_equal(np.asarray(half.images), wanted.images.astype(half.images.dtype))
-        with self.assertRaisesRegex(penstock.DeviceError, "JAX has none"):
+        with self.assertRaisesRegex(penstock.DeviceError, "JAX has no such device"):
             first(framework="jax", device="cuda")
 
     def test_kept(self) -> None:

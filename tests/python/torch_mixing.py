@@ -130,11 +130,11 @@ class Listed(unittest.TestCase):
 
     def test_said_twice(self) -> None:
         listed = [*self.FLOATS, v2.MixUp(num_classes=CLASSES)]
-        with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix: transforms has MixUp or CutMix already"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "mixup, cutmix: transforms already contains MixUp or CutMix"):
             loader(transforms=listed, cutmix=1.0)
-        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 5, and that of transforms is 3"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "num_classes is 5, but num_classes in transforms is 3"):
             loader(transforms=listed, num_classes=5)
-        with self.assertRaisesRegex(penstock.ArgumentError, "does not go with zero_copy=True"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "cannot be combined with zero_copy=True"):
             loader(transforms=listed, zero_copy=True, framework="numpy")
 
 

@@ -1,23 +1,37 @@
-"""penstock: batches of decoded, augmented images, made by a daemon of its own beside the training process.
+"""penstock: batches of decoded, augmented images, which a daemon makes beside the training process.
 
     import penstock
-    loader = penstock.Loader("out/train-*.tar", batch_size=256, image_size=224, train=True, seed=0)
+    loader = penstock.Loader('out/train-*.tar', batch_size=256, image_size=224, train=True, seed=0)
     for epoch in range(90):
         for images, labels in loader: ...
 
-A map of the package:
+A map of this folder:
 
-    loader.py       Loader: epochs, states, what is known of the stream
-    named.py        Stream: one that the running daemon's configuration defines
-    epochs.py       the rules of epochs and iterators; state.py: what a checkpoint keeps
-    arguments.py    all arguments together; checks.py: one; sources.py: source; environment.py: ranks;
-                    devices.py: device; unknown.py: those of other loaders
-    transforms.py   transforms=; mixing.py: mixup=, cutmix= and their like; labelling.py: labels=
-    subset.py       indices=; weighing.py: weights=; kept.py: the files that the daemon reads both from
-    readers.py      from shared memory to the user's own, on the CPU; cuda.py: on a device
-    frameworks.py   torch's, NumPy's and JAX's arrays; views.py: read-only ones, for zero_copy
-    batch.py        what batches() yields; errors.py: all that is raised
-    _penstock       compiled: libpenstock
+  __init__.py       the public names
+  loader.py         Loader: epochs, states, and what it knows of its stream
+  named.py          Stream: a stream that the running daemon's configuration defines
+  epochs.py         the rules of epochs and iterators
+  state.py          the state that a checkpoint keeps
+  arguments.py      all arguments together: the options of the stream, and the output
+  checks.py         checks of single arguments
+  sources.py        source=
+  environment.py    ranks
+  devices.py        device=
+  unknown.py        arguments of other loaders: what to use instead
+  transforms.py     transforms=
+  mixing.py         mixup=, cutmix=, label_smoothing= and the like
+  labelling.py      labels=
+  subset.py         indices=
+  weighing.py       weights=
+  kept.py           the files from which the daemon reads indices and weights
+  readers.py        from shared memory to the user's arrays, on the CPU
+  cuda.py           from shared memory to tensors on a CUDA device
+  frameworks.py     the arrays of torch, NumPy and JAX
+  views.py          read-only NumPy arrays, for zero_copy=True
+  batch.py          Batch, which batches() yields
+  errors.py         every exception that penstock raises
+
+The extension _penstock, compiled from ../src, contains libpenstock; _penstock.pyi describes it.
 """
 
 from __future__ import annotations

@@ -1,57 +1,63 @@
-"""The compiled half: libpenstock, without the GIL wherever it computes or waits.
+"""The compiled half: libpenstock. It computes and waits without the GIL.
 
-Everything here is private to the package. All failures are raised as `penstock.errors.from_code(code, sentence)` makes
-them. Signals are handled while anything waits: Ctrl-C raises KeyboardInterrupt within a fraction of a second, and leaves
-what it interrupted as it was.
+Everything here is private to the package. Every failure is raised as the exception that
+`penstock.errors.from_code(code, sentence)` returns. Waiting calls handle signals: Ctrl-C raises
+KeyboardInterrupt within a fraction of a second and leaves the interrupted object unchanged.
 """
 
 from typing import Any, Sequence
 
 VERSION: str  # of libpenstock
-LIBRARY: str  # path of this module: libpenstock is inside
-KEYS: dict[str, tuple[str, str, str, str, int, int]]  # of a stream: kind, option, who, value, low, high of proto/keys.h
+LIBRARY: str  # path of this module, which contains libpenstock
+# The keys of a stream, from proto/keys.h: (kind, option, who, value, low, high).
+KEYS: dict[str, tuple[str, str, str, str, int, int]]
 
 class Stream:
-    """A stream of the daemon. Calls from several threads take turns; views that other threads drop meanwhile give their slots
-    back all the same, also while `next` waits."""
+    """A stream of the daemon. Calls from several threads take turns. Views that other threads drop
+    meanwhile still return their slots, also while `next` waits."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        """Opens. Keys are the fields of struct penstock_options, None is as if absent: an unknown one is an error
-        (TypeError: the package's own mistake). Runs without the GIL; interruptible."""
+        """Opens the stream. The keys are the fields of struct penstock_options; a value of None
+        counts as absent. An unknown key raises TypeError, because it is a mistake of the package.
+        Runs without the GIL; signals interrupt it."""
     info: dict[str, int]  # the fields of struct penstock_stream_info
     daemon_pid: int
     closed: bool
     def next(self, timeout_ms: int) -> "Batch | None":
-        """None after the last epoch. -1: the stream's own timeout; -2: for ever."""
+        """The next batch, or None after the last epoch. `timeout_ms` -1: the stream's own timeout;
+        -2: no limit."""
     def state(self) -> str: ...
     def classes(self) -> list[str]: ...
     def path(self, index: int) -> str:
-        """With os.fsdecode's surrogates where it is no UTF-8."""
+        """With the surrogates of os.fsdecode where the path is not UTF-8."""
     def stats(self) -> str: ...
     def config(self) -> str: ...
     def close(self) -> None:
-        """Everything after this is a ClosedError. Views that are still held stay readable (the stream goes when the last is
-        gone); never fails, also in a forked child."""
+        """Every later call raises ClosedError. Views that still exist stay readable; the stream is
+        closed with the last of them. Never fails, not even in a forked child."""
 
 class Batch:
-    """A batch in shared memory: a lease that ends when this object and all its views are gone, or with `release`."""
+    """A batch in shared memory. Its lease ends when this object and all its views are gone, or with
+    `release`."""
 
     count: int  # valid samples; each has info["views"] rows
-    height: int  # of its images: info's, or less
+    height: int  # of its images; at most info["height"]
     width: int
-    last: bool  # of its epoch
+    last: bool  # whether it is the last batch of its epoch
     epoch: int
-    batch: int
+    batch: int  # its number within the epoch, from 0
     def view(self, name: str) -> "View":
-        """`images` (rows x height x width x 3, or in planes, of the stream's dtype; bfloat16 as uint16), `labels` (int64; or
-        float32, count x label_width), `samples` (64 bytes for each row): what is valid."""
+        """The valid part of `images` (rows x height x width x 3, or in planes, of the stream's
+        dtype; bfloat16 as uint16), `labels` (int64; or float32, count x label_width) or `samples`
+        (64 bytes for each row)."""
     def release(self) -> None:
-        """Now. HeldError while views are alive; DetachedError when the daemon took it back meanwhile, and what was read must
-        not be used. Twice does nothing."""
+        """Returns the batch to the daemon now. HeldError if views are still alive. DetachedError if
+        the daemon took the batch back meanwhile: then the data that was read must not be used. A
+        second call does nothing."""
 
 class View:
-    """Read-only memory of a batch, which it keeps alive: buffer protocol, and DLPack on the CPU (read-only, so for consumers of
-    DLPack 1.0 alone)."""
+    """The read-only memory of a batch, which it keeps alive. It supports the buffer protocol, and
+    DLPack on the CPU; because it is read-only, only consumers of DLPack 1.0 can take it."""
 
     shape: tuple[int, ...]
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -59,31 +65,32 @@ class View:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 class Pool:
-    """Blocks of memory of one size, used again when nobody holds them: a fresh one costs a page fault for each 4 KiB."""
+    """Blocks of memory of one size. It reuses blocks that are no longer held, because a new block
+    costs a page fault for each 4 KiB."""
 
     def __init__(self, block_bytes: int, keep: int = 2) -> None:
-        """Keeps up to `keep` unused blocks; more live at once if the user keeps more."""
+        """Keeps up to `keep` unused blocks. The number of blocks in use has no limit."""
     def take(self) -> "Block": ...
 
 class Block:
-    """Writable memory, aligned to 4,096 bytes: buffer protocol. Goes back to its pool when the last reference is gone, from
-    whatever thread."""
+    """Writable memory, aligned to 4,096 bytes, with the buffer protocol. It returns to its pool with
+    its last reference, in any thread."""
 
     nbytes: int
     address: int
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Converter:
-    """penstock_convert: what makes tensors of images."""
+    """penstock_convert: converts images into tensors."""
 
     def __init__(self, dtype: str, channels_last: bool, mean: Sequence[float], std: Sequence[float]) -> None:
         """dtype: "uint8", "float32", "float16", "bfloat16"."""
     def row_bytes(self, height: int, width: int) -> int: ...
     def images(self, batch: Batch, block: Block) -> None:
-        """Writes the batch's valid rows. Without the GIL."""
+        """Writes the batch's valid rows into the block. Runs without the GIL."""
 
 class Mixer:
-    """penstock_mix: erasing, MixUp and CutMix of converted batches, and soft labels."""
+    """penstock_mix: erases and mixes (MixUp, CutMix) converted batches, and makes soft labels."""
 
     def __init__(
         self,
@@ -100,25 +107,28 @@ class Mixer:
         classes: int = 0,
         smoothing: float = 0,
     ) -> None:
-        """The fields of struct penstock_mix_options; ArgumentError names one that is out of its range."""
+        """Takes the fields of struct penstock_mix_options. ArgumentError names a field that is out
+        of range."""
     def plan(self, batch: Batch) -> bytes:
-        """What is done to its rows: struct penstock_mix_row, 64 bytes for each."""
+        """Draws what is done to the batch's rows: a struct penstock_mix_row, 64 bytes, for each."""
     def images(self, rows: bytes, block: Block, dtype: str, channels_last: bool, height: int, width: int) -> None:
-        """In place. Without the GIL."""
+        """Erases and mixes the images in place. Runs without the GIL."""
     def labels(self, rows: bytes, batch: Batch, block: Block) -> None:
-        """float32, (count, width): `classes` of them, or as many as the labels have that are floats already."""
+        """Writes float32, (count, width). The width is `classes`, or that of the dataset's labels
+        if they are already floats."""
 
 def fill_images(batch: Batch, block: Block) -> None:
-    """The images of the valid rows, as the stream has them. Without the GIL."""
+    """Copies the images of the valid rows, unconverted. Runs without the GIL."""
 
 def fill_labels(batch: Batch, block: Block) -> None:
-    """The labels of the valid samples: int64, or float32 of label_width each."""
+    """Copies the labels of the valid samples: int64, or label_width float32 each."""
 
-def daemon_status(socket: str | None) -> str: ...
+def daemon_status(socket: str | None) -> str:
+    """The daemon's status, as JSON. None: the default socket."""
 
 class Cuda:
-    """libpenstock_cuda: a stream's batches on a CUDA device. Only where the extension was built with nvcc. While it is
-    attached the stream is its own; one thread at a time."""
+    """libpenstock_cuda: a stream's batches on a CUDA device. It exists only if the extension was
+    built with nvcc. It owns the stream while it is attached. One thread may use it at a time."""
 
     info: dict[str, Any]  # the fields of struct penstock_cuda_info
     def __init__(
@@ -141,20 +151,23 @@ class Cuda:
         erase_value: tuple[float, float, float] = (0, 0, 0),
         erase_random: bool = False,
     ) -> None:
-        """`dtype` is that of what `transform` writes: "float32", "float16", "bfloat16"."""
+        """`dtype` is the type that `transform` writes: "float32", "float16" or "bfloat16"."""
     def next(self, timeout_ms: int) -> tuple[int, bool, int, int, bytes, int, int] | None:
-        """(count, last, epoch, batch, samples, images, labels): the last two are addresses on the device. A batch that is
-        held, because it was not released, is given again."""
+        """(count, last, epoch, batch, samples, images, labels); images and labels are addresses on
+        the device. None after the last epoch. A batch that was not released is returned again."""
     def transform(self, out: int, queue: int) -> None:
-        """Has the CUDA stream write the images, normalised, to device memory for batch_size rows."""
+        """Makes the CUDA stream write the normalized images to `out`, device memory for batch_size
+        rows."""
     def targets(self, out: int, queue: int, classes: int, smoothing: float) -> None:
-        """Has the CUDA stream write soft labels, float32, to device memory for batch_size x classes of them."""
+        """Makes the CUDA stream write soft labels to `out`, device memory for batch_size x classes
+        float32."""
     def wait(self, queue: int) -> None:
-        """Has the CUDA stream wait for the batch's copy."""
+        """Makes the CUDA stream wait until the batch was copied."""
     def release(self, queue: int) -> None:
-        """The batch's memory is used again when the CUDA stream has come so far."""
+        """Returns the batch. Its memory is reused once the CUDA stream has reached this point."""
     def state(self) -> str: ...
     def path(self, index: int) -> str: ...
     def stats(self) -> str: ...
     def detach(self) -> None:
-        """Waits for the device. Where another thread waits in `next`, that thread detaches."""
+        """Waits for the device and detaches. If another thread waits in `next`, that thread
+        detaches."""

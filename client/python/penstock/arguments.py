@@ -1,6 +1,6 @@
-"""What a user passes to Loader, made what the stream is opened with and what is done to its batches.
+"""Turns the arguments of Loader into the options of the stream and the form of its batches.
 
-Everything that can be judged without the daemon is judged here, before one is started.
+Everything that can be checked without the daemon is checked here, before a daemon is started.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 _PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
-# Arguments of the loader that are made of a stream's batches here, and not by the daemon; and those that mean more here.
+# Keys of a stream that the loader reads itself: its own arguments of these names mean something else
+# or more.
 _ELSEWHERE = ("dtype", "layout", "mean", "std", "share", "source", "sources")
 
-# What defines the batches of a stream: the configuration defines it, so a loader of "stream:NAME" has no such argument.
+# The arguments that define the batches of a stream. The daemon's configuration defines them for
+# "stream:NAME", so such a loader does not take them.
 DEFINING = ("threads", "memory") + tuple(
     name for name, (_, _, who, *_) in KEYS.items() if who == "DEFINITION" and name not in _ELSEWHERE
 )
@@ -38,8 +40,9 @@ DEFINING = ("threads", "memory") + tuple(
 
 @dataclass(frozen=True)
 class Output:
-    """What becomes of a batch. `cuda` is the device's name to torch, None for the CPU; `jax` JAX's device. `said`: of dtype,
-    mean, std and channels_last, what the user gave: it has to fit a stream whose images are floats already."""
+    """The form in which batches are delivered. `cuda` is the device's name in torch, None for the
+    CPU; `jax` is JAX's device. `said` names those of dtype, mean, std and channels_last that the
+    user passed: they must fit a stream whose images the daemon has already converted."""
 
     framework: str
     zero_copy: bool
@@ -55,8 +58,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Opening:
-    """`options` are those of struct penstock_options. `shared`: others get the very same batches, in a group that has a
-    pace of its own. `group`: as the user named it. `mask`: how many samples `indices` is a mask of."""
+    """`options` are the fields of struct penstock_options. `shared`: other trainers get the same
+    batches, in a group with its own pace. `group`: the name that the user passed. `mask`: the
+    length of `indices` if it is a mask."""
 
     options: dict[str, Any]
     output: Output
@@ -67,14 +71,14 @@ class Opening:
 
 
 def _dtype(value: Any) -> str:
-    """A name, or torch's or NumPy's own object for it."""
+    """Reads a name, or an object of torch or NumPy for it."""
     name = getattr(value, "name", None) or getattr(value, "__name__", None) or value
     name = name if isinstance(name, str) else checks.shown(name)
     name = name[len("torch.") :] if name.startswith("torch.") else name
     if name not in _DTYPES:
         raise ArgumentError(
-            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {checks.shown(value)}; convert "
-            "the batch in the loop for any other"
+            f"dtype: expected one of {', '.join(repr(word) for word in _DTYPES)}, got {checks.shown(value)}; for any "
+            "other dtype, convert the batch in the loop"
         )
     return name
 
@@ -97,13 +101,13 @@ def _value(key: str, value: Any) -> Any:
     if option in ("U32", "U64"):
         return checks.number(key, value, low, high)
     if option == "REAL":
-        # The field's 0 means its default; what is written has nine digits.
+        # In the struct, 0 means the default. 1e-12 becomes 0 when it is written with nine digits.
         return checks.fraction(key, value) or 1e-12
     return checks.text(key, value)
 
 
 def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """The options of all such keys that are given."""
+    """The options for all keys of `wanted` ("DEFINITION" or "READER") that the user passed."""
     options: dict[str, Any] = {}
     for key, (_, option, who, *_) in KEYS.items():
         simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT") and key not in _ELSEWHERE
@@ -115,7 +119,7 @@ def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
 
 
 def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
-    """A side from an epoch on: options.image_sizes."""
+    """The size of images by epoch, for options.image_sizes."""
     if not value:
         raise ArgumentError("image_size: expected a size from epoch 0 on, such as {0: 128, 16: 192}, got {}")
     sizes = {
@@ -127,24 +131,26 @@ def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
     largest = max(sizes.values())
     if made is not None and made != largest:
         raise ArgumentError(
-            f"image_size: transforms makes images of {made}, and the largest size of all epochs is {largest}: make them "
-            "equal; transforms has the largest, and the others take its place in their epochs"
+            f"image_size: transforms produces images of size {made}, but the largest size of all epochs is {largest}: "
+            "write the largest size in transforms; the other sizes replace it in their epochs"
         )
     return json.dumps({str(epoch): sizes[epoch] for epoch in sorted(sizes)})
 
 
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
-    """Of the images: transforms that say it need no image_size."""
+    """The size of images. If transforms contains it, image_size is not needed."""
     if isinstance(given["image_size"], (tuple, list)):
         raise ArgumentTypeError(
-            "image_size: images of a batch are squares: expected one whole number, such as 224, got "
+            "image_size: expected one whole number, such as 224, because images are square, got "
             f"{given['image_size']!r}"
         )
     size = checks.number("image_size", given["image_size"], 1, 2048)
     if made is None or made == size or not 1 <= made <= 2048:
-        return size  # transforms are judged by the daemon
+        return size  # the daemon checks transforms
     if size != default:
-        raise ArgumentError(f"image_size is {size}, but transforms makes images of {made}: leave image_size out")
+        raise ArgumentError(
+            f"image_size is {size}, but transforms produces images of size {made}: leave image_size out"
+        )
     return made
 
 
@@ -175,8 +181,8 @@ def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     said = [key for key in DEFINING if not _is_default(given[key], defaults[key])]
     if said:
         raise ArgumentError(
-            f"{', '.join(said)}: the daemon's configuration defines {given['source']!r}, and beside it only what says "
-            "who reads how is allowed: change it there, or name a folder or tars as source"
+            f"{', '.join(said)}: the daemon's configuration defines the batches of {given['source']!r}: leave the "
+            "argument out, change the configuration, or pass a folder or tar files as source"
         )
 
 
@@ -187,7 +193,7 @@ def _socket(value: Any) -> str:
 
 
 def _readers(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Who reads, with whom, and for how long it waits."""
+    """The rank and the group of this trainer."""
     options: dict[str, Any] = {}
     share = None if given["share"] is None else _value("share", given["share"])
     rank = None if given["rank"] is None else checks.number("rank", given["rank"], 0, _U32)
@@ -201,7 +207,7 @@ def _readers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _daemon(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Where it is, and what happens when it is gone."""
+    """Where the daemon is, and what happens when it is gone."""
     options: dict[str, Any] = {
         "timeout_ms": checks.seconds("timeout", given["timeout"], FOREVER),
         "private_daemon": int(checks.flag("private_daemon", given["private_daemon"])),
@@ -209,7 +215,7 @@ def _daemon(given: Mapping[str, Any]) -> dict[str, Any]:
     restarts = None if given["restarts"] is None else checks.number("restarts", given["restarts"], 0, _U32)
     if given["reconnect"] != 0 and restarts != 0:
         options["reconnect_ms"] = checks.seconds("reconnect", given["reconnect"], FOREVER)
-        options["restarts"] = restarts or 0  # the field's 0 is without limit: None here
+        options["restarts"] = restarts or 0  # in the struct, 0 means no limit: here None
     if given["socket"] is not None:
         options["socket"] = _socket(given["socket"])
     return options
@@ -219,7 +225,7 @@ def _daemon(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Optional[str], device: str) -> Output:
-    mixing.read(given, None, None)  # numbers, and nothing that is passed over
+    mixing.read(given, None, None)  # checks their values too
     wrong = {
         "dtype": dtype not in (None, "uint8"),
         "framework": given["framework"] not in ("auto", "numpy"),
@@ -234,25 +240,26 @@ def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Opti
     for key, bad in wrong.items():
         if bad:
             raise ArgumentError(
-                f"{key} does not go with zero_copy=True, which gives read-only NumPy views of the daemon's memory as "
-                "it is, uint8 pixels in the order of rows: leave it out, or take zero_copy=False"
+                f"{key} cannot be combined with zero_copy=True, which delivers read-only NumPy views of the daemon's "
+                "memory (uint8, rows of pixels): leave it out, or use zero_copy=False"
             )
     zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     said = () if dtype is None else ("dtype",)
     return Output("numpy", True, "uint8", True, zero, one, None, None, None, said)
 
 
-def _normalisation(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) -> "tuple[Any, Any]":
+def _normalization(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) -> "tuple[Any, Any]":
     mean, std = checks.channels("mean", given["mean"]), checks.channels("std", given["std"])
     if dtype == "uint8" and (mean or std):
         raise ArgumentError(
-            'mean and std belong to floats: with dtype="uint8" pixels come as they are; leave them out, or take '
-            '"float32"'
+            'mean and std need floats, and dtype="uint8" delivers raw pixels: leave mean and std out, or use '
+            'dtype="float32"'
         )
     if dtype == "uint8" and plan.dtype not in (None, "uint8"):
         raise ArgumentError(
-            f'dtype="uint8" gives pixels as they are, and transforms makes {plan.dtype} of them: leave out one of them, or '
-            "what makes floats (ToTensor, ToDtype, Normalize) from transforms"
+            f'dtype="uint8" delivers raw pixels, but transforms converts them to {plan.dtype}: leave dtype out, or '
+            'remove '
+            "ToTensor, ToDtype and Normalize from transforms"
         )
     return mean or plan.mean or _IMAGENET_MEAN, std or plan.std or _IMAGENET_STD
 
@@ -265,12 +272,12 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
     if checks.flag("zero_copy", given["zero_copy"]):
         return _without_a_copy(given, plan, dtype, device)
     dtype = dtype or plan.dtype or "float32"
-    mean, std = _normalisation(given, plan, dtype)
+    mean, std = _normalization(given, plan, dtype)
     made = mixing.read(given, plan.erase, plan.mix)
     if made is not None and dtype == "uint8" and made.of_floats:
         raise ArgumentError(
-            'mixup, cutmix and RandomErasing behind Normalize are of floats, and dtype="uint8" gives pixels as they are: '
-            'leave out one of them, or take dtype="float32"'
+            'mixup, cutmix and RandomErasing after Normalize need floats, but dtype="uint8" delivers raw pixels: leave '
+            'them out, or use dtype="float32"'
         )
     framework = frameworks.choose(framework)
     cuda, jax = None, None
@@ -279,7 +286,10 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
     elif framework == "jax":
         jax = devices.jax_device(device)
     elif device.startswith("cuda"):
-        raise ArgumentError(f"device={device!r} needs torch (or JAX): NumPy's arrays are in the CPU's memory")
+        raise ArgumentError(
+            f"device={device!r} needs PyTorch or JAX, because NumPy's arrays are in the CPU's memory: install one of "
+            'them, or use device="cpu"'
+        )
     said = tuple(key for key in ("dtype", "mean", "std") if given[key] is not None)
     said += () if channels_last else ("channels_last",)
     return Output(framework, False, dtype, channels_last, mean, std, cuda, jax, made, said)
@@ -292,9 +302,9 @@ _LIMITS = re.compile(r"\bmax_(clients|streams)\b")
 
 
 def explain(error: Error, options: Mapping[str, Any]) -> Error:
-    """What the library or the daemon refused, said to who knows neither its struct nor its messages, nor the files that
-    `indices` and `weights` were written to. What begins with a path is about what lies there: then it is the source that
-    is wrong, and not an argument."""
+    """Rewrites a refusal of the library or the daemon for a user who knows neither the C struct,
+    nor the protocol, nor the files to which `indices` and `weights` were written. A text that
+    begins with a path is about the source and not about an argument: it becomes a DatasetError."""
     sentence = _PLACE.sub("", str(error)).replace("options.", "")
     for key in ("indices", "weights"):
         path = options.get(key)
@@ -302,8 +312,8 @@ def explain(error: Error, options: Mapping[str, Any]) -> Error:
             sentence = sentence.replace(f"{key}: {path}", key).replace(path, f"the list of {key}")
     if error.code == errno.EBUSY and _LIMITS.search(sentence):
         sentence += (
-            ". It is said in the file of a penstockd that you start before, with --config (penstock.yaml(5)): a private "
-            "daemon has the default. Loaders that are still named somewhere count until close()"
+            ". To change it, start penstockd yourself with --config FILE (see penstock.yaml(5)): a daemon that the "
+            "loader starts has the default. A loader counts until you call close() or delete every reference to it"
         )
     if error.code == errno.EINVAL and sentence.startswith("/"):
         told: Error = DatasetError(sentence)
@@ -319,7 +329,7 @@ def _is_shared(options: Mapping[str, Any], named: Optional[str]) -> bool:
 
 
 def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
-    """`given`: all arguments by name; `defaults`: what they are where the user says nothing."""
+    """`given`: all arguments by name; `defaults`: their default values."""
     mixture = sources.mixture(given["source"])
     source = sources.pattern(given["source"]) if mixture is None else sources.shown(mixture)
     named = sources.stream_name(source)
@@ -330,7 +340,7 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
         options.update(_definition(given, defaults, plan))
     else:
         _check_named(given, defaults)
-        options["private_daemon"] = 0  # it would have no configuration, and so no such stream
+        options["private_daemon"] = 0  # a private daemon has no configuration that defines streams
     output = _output(given, plan)
     if output.cuda is not None:
         options["pin_memory"] = 1

@@ -1,7 +1,8 @@
-"""Checks of single arguments: each returns the value as the rest of the package wants it, or raises an ArgumentError
-that names the argument, what is allowed, and what came.
+"""Checks of single arguments. Each check returns the value in the form that the rest of the package
+uses, or raises an ArgumentError that names the argument, what is allowed, and what was passed.
 
-What only the daemon can judge (how large a batch may be with its memory, whether a folder is a dataset) is left to it.
+The daemon checks what only it can know: how large a batch may be with its memory, whether a folder
+is a dataset.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
 
 
 def shown(value: Any) -> str:
-    """As repr(), but for what has none (Python writes no numbers of thousands of digits), or a long one."""
+    """Like repr(), but it shortens a long text and never fails. repr() itself fails for integers of
+    thousands of digits."""
     try:
         text = repr(value)
     except Exception:
-        return f"a value of type {type(value).__name__} that cannot be written"
+        return f"a value of type {type(value).__name__} that has no repr()"
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
@@ -62,18 +64,20 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ArgumentTypeError(f"{name}: expected a string, got {shown(value)}")
     if not value or "\0" in value:
-        raise ArgumentError(f"{name}: expected a string that is not empty and has no zero byte, got {shown(value)}")
+        raise ArgumentError(
+            f"{name}: expected a string that is not empty and contains no zero byte, got {shown(value)}"
+        )
     return value
 
 
 def unicode(name: str, path: str) -> str:
-    """A path that JSON can hold."""
+    """Checks that JSON can hold the path."""
     try:
         path.encode()
     except UnicodeEncodeError:
         raise ArgumentError(
-            f"{name}: the path {shown(path)} is not UTF-8, which a request is written in: rename it, or name a symbolic "
-            "link to it"
+            f"{name}: the path {shown(path)} is not UTF-8, and penstock writes requests in UTF-8: rename the file, or "
+            "pass a symbolic link to it"
         ) from None
     return path
 
@@ -93,22 +97,22 @@ def finite(name: str, value: Any, expected: str) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """An int or a float, of Python's or NumPy's."""
+    """Whether it is an int or a float of Python or NumPy."""
     return not isinstance(value, (bool, str, bytes)) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
 
 
 def fraction(name: str, value: Any) -> float:
-    real = finite(name, value, "a share from 0 to 1")
+    real = finite(name, value, "a number from 0 to 1")
     if not 0 <= real <= 1:
-        raise ArgumentError(f"{name}: expected a share from 0 to 1, got {shown(value)}")
+        raise ArgumentError(f"{name}: expected a number from 0 to 1, got {shown(value)}")
     return real
 
 
 def seconds(name: str, value: Any, forever: int) -> int:
-    """In milliseconds; None means `forever`."""
+    """Seconds as milliseconds; `forever` for None."""
     if value is None:
         return forever
-    expected = "seconds, above 0 and at most 2,000,000, or None to wait for ever"
+    expected = "seconds, above 0 and at most 2,000,000, or None for no limit"
     real = finite(name, value, expected)
     if not 0 < real <= 2_000_000:
         raise ArgumentError(f"{name}: expected {expected}, got {shown(value)}")
@@ -116,8 +120,8 @@ def seconds(name: str, value: Any, forever: int) -> int:
 
 
 def size(name: str, value: Any) -> str:
-    """Bytes, or text such as "512M" or "4G", as the daemon reads it."""
-    expected = f'{name}: expected bytes, or a size such as "512M" or "4G"'
+    """Bytes, or text such as "512M" or "4G", as text that the daemon reads."""
+    expected = f'{name}: expected a number of bytes, or a size such as "512M" or "4G"'
     if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
         raise ArgumentTypeError(f"{expected}, got {shown(value)}")
     if not isinstance(value, str):
@@ -138,7 +142,7 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
     """Three numbers, one for each channel."""
     if value is None:
         return None
-    expected = "three numbers, for red, green and blue, of pixels from 0 to 1"
+    expected = "three numbers, for red, green and blue, on the scale of pixels from 0 to 1"
     parts = _listed(value)
     if isinstance(parts, (str, bytes)) or not isinstance(parts, Sequence):
         raise ArgumentTypeError(f"{name}: expected {expected}, got {shown(value)}")
@@ -148,6 +152,6 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
     if name == "std" and 0.0 in (red, green, blue):
         raise ArgumentError(f"std: expected three numbers other than 0, got {shown(value)}")
     if name == "mean" and max(red, green, blue) > 1:
-        advice = "divide mean and std by 255 if they are of 0 to 255"
+        advice = "divide mean and std by 255 if they are for pixels from 0 to 255"
         raise ArgumentError(f"mean: expected {expected}, got {shown(value)}; {advice}")
     return red, green, blue

@@ -1,11 +1,13 @@
 """Batches on a CUDA device, as torch tensors: what the loader uses for device="cuda".
 
-Through libpenstock_cuda, which is inside the extension where that was built with nvcc: copied ahead of need by a thread of
-its own, normalised by its kernels. Otherwise, and where the driver or the device is none that its kernels know, by torch
-itself, through pinned memory. Both give the values that penstock_convert gives on the CPU, bit for bit.
+If the extension was built with nvcc, it contains libpenstock_cuda, whose thread copies batches
+ahead of need and whose kernels normalize them. Otherwise, and if the kernels do not support the
+driver or the device, torch copies them through pinned memory. Both produce the values that
+penstock_convert produces on the CPU, bit for bit.
 
-The tensors are torch's, made for each batch in the CUDA stream that is torch's current one when `next` is called, and
-written there: so torch's allocator, and record_stream where they are used in another CUDA stream, do as they always do.
+The tensors belong to torch. They are allocated for each batch and written in the CUDA stream that
+is torch's current one when `next` is called. torch's allocator therefore works as usual, and so
+does record_stream for tensors that are used in another CUDA stream.
 """
 
 from __future__ import annotations
@@ -33,24 +35,26 @@ _CHANNELS = 3
 
 @dataclass(frozen=True)
 class DeviceBatch:
-    """What is known of a batch besides its tensors, on the host. The slot it came from has been given back."""
+    """The facts about a batch in addition to its tensors, on the host. Its slot has already been
+    returned."""
 
-    count: int  # valid rows, as many as the tensors have
-    last: bool  # of its epoch
+    count: int  # valid rows: the rows of the tensors
+    last: bool  # whether it is the last batch of its epoch
     epoch: int
     batch: int
-    samples: bytes  # 64 bytes for each row, as `Batch.view("samples")` has them: for np.frombuffer
+    samples: bytes  # 64 bytes for each row, as in `Batch.view("samples")`: for np.frombuffer
 
 
-class _Lent:
-    """Memory of the device, as torch.as_tensor understands it."""
+class _DeviceMemory:
+    """Memory of the device, in the form that torch.as_tensor reads."""
 
     def __init__(self, address: int, shape: Tuple[int, ...], kind: str) -> None:
         self.__cuda_array_interface__ = {"shape": shape, "typestr": kind, "data": (address, False), "version": 3}
 
 
 class Tensors:
-    """What is asked of torch. Tests have one of their own, for a device that torch does not know."""
+    """The functions of torch that are needed. Tests replace this class for a device that torch does
+    not know."""
 
     def __init__(self, device: Any, dtype: str, channels_last: bool) -> None:
         import torch
@@ -71,17 +75,17 @@ class Tensors:
         return int(self._torch.cuda.current_stream(self.device).cuda_stream)
 
     def images(self, rows: int, height: int, width: int) -> Tuple[Any, int]:
-        """A tensor to be written, and where."""
+        """A new tensor for images, and its address."""
         shape = (rows, _CHANNELS, height, width)
         tensor = self._torch.empty(shape, dtype=self._element, device=self.device, memory_format=self._format)
         return tensor, int(tensor.data_ptr())
 
     def copy(self, address: int, shape: Tuple[int, ...], kind: str) -> Any:
-        """Of memory on the device that is somebody else's."""
-        return self._torch.as_tensor(_Lent(address, shape, kind), device=self.device).clone()
+        """A copy of memory on the device that does not belong to torch."""
+        return self._torch.as_tensor(_DeviceMemory(address, shape, kind), device=self.device).clone()
 
     def targets(self, rows: int, classes: int) -> Tuple[Any, int]:
-        """Soft labels to be written, and where."""
+        """A new tensor for soft labels, and its address."""
         tensor = self._torch.empty((rows, classes), dtype=self._torch.float32, device=self.device)
         return tensor, int(tensor.data_ptr())
 
@@ -92,7 +96,7 @@ class Tensors:
 
 
 class _Attached:
-    """Through libpenstock_cuda."""
+    """Reads through libpenstock_cuda."""
 
     def __init__(
         self,
@@ -111,7 +115,7 @@ class _Attached:
         self._stream = stream
         self._tensors = tensors
         if self._raw:
-            dtype, mean, std = "float32", (0, 0, 0), (1, 1, 1)  # nothing is transformed
+            dtype, mean, std = "float32", (0, 0, 0), (1, 1, 1)  # not used: raw pixels are copied
         else:
             dtype = tensors.dtype
         self._cuda = _penstock.Cuda(
@@ -129,17 +133,19 @@ class _Attached:
     def _labels(self, address: int, count: int, samples: bytes, queue: int) -> Any:
         if not self._classes:
             return self._tensors.copy(address, (count,), "<i8")
-        labels = np.frombuffer(samples, SAMPLE)["label"]  # a kernel has nobody to tell
+        labels = np.frombuffer(samples, SAMPLE)["label"]  # checked here: a kernel cannot raise
         if count and labels.max() >= self._classes:
             raise errors.ArgumentError(
-                f"labels[{labels.argmax()}] is {labels.max()}, and num_classes {self._classes}: expected a label below it"
+                f"labels[{labels.argmax()}] is {labels.max()}, and num_classes is {self._classes}: expected a label "
+                "below that"
             )
         targets, out = self._tensors.targets(self._rows, self._classes)
         self._cuda.targets(out, queue, self._classes, self._smoothing)
         return targets if count == self._rows else targets[:count]
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
-        """A batch whose tensors could not be made (no memory, Ctrl-C) stays held, and is given again."""
+        """If the tensors of a batch cannot be made (no memory, Ctrl-C), the batch stays held, and
+        the next call returns it again."""
         given = self._cuda.next(timeout_ms)
         if given is None:
             return None
@@ -166,11 +172,12 @@ class _Attached:
         self._stream.close()
 
 
-class Normaliser:
-    """(x / 255 - mean) / std on torch's devices, rounded as penstock_convert rounds it: one operation at a time.
+class Normalizer:
+    """(x / 255 - mean) / std on torch's devices, with the rounding of penstock_convert: one
+    operation at a time.
 
-    255 is a tensor: by a number torch divides on CUDA devices as a multiplication with its reciprocal, which rounds
-    otherwise."""
+    255 is a tensor, because torch replaces division by a number on CUDA devices with multiplication
+    by its reciprocal, which rounds differently."""
 
     def __init__(self, tensors: Tensors, mean: Sequence[float], std: Sequence[float]) -> None:
         import torch
@@ -194,7 +201,7 @@ class Normaliser:
 
 
 class _Pinned:
-    """Memory of the host that the device copies from, and when it has."""
+    """Pinned memory of the host from which the device copies, and the event of the last copy."""
 
     def __init__(self, rows: int, height: int, width: int, device: Any) -> None:
         import torch
@@ -219,11 +226,11 @@ class _Pinned:
 
 
 class _Copied(StreamReader):
-    """Through torch. Two buffers: one is filled while the device copies from the other."""
+    """Reads through torch. Of two buffers, one is filled while the device copies from the other."""
 
-    def __init__(self, stream: Stream, normalise: Normaliser, buffers: List[Any]) -> None:
+    def __init__(self, stream: Stream, normalize: Normalizer, buffers: List[Any]) -> None:
         super().__init__(stream)
-        self._normalise = normalise
+        self._normalize = normalize
         self._buffers = buffers
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
@@ -236,11 +243,12 @@ class _Copied(StreamReader):
         told = DeviceBatch(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
         batch.release()
         pixels, labels = buffer.copy(told.count)
-        return self._normalise(pixels), labels, told
+        return self._normalize(pixels), labels, told
 
 
 class _Moved(OwnedReader):
-    """Made on the CPU, and copied as it is: what neither the kernels nor torch do as libpenstock does it."""
+    """Makes batches on the CPU and copies the result: for everything that neither the kernels nor
+    torch do exactly as libpenstock does."""
 
     def __init__(
         self,
@@ -268,21 +276,23 @@ class _Moved(OwnedReader):
 
 
 def _torch_device(device: Any) -> Any:
-    """With an index. DeviceError where there is none such."""
+    """The device with its index. DeviceError if it does not exist."""
     try:
         import torch
     except ImportError:
-        raise errors.DeviceError(f'device="{device}" needs PyTorch: install it, or give device="cpu"') from None
+        raise errors.DeviceError(f'device="{device}" needs PyTorch: install it, or use device="cpu"') from None
     if not torch.cuda.is_available():
         raise errors.DeviceError(
-            f'device="{device}", but torch finds no CUDA device in this process (torch.cuda.is_available() is False): give '
-            'device="cpu"'
+            f'device="{device}", but torch finds no CUDA device in this process (torch.cuda.is_available() is False): '
+            'use device="cpu"'
         )
     named = torch.device(device)
     index = torch.cuda.current_device() if named.index is None else named.index
     count = torch.cuda.device_count()
     if named.type != "cuda" or index >= count:
-        raise errors.DeviceError(f'device="{device}", but torch sees {count} CUDA devices: expected cuda:0 to cuda:{count - 1}')
+        raise errors.DeviceError(
+            f'device="{device}", but torch sees {count} CUDA devices: expected cuda:0 to cuda:{count - 1}'
+        )
     return torch.device("cuda", index)
 
 
@@ -293,10 +303,10 @@ def _through_torch(
         return _Moved(stream, tensors, mean, std, mixing)
     info = stream.info
     buffers = [_Pinned(info["batch_size"], info["height"], info["width"], tensors.device) for _ in range(2)]
-    return _Copied(stream, Normaliser(tensors, mean, std), buffers)
+    return _Copied(stream, Normalizer(tensors, mean, std), buffers)
 
 
-def _way(
+def _make_reader(
     stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing] = None
 ) -> Reader:
     if not hasattr(_penstock, "Cuda"):
@@ -306,21 +316,23 @@ def _way(
     except errors.Error as error:
         if error.code != errno.ENOTSUP:
             raise
-        warnings.warn(f"batches go through torch, not ahead of need: {error}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"torch copies batches, and not ahead of need: {error}", RuntimeWarning, stacklevel=3)
     return _through_torch(stream, tensors, mean, std, mixing)
 
 
 class CudaReader:
     """Reads a stream onto a device.
 
-    `stream` is open (best with the option `pin_memory` 1), and the reader's alone until `close()`: nothing but `info` and
-    `closed` of it may be used. `device` is what torch.device() takes: "cuda", "cuda:1", an index-less "cuda" meaning
-    torch's current device. `dtype` is "uint8", "float32", "float16" or "bfloat16"; `mean` and `std` are of three channels,
-    and not looked at for uint8. `mixing` is done by libpenstock_cuda's kernels, or else on the CPU. Streams of several views,
-    of labels that are floats, and (`one_size` False) of images whose size changes with the epoch are made on the CPU, and
-    copied. One thread at a time, as the stream itself.
+    `stream` is open, preferably with the option `pin_memory` 1, and belongs to the reader until
+    `close()`: only its `info` and `closed` may be used. `device` is anything that torch.device()
+    accepts; "cuda" without an index means torch's current device. `dtype` is "uint8", "float32",
+    "float16" or "bfloat16". `mean` and `std` have three channels each and are ignored for uint8.
+    The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with several views,
+    with labels that are floats, or (`one_size` False) with images whose size changes with the epoch
+    are made on the CPU and copied. One thread may use it at a time, like the stream itself.
 
-    DeviceError: no torch with CUDA, or no such device. Then the stream is untouched, and the caller's still.
+    DeviceError: torch does not support CUDA, or the device does not exist. Then the stream is
+    unchanged and still belongs to the caller.
     """
 
     def __init__(
@@ -337,27 +349,29 @@ class CudaReader:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         info = stream.info
         usual = one_size and info["views"] == 1 and not info["label_type"]
-        self._way = (_way if usual else _Moved)(stream, tensors, mean, std, mixing)
+        self._reader = (_make_reader if usual else _Moved)(stream, tensors, mean, std, mixing)
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
-        """(images, labels, batch), None after the last epoch. The tensors are new and the caller's: images of shape
-        (count, 3, height, width), labels int64 of (count,), or soft ones, float32 of (count, classes), valid on torch's current CUDA stream of the device, as those
-        of torch.empty are. `timeout_ms` as of Stream.next, and so are the errors."""
-        return self._way.next(timeout_ms)
+        """(images, labels, batch); None after the last epoch. The tensors are new and belong to the
+        caller: images (count, 3, height, width); labels int64, (count,), or soft labels float32,
+        (count, classes). Like those of torch.empty, they are valid on torch's current CUDA stream.
+        `timeout_ms` and the errors are those of Stream.next."""
+        return self._reader.next(timeout_ms)
 
     def state(self) -> str:
-        """As Stream.state: after the last batch that `next` gave, whatever lies ahead on the device."""
-        return self._way.state()
+        """As Stream.state: the position after the last batch that `next` returned, no matter how
+        many batches the device has prefetched."""
+        return self._reader.state()
 
     def path(self, index: int) -> str:
         """As Stream.path."""
-        return self._way.path(index)
+        return self._reader.path(index)
 
     def stats(self) -> str:
         """As Stream.stats."""
-        return self._way.stats()
+        return self._reader.stats()
 
     def close(self) -> None:
-        """Detaches and closes the stream too, which is ahead of `state()` by what was prefetched. Tensors stay. Twice does
-        nothing; never fails, also in a forked child."""
-        self._way.close()
+        """Detaches and closes the stream, which is ahead of `state()` by the prefetched batches.
+        Tensors stay valid. A second call does nothing. Never fails, not even in a forked child."""
+        self._reader.close()

@@ -1,4 +1,4 @@
-"""Which device batches go to: what `device=` means with each framework, and where it is wrong."""
+"""Which device batches go to: what `device=` means with each framework, and when it is an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def read(device: Any) -> str:
-    """ "auto", "cpu", "cuda" or "cuda:N", also of a torch.device."""
+    """The device's name, "auto", "cpu", "cuda" or "cuda:N"; also reads a torch.device."""
     if not isinstance(device, str) and type(device).__module__ != "torch":
         raise ArgumentTypeError(
             f'device: expected "auto", "cpu", "cuda", "cuda:N" or a torch.device, got {shown(device)}'
@@ -25,9 +25,8 @@ def read(device: Any) -> str:
         return "cpu"
     if not _NAME.fullmatch(name):
         raise DeviceError(
-            f'device={name!r}: expected "auto", "cpu", "cuda" or "cuda:N". For any other device take device="cpu" and '
-            'move the '
-            "batch in the loop: images.to(...)"
+            f'device={name!r}: expected "auto", "cpu", "cuda" or "cuda:N". For any other device use device="cpu" and '
+            "move the batch in the loop: images.to(...)"
         )
     return name
 
@@ -37,13 +36,14 @@ def _index(name: str) -> Optional[int]:
 
 
 def _local(count: int) -> Optional[int]:
-    """This process's own of the node's devices; a launcher may also have shown it a single one."""
+    """The number of this process's device on its node, by LOCAL_RANK. None if the launcher made
+    fewer devices visible."""
     rank = local_rank()
     return rank if rank is not None and rank < count else None
 
 
 def torch_cuda(name: str) -> Optional[str]:
-    """The CUDA device's name to torch; None: the CPU."""
+    """The name by which torch knows the CUDA device; None: the CPU."""
     if name == "cpu":
         return None
     import torch
@@ -54,8 +54,7 @@ def torch_cuda(name: str) -> Optional[str]:
     if not available:
         raise DeviceError(
             f"device={name!r}, but torch finds no CUDA device in this process (torch.cuda.is_available() is False): "
-            "take "
-            'device="cpu", or "auto"'
+            'use device="cpu" or "auto"'
         )
     count = torch.cuda.device_count()
     index = _local(count) if name == "auto" else _index(name)
@@ -72,8 +71,10 @@ def jax_device(name: str) -> Any:
     try:
         found = jax.local_devices(backend="cpu" if name == "cpu" else "cuda")
     except RuntimeError as error:
-        raise DeviceError(f'device={name!r}, but JAX has none ({error}): take device="auto" or "cpu"') from None
+        raise DeviceError(
+            f'device={name!r}, but JAX has no such device ({error}): use device="auto" or "cpu"'
+        ) from None
     index = _index(name) or 0
     if index >= len(found):
-        raise DeviceError(f"device={name!r}, but JAX sees {len(found)} of them, numbered from 0")
+        raise DeviceError(f"device={name!r}, but JAX sees {len(found)} such devices: they are numbered from 0")
     return found[index]

@@ -1,7 +1,9 @@
-"""What the environment says of this process: its rank in the job, as torchrun and its like set it.
+"""Reads this process's rank in the job from the environment, as torchrun and similar launchers set
+it.
 
-Arguments win over variables; what is neither given nor set is None. Variables that only the daemon or libpenstock reads
-(PENSTOCK_SOCKET, PENSTOCK_JOB, PENSTOCKD, ...) are not looked at here: docs/reference/python.md lists them.
+Arguments take precedence over variables; a value that is neither passed nor set is None. This
+module does not read the variables that only the daemon or libpenstock uses (PENSTOCK_SOCKET,
+PENSTOCK_JOB, PENSTOCKD, ...); docs/reference/python.md lists them.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from .errors import ArgumentError
 
 __all__ = ["Ranks", "Unsaid", "has_job", "local_rank", "ranks", "unsaid_ranks"]
 
-# Launchers that do not set WORLD_SIZE: what tells a process how many it is one of, and which. srun is asked last: an mpirun within
-# a job of Slurm's starts its helpers by it, whose variables the ranks inherit.
+# Launchers that do not set WORLD_SIZE: the variables with the number of processes, and with the
+# process's own number. srun comes last: within a Slurm job, mpirun starts its helpers with srun,
+# and the ranks inherit srun's variables.
 _LAUNCHERS = {
     "mpirun": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     "mpiexec": ("PMI_SIZE", "PMI_RANK"),
@@ -24,7 +27,7 @@ _LAUNCHERS = {
 
 
 class Ranks(NamedTuple):
-    """`share` is what the stream is opened with; None leaves all three to the daemon."""
+    """The options of the stream; None leaves an option to the daemon."""
 
     share: Optional[str]
     rank: Optional[int]
@@ -37,18 +40,20 @@ def _number(variable: str, expected: str) -> Optional[int]:
         return None
     if not (text.isascii() and text.isdigit()):
         raise ArgumentError(
-            f"the environment's {variable} is {text!r}: expected {expected}, as torchrun sets it; or unset it"
+            f"the environment variable {variable} is {text!r}: expected {expected}, as torchrun sets it; correct or "
+            "unset it"
         )
     return int(text)
 
 
 def local_rank() -> Optional[int]:
-    """Which of the node's processes this is: the number of its device."""
+    """The number of this process on its node, which is also the number of its device."""
     return _number("LOCAL_RANK", "the number of this process on its node")
 
 
 def has_job() -> bool:
-    """Whether other processes may belong to this one's job: client/lib/job.c makes its name of the same variables."""
+    """Whether this process may belong to a job with other processes. client/lib/job.c makes the
+    job's name from the same variables."""
     told = {name for name in ("PENSTOCK_JOB", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT") if os.environ.get(name)}
     torch = os.environ.get("TORCHELASTIC_RUN_ID", "none") not in ("", "none")
     return torch or bool(told & {"PENSTOCK_JOB", "SLURM_JOB_ID"}) or told >= {"MASTER_ADDR", "MASTER_PORT"}
@@ -62,7 +67,8 @@ def _from_environment() -> "tuple[Optional[int], Optional[int]]":
 
 
 class Unsaid(NamedTuple):
-    """Ranks that RANK and WORLD_SIZE do not tell of: whose, how many, and the expressions that say them."""
+    """Ranks that RANK and WORLD_SIZE do not describe: who started them, how many there are, and the
+    Python expressions for rank and world size."""
 
     whose: str
     size: int
@@ -71,7 +77,7 @@ class Unsaid(NamedTuple):
 
 
 def _of_torch() -> Optional[Unsaid]:
-    """torch is not imported for it: who has a process group has it already."""
+    """Does not import torch: a program with a process group has already imported it."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return None
@@ -88,7 +94,8 @@ def _of_launcher() -> Optional[Unsaid]:
 
 
 def unsaid_ranks() -> Optional[Unsaid]:
-    """Of torch's process group, or of whoever started this process; None where there is one rank, or it was told."""
+    """The ranks of torch's process group or of the launcher. None if there is only one rank, or if
+    RANK and WORLD_SIZE are set."""
     if _from_environment() != (None, None):
         return None
     found = _of_torch() or _of_launcher()
@@ -100,33 +107,32 @@ def _check(rank: int, world_size: int, whence: str) -> None:
         raise ArgumentError(f"{whence}world_size is {world_size}: expected the number of ranks, 1 or more")
     if not 0 <= rank < world_size:
         raise ArgumentError(
-            f"{whence}rank is {rank} and world_size {world_size}: expected a rank from 0 to {world_size - 1}"
+            f"{whence}rank is {rank} and world_size is {world_size}: expected a rank from 0 to {world_size - 1}"
         )
 
 
 def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) -> Ranks:
-    """Who this process is among those that read together. `share: all` needs no ranks."""
+    """The rank of this process among those that read together. share="all" needs no ranks."""
     if share == "all":
         if rank is not None or world_size is not None:
             raise ArgumentError(
-                'rank and world_size say something only with share="split": with share="all" every trainer gets every '
-                'batch'
+                'rank and world_size have a meaning only with share="split"; with share="all" every trainer gets every '
+                "batch: leave them out"
             )
         return Ranks("all", None, None)
     whence = ""
     if rank is None and world_size is None:
         rank, world_size = _from_environment()
-        whence = "in the environment "
+        whence = "in the environment, "
     if (rank is None) != (world_size is None):
         there, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise ArgumentError(
-            f"{whence}{there} is given and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or "
-            "neither"
+            f"{whence}{there} is set and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or neither"
         )
     if rank is None or world_size is None:
         if share == "split":
             raise ArgumentError(
-                'share="split" needs to know which rank this is: pass rank= and world_size=, or start the job with '
+                'share="split" needs the rank of this process: pass rank= and world_size=, or start the job with '
                 "torchrun, which sets RANK and WORLD_SIZE"
             )
         return Ranks(None, None, None)

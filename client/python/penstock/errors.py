@@ -1,7 +1,8 @@
-"""What penstock raises. Each error is a sentence that says what is wrong and what to do.
+"""The exceptions that penstock raises. The text of each one says what is wrong and what to do.
 
-All derive from `Error`. Where Python has a type that a caller would catch anyway (FileNotFoundError, TimeoutError, ...),
-ours derives from it too. `code` is the errno behind it, 0 where there is none.
+All derive from `Error`. Where Python has an exception that callers catch anyway (FileNotFoundError,
+TimeoutError, ...), penstock's exception also derives from that one. `code` is the errno, or 0 if
+there is none.
 """
 
 import errno
@@ -29,47 +30,49 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything that penstock raises."""
+    """The base class of all exceptions that penstock raises."""
 
     code = 0
 
 
 class ArgumentError(Error, ValueError):
-    """An argument, or a variable of the environment, has a value that is not allowed, or is not known; or the source is
-    no dataset (then it is a DatasetError)."""
+    """An argument or an environment variable has a value that is not allowed, or does not exist; or
+    the source is not a dataset (then it is a DatasetError)."""
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument that the loader does not have, or that is of another type than it takes."""
+    """The loader does not have this argument, or the argument's value has the wrong type."""
 
 
 class DatasetError(ArgumentError):
-    """The source is there and is no dataset: no images in it, labels that are missing, a tar that is none."""
+    """The source exists but is not a dataset: it contains no images, labels are missing, or a file
+    is not a tar file."""
 
 
 class SourceNotFoundError(Error, FileNotFoundError):
-    """No such source; or no penstockd to start."""
+    """The source does not exist, or penstockd was not found and cannot be started."""
 
 
 class StateError(Error, ValueError):
-    """A state that does not fit: of another dataset, seed or order, or no state at all."""
+    """The state does not fit: it belongs to another dataset, seed or order, or is not a state."""
 
 
 class MemoryLimitError(Error, MemoryError):
-    """The stream does not fit the daemon's memory; the sentence says what would."""
+    """The stream does not fit into the daemon's memory; the text says what would fit."""
 
 
 class DaemonError(Error, ConnectionError):
-    """The daemon is gone, cannot be started, or does not speak as it should."""
+    """The daemon is gone, cannot be started, or violates the protocol."""
 
 
 class WaitTimeoutError(Error, TimeoutError):
-    """No batch came in time; the sentence names the stage that is slow and the file it is at. The loader goes on."""
+    """No batch came in time; the text names the slow stage and the file that it is working on. The
+    loader remains usable."""
 
 
 class GroupError(Error):
-    """The group refuses: other options, another state, or a rank that is taken. Or the daemon, which gives this process no
-    more streams."""
+    """The group refuses this trainer: its options or its state differ, or its rank is taken. Or the
+    daemon refuses to give this process more streams."""
 
 
 class DetachedError(Error):
@@ -77,15 +80,15 @@ class DetachedError(Error):
 
 
 class HeldError(Error):
-    """All slots are held by views that this process keeps, so that waiting would be for itself."""
+    """Views in this process hold all slots, so the process would wait for itself."""
 
 
 class DeviceError(Error, ValueError):
-    """There is no such device, or it cannot be used."""
+    """The device does not exist or cannot be used."""
 
 
 class ForkError(Error, RuntimeError):
-    """A loader is used in a process that was forked after it had been made."""
+    """A loader is used in a process that was forked after the loader was created."""
 
 
 class ClosedError(Error, RuntimeError):
@@ -93,15 +96,16 @@ class ClosedError(Error, RuntimeError):
 
 
 class CopyError(Error, TypeError):
-    """A loader is copied, or pickled to be sent to another process: each process makes its own."""
+    """A loader is copied or pickled. Each process must create its own."""
 
 
 class IteratorError(Error, RuntimeError):
-    """An iterator is used after a newer one of the same loader was begun."""
+    """An iterator is used after a newer iterator of the same loader was started."""
 
 
 class ReadOnlyError(Error, ValueError):
-    """A zero-copy view is written to: its memory is the daemon's, and other trainers may read it."""
+    """A zero-copy view is written to. Its memory belongs to the daemon, and other trainers may read
+    it."""
 
 
 _TYPES = {
@@ -122,7 +126,7 @@ _TYPES = {
 }
 
 
-# What libpenstock and the daemon advise whom they give streams, and what that comes to with a loader.
+# Advice of libpenstock and the daemon to users of streams, and the same advice for a loader.
 _SAID_HERE = {
     "a new stream opened with the saved state goes on": "the next iteration of this loader goes on",
     "raise laggard_timeout_s": "raise laggard_timeout",
@@ -132,7 +136,7 @@ _SAID_HERE = {
 
 
 def from_code(code: int, sentence: str) -> Error:
-    """The error for a failure of libpenstock. `code` is a negative errno."""
+    """The exception for a failure of libpenstock. `code` is a negative errno."""
     for theirs, ours in _SAID_HERE.items():
         sentence = sentence.replace(theirs, ours)
     error = _TYPES.get(-code, Error)(sentence)

@@ -1,9 +1,10 @@
-"""Whose arrays a loader yields: torch's, NumPy's or JAX's, made of blocks of memory without copying them.
+"""The arrays of torch, NumPy and JAX that a loader yields, made from blocks of memory without a
+copy.
 
-torch and JAX are imported when a loader that yields theirs is made, and not before: importing penstock needs NumPy
-alone. The shape is (rows, 3, height, width) everywhere. With channels_last the memory is in the order of the daemon's,
-rows of pixels, and strides say so; JAX's arrays have no strides, so that theirs are written in the order of their
-shape.
+torch or JAX is imported when a loader that yields its arrays is created, and not before: importing
+penstock needs only NumPy. The shape is always (rows, 3, height, width). With channels_last, the
+memory has the daemon's order (rows of pixels), and the strides say so. JAX's arrays have no
+strides, so their memory has the order of their shape.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _CHANNELS = 3
 
 
 class Arrays(Protocol):
-    """Makes arrays of blocks, which they keep alive."""
+    """Makes arrays from blocks. An array keeps its block alive."""
 
-    channels_last: bool  # the order that the memory is to be written in
+    channels_last: bool  # the order in which the memory must be written
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any: ...
     def labels(self, block: Block, count: int, width: int) -> Any:
-        """int64, (count,); or where `width` is above 0 float32, (count, width)."""
+        """int64, (count,); if `width` is above 0, float32, (count, width)."""
 
 
 def _installed(module: str) -> bool:
@@ -38,24 +39,26 @@ def _installed(module: str) -> bool:
 
 
 def choose(framework: str) -> str:
-    """What "auto" means here; ArgumentError where what is asked for is not installed."""
+    """The framework that "auto" means, or `framework` itself. ArgumentError if it is not
+    installed."""
     if framework == "auto":
         return "torch" if _installed("torch") else "numpy"
     if not _installed(framework):
         raise ArgumentError(
-            f"framework={framework!r}, but {framework} is not installed in this Python: `pip install {framework}`, or "
-            "leave framework out"
+            f"framework={framework!r}, but {framework} is not installed in this Python: run `pip install {framework}`, "
+            "or leave framework out"
         )
     return framework
 
 
 def numpy_dtype(name: str) -> "np.dtype[Any]":
-    """ArgumentError where it is bfloat16 and nothing installed knows it."""
+    """ArgumentError if it is bfloat16 and ml_dtypes is not installed."""
     if name != "bfloat16":
         return np.dtype(name)
     if not _installed("ml_dtypes"):
         raise ArgumentError(
-            'dtype="bfloat16", which NumPy has not: `pip install ml_dtypes`, or torch, or take float32 or float16'
+            'dtype="bfloat16", which NumPy does not have: run `pip install ml_dtypes`, use framework="torch", or use '
+            'dtype="float32" or "float16"'
         )
     import ml_dtypes
 
@@ -105,8 +108,8 @@ class TorchArrays:
 
 
 class JaxArrays:
-    """Of `device`, one of jax.devices(). On the CPU they are the block itself, where it is in the order of their shape:
-    JAX's arrays are never written to."""
+    """Makes arrays on `device`, one of jax.devices(). On the CPU an array uses the block itself if
+    the block has the order of the array's shape: JAX never writes to its arrays."""
 
     def __init__(self, dtype: str, device: Any, channels_last: bool = False) -> None:
         import jax
@@ -124,10 +127,10 @@ class JaxArrays:
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any:
         array = np.ascontiguousarray(self._numpy.images(block, count, height, width))
-        if array.dtype.kind not in "uf":  # NumPy hands no dtypes of others on by DLPack
+        if array.dtype.kind not in "uf":  # NumPy exports only its own dtypes by DLPack
             return self._jax.device_put(array, self._device)
         return self._place(array)
 
     def labels(self, block: Block, count: int, width: int) -> Any:
-        """int32 unless JAX was told to have 64 bits: labels of classes fit."""
+        """int32 unless 64 bits are enabled in JAX: the numbers of classes fit."""
         return self._jax.device_put(self._numpy.labels(block, count, width), self._device)

@@ -1,8 +1,8 @@
-"""Files that the daemon reads in the place of a long list of numbers: which samples, how much each weighs.
+"""Files from which the daemon reads long lists of numbers: which samples, and their weights.
 
-The daemon takes no lists by message and no descriptors from clients, so they go by file: a folder of the user's cache
-holds one for each content, named by its hash. So all ranks of a node name the same file, and whoever opens the same
-stream again writes nothing.
+The daemon accepts neither lists in messages nor descriptors from clients, so lists are passed in
+files. A folder in the user's cache has one file for each content, named by the content's hash. All
+ranks of a node therefore name the same file, and opening the same stream again writes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEPT_S = 30 * 24 * 3600
 
 
 def _usable(folder: str) -> bool:
-    """Makes the folder; false where it cannot be written to, or is another user's."""
+    """Creates the folder. False if it is not writable or belongs to another user."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return os.stat(folder).st_uid == os.getuid() and os.access(folder, os.W_OK | os.X_OK)
@@ -31,7 +31,7 @@ def _usable(folder: str) -> bool:
 
 
 def _folders(name: str) -> list[str]:
-    """Where the files may lie, the first that can be used first."""
+    """The folders that can have the files, in order of preference."""
     cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
     folders = [cache] if os.path.isabs(cache) else [os.path.join(home, ".cache")] if os.path.isabs(home) else []
     folders = [os.path.join(folder, "penstock", name) for folder in folders]
@@ -43,13 +43,14 @@ def _folder(name: str) -> str:
         if _usable(folder):
             return folder
     raise ArgumentError(
-        f"{name}: no folder for their file can be written to ({', '.join(_folders(name))}): set XDG_CACHE_HOME"
+        f"{name}: cannot write their file, because none of these folders is writable: {', '.join(_folders(name))}; set "
+        "XDG_CACHE_HOME to a folder that is"
     )
 
 
 def _is_good(path: str, content: bytes) -> bool:
-    """Whether the file is there and whole. It counts as used from now on, before it is looked at, so that nobody
-    removes it afterwards."""
+    """Whether the file exists and is complete. It is marked as used before it is read, so that no
+    other process removes it afterwards."""
     try:
         os.utime(path)
         with open(path, "rb") as file:
@@ -59,7 +60,7 @@ def _is_good(path: str, content: bytes) -> bool:
 
 
 def _write(name: str, path: str, content: bytes) -> None:
-    """Beside its place and renamed: a reader finds all of it or nothing."""
+    """Writes another file and renames it, so that a reader finds the whole file or none."""
     file, beside = tempfile.mkstemp(prefix=".new-", suffix=".npy", dir=os.path.dirname(path))
     try:
         with os.fdopen(file, "wb") as stream:
@@ -69,12 +70,12 @@ def _write(name: str, path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise ArgumentError(
-            f"{name}: cannot write {path}: {error.strerror}: free some space, or set XDG_CACHE_HOME"
+            f"{name}: cannot write {path}: {error.strerror}; free some space, or set XDG_CACHE_HOME to another folder"
         ) from error
 
 
 def _sweep(folder: str, keep: str) -> None:
-    """Removes what nobody has used for 30 days, also what a process that was killed left."""
+    """Removes files that were not used for 30 days, including those that a killed process left."""
     oldest = time.time() - _KEPT_S
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -90,7 +91,7 @@ def _sweep(folder: str, keep: str) -> None:
 
 
 def keep(name: str, content: bytes) -> str:
-    """The absolute path of a file with this content, a .npy file's; `name` is the argument that it is of."""
+    """The absolute path of a file with `content`, that of a .npy file. `name` is the argument."""
     folder = _folder(name)
     path = os.path.join(folder, hashlib.sha256(content).hexdigest()[:32] + ".npy")
     if not _is_good(path, content):

@@ -1,4 +1,5 @@
-"""Where labels come from: what a user passes as `labels`, a word or a mapping, made the stream's option."""
+"""Turns the argument `labels`, a word or a dict that says where labels come from, into the stream's
+option."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ def _mapping(labels: Mapping[Any, Any]) -> str:
         raise ArgumentError(f"{_EXPECTED}; got the key {checks.shown(unknown[0])}")
     if len({"json", "manifest"} & set(labels)) != 1 and set(labels) != {"classes"}:
         raise ArgumentError(
-            f'{_EXPECTED}; either "json", a path into each sample\'s .json, or "manifest", a CSV or TSV file, has to be '
-            'there, or "classes" alone'
+            f'{_EXPECTED}; the dict must have either "json" (a path within each sample\'s .json) or "manifest" (a CSV '
+            'or TSV file), or only "classes"'
         )
     told: dict[str, str] = {}
     for key, value in labels.items():
@@ -49,7 +50,7 @@ def _mapping(labels: Mapping[Any, Any]) -> str:
 
 
 def option(labels: Any) -> Optional[str]:
-    """None where it is what the daemon does anyway."""
+    """The stream's option; None for the daemon's default."""
     if labels is None or (isinstance(labels, str) and labels == "auto"):
         return None
     if isinstance(labels, Mapping):

@@ -1,15 +1,16 @@
 """The loader: a stream of the daemon as an object that is iterated once for each epoch.
 
-Two truths are kept apart. `Epochs.at` is where the loop is: behind the batch that it was given last. The reader's state
-is where the stream is. Before each batch they are compared, and where they differ the stream is closed and opened at
-`at`. That one rule makes `break`, set_epoch and load_state_dict work, and it is why Ctrl-C at any place loses nothing:
-a batch that was read and did not reach the loop is read again.
+Two positions are kept apart. `Epochs.at` is the position of the loop: after the last batch that it
+was given. The reader's state is the position of the stream. The loader compares them before each
+batch; if they differ, it closes the stream and opens it again at `at`. `break`, set_epoch and
+load_state_dict work by this one rule, and by this rule Ctrl-C never loses a batch: a batch that was
+read but did not reach the loop is read again.
 
-In a group that shares its batches (share="all") the others go on at their own pace, and a stream cannot be moved: there
-the rest of an epoch is read and dropped.
+In a group that shares its batches (share="all"), the other trainers continue at their own pace, and
+a stream cannot be moved: there the loader reads the rest of an epoch and drops it.
 
-Threads: calls take turns. fork(): the child's loader is dead and says so, before it touches the lock, which may have
-been held by another thread.
+Threads: calls take turns. fork(): the child's loader cannot be used. It raises ForkError before it
+touches the lock, which another thread may have held.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .state import State
 
 __all__ = ["Dataset", "Loader"]
 
-_NOT_OVER = (errors.WaitTimeoutError, errors.HeldError)  # after which the stream goes on
+_NOT_OVER = (errors.WaitTimeoutError, errors.HeldError)  # errors that do not end the stream
 
 
 class _Iteration:
-    """What iter() and batches() return."""
+    """The iterator that iter() and batches() return."""
 
     __slots__ = ("_give", "_loader", "_turn")
 
@@ -52,8 +53,8 @@ class _Iteration:
         try:
             return self._loader._next(self._turn, self._give, before)
         except BaseException:
-            # Ctrl-C came behind give(), on the way out: the loop did not get that batch. Nothing is called here, and
-            # so nothing can be interrupted.
+            # Ctrl-C came after give() and before the return: the loop did not get the batch. No
+            # function is called here, so that a signal cannot interrupt this.
             if before:
                 epochs, turn = self._loader._epochs, self._turn
                 at, after, given, epoch = before
@@ -63,15 +64,17 @@ class _Iteration:
 
 
 def _refuse_number() -> NoReturn:
-    """For who puts a loader, or its dataset, into a DataLoader, which asks for samples by number."""
+    """For users who put a loader, or its dataset, into a DataLoader, which asks for samples by
+    number."""
     raise errors.ArgumentTypeError(
-        "a loader gives whole batches, in its own order, and no samples by number: write `for images, labels in loader`, "
-        "with no DataLoader around it; loader.path(index) is where a sample comes from"
+        "a loader yields whole batches in its own order and cannot return a sample by number: write `for images, "
+        "labels in loader`, without a DataLoader; loader.path(index) returns the path of a sample"
     )
 
 
 class Dataset:
-    """What `len(loader.dataset)` and its like expect: an epoch's samples and the classes, not the samples."""
+    """For programs that expect `len(loader.dataset)` and the like. It has the number of an epoch's
+    samples and the classes, but not the samples."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -106,37 +109,60 @@ def _defaults() -> dict[str, Any]:
 
 
 class Loader:
-    """Batches of a dataset: `for images, labels in loader`, once for each epoch. docs/reference/python.md, in penstock's
-    repository, has all of it. None means what `train` implies, or the environment says.
+    """Batches of a dataset: `for images, labels in loader`, once for each epoch.
 
-    source       a folder, a tar, a glob or brace range of tars, a list of tars, "stream:NAME" of the running daemon; or
-                 several with weights: [(source, weight), ...]
-    batch_size   of each rank; image_size: pixels of a side, or {epoch: pixels} for a size that grows
-    train        True: RandomResizedCrop and flip, shuffled, the last short batch dropped. False: Resize and CenterCrop,
-                 in order, the last batch short. shuffle, drop_last: otherwise than that
-    seed         the same one gives the same bytes
-    transforms   torchvision's, in the place of what train implies: [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]
-    threads, memory      of the daemon, if this loader starts it: memory="4G"
-    rank, world_size, share      the part of each global batch that comes here; torchrun's variables say it too
-    dtype        "float32", "float16", "bfloat16", "uint8"; mean, std: of pixels from 0 to 1, ImageNet's if not said
-    device       "cpu", "cuda", "cuda:1"; "auto": CUDA where torch finds it
-    zero_copy    read-only NumPy views of the daemon's memory, uint8
-    indices      the samples that an epoch consists of: numbers, or a mask of bools; split: "train[:90%]"
-    weights      how often each sample is drawn: "balanced", numbers, or a .npy file; epoch_length: samples of an epoch;
-                 repeats: how often in a row each comes, transformed anew
-    views        images made of each sample: above 1 images is a tuple of so many tensors
-    mixup, cutmix        alphas; mix_prob, mix_switch: how often a batch is mixed, and then by CutMix. Labels are then
-                 float32, (batch_size, num_classes); so they are with label_smoothing
-    timeout, reconnect   seconds: that a batch may take; that a daemon which is gone is waited for. None: for ever
-    prefetch     batches that may exist at once, made or lent
-    labels       where they come from: "auto", "none", "folder", "cls", "json", {"manifest": "labels.csv", "type": "multi_hot"}
-    on_broken    "substitute", "mark", "fail"; max_broken: the share of broken images that ends the loader
-    decode       "exact", "fast"; interpolation: "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
-    channels_last        the order in memory; the shape is (batch_size, 3, image_size, image_size) in both
-    framework    "torch", "numpy", "jax"; "auto": torch where it is installed, else NumPy
-    group, wait_for, laggard, laggard_timeout    trainers that share their batches
-    socket, private_daemon, restarts     which daemon; whether one is started, and how often again
-    state        where to begin: what state_dict() returned"""
+    docs/reference/python.md, in penstock's repository, describes every argument. None means that
+    `train` or the environment decides.
+
+    source          a folder, a tar file, a glob, a brace range or a list of tar files,
+    "stream:NAME"
+                    of the running daemon; or several with weights: [(source, weight), ...]
+    batch_size      samples for each rank
+    image_size      pixels of a side; or {epoch: pixels}, for a size that changes
+    train           True: RandomResizedCrop and flip, shuffled, without the short last batch.
+                    False: Resize and CenterCrop, in order, with the short last batch
+    shuffle, drop_last
+                    override what `train` implies
+    seed            the same seed gives the same bytes
+    transforms      torchvision's transforms, instead of what `train` implies:
+                    [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]
+    threads, memory
+                    of the daemon, if this loader starts it: memory="4G"
+    rank, world_size, share
+                    this trainer's part of each global batch; default: torchrun's variables
+    dtype           "float32", "float16", "bfloat16", "uint8"
+    mean, std       for pixels from 0 to 1; default: ImageNet's
+    device          "cpu", "cuda", "cuda:1"; "auto": CUDA if torch finds a device
+    zero_copy       read-only NumPy views of the daemon's memory, uint8
+    indices         the samples of an epoch: numbers, or a mask of bools
+    split           a part of the dataset: "train[:90%]"
+    weights         how often each sample is drawn: "balanced", numbers, or a .npy file
+    epoch_length    samples of an epoch
+    repeats         how often in a row each sample comes, each time with new transforms
+    views           images made of each sample; above 1, `images` is a tuple of that many tensors
+    mixup, cutmix   alphas; labels become float32, (batch_size, num_classes)
+    mix_prob, mix_switch
+                    how often a batch is mixed, and how often CutMix does it if both are on
+    num_classes     the width of soft labels; default: the dataset's classes
+    label_smoothing
+                    0 to 1; labels become float32, (batch_size, num_classes)
+    timeout         seconds that a batch may take; None: no limit
+    reconnect       seconds that the loader waits for a daemon that is gone; None: no limit
+    prefetch        batches that may exist at once, in the daemon and in trainers
+    labels          where labels come from: "auto", "none", "folder", "cls", "json",
+                    {"manifest": "labels.csv", "type": "multi_hot"}
+    on_broken       "substitute", "mark", "fail"
+    max_broken      the share of broken images at which the loader fails
+    decode          "exact", "fast"
+    interpolation   "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
+    channels_last   the order in memory; the shape is always (batch_size, 3, image_size, image_size)
+    framework       "torch", "numpy", "jax"; "auto": torch if it is installed, else NumPy
+    group, wait_for, laggard, laggard_timeout
+                    trainers that share their batches
+    socket          the daemon's socket
+    private_daemon  whether the loader may start a daemon
+    restarts        how often it may start the daemon again
+    state           where to begin: a state that state_dict() returned"""
 
     def __init__(
         self,
@@ -189,9 +215,9 @@ class Loader:
         restarts: Optional[int] = 3,
         reconnect: Optional[float] = 30,
         state: Any = None,
-        **unknown: NoReturn,  # so that a type checker sees them too
+        **unknown: NoReturn,  # NoReturn: type checkers reject them
     ) -> None:
-        given = dict(locals())  # all arguments by name; nothing else is defined yet
+        given = dict(locals())  # all arguments by name: no other variable is defined yet
         self._reader: Optional[readers.Reader] = None
         self._closed = False
         unknown_arguments.refuse(type(self).__name__, unknown, self._known())
@@ -203,9 +229,9 @@ class Loader:
         self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
         self._config: Optional[dict[str, Any]] = None
-        self._opened = 0  # how often
-        self._told: Optional[Tuple[str, State]] = None  # by the reader, and what it says
-        self._over = False  # the stream has ended with an error
+        self._opened = 0  # how often the stream was opened
+        self._told: Optional[Tuple[str, State]] = None  # the reader's last state: text, parsed
+        self._over = False  # whether the stream has ended with an error
         begin = None if state is None else State.read(state)
         self._open(begin)
         self._epochs = Epochs(self._here())
@@ -217,16 +243,16 @@ class Loader:
         return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", "unknown")]
 
     def _warn_of_ranks(self, given: Mapping[str, Any]) -> None:
-        """Ranks that all read the same batches learn nothing more than one of them: nobody would see it."""
+        """Warns if all ranks would read the same batches, which the user would not notice."""
         said = any(given[name] is not None for name in ("rank", "world_size", "share", "group"))
         if said or sources.stream_name(given["source"]) is not None:
             return
         ranks = environment.unsaid_ranks()
         if ranks is not None:
             warnings.warn(
-                f"{ranks.whose} has {ranks.size} ranks, and RANK and WORLD_SIZE are not set: each of them reads "
-                f"the whole dataset, and the same batches. For a slice each pass rank={ranks.rank}, "
-                f"world_size={ranks.world_size}; for one that reads alone rank=0, world_size=1",
+                f"{ranks.whose} has {ranks.size} ranks, but RANK and WORLD_SIZE are not set: every rank reads the "
+                f"whole dataset in the same batches. To give each rank its own part, pass rank={ranks.rank}, "
+                f"world_size={ranks.world_size}; if every rank is to read everything, pass rank=0, world_size=1",
                 stacklevel=3,
             )
 
@@ -236,13 +262,15 @@ class Loader:
         options = dict(self._opening.options)
         if state is not None:
             options["state"] = state.text()
-        # Ranks that open again meet in a new group: those that have not left yet are in the old one.
+        # Ranks that open again meet in a new group, because the old one still has ranks that have
+        # not left yet.
         if self._opened and self._opening.group is not None and not self._opening.shared:
             options["group"] = f"{self._opening.group}/{self._opened}"
         return options
 
     def _check_converted(self, info: "dict[str, int]") -> None:
-        """ArgumentError where the stream's images are floats, and others were asked for."""
+        """ArgumentError if the daemon has converted the images, and not to what the user asked
+        for."""
         output = self._opening.output
         dtype, last = readers.DTYPES[info["dtype"]], info["layout"] == 0
         wrong = [name for name in output.said if name in ("mean", "std")]
@@ -250,13 +278,15 @@ class Loader:
         wrong += ["channels_last"] if "channels_last" in output.said and output.channels_last != last else []
         if wrong:
             raise errors.ArgumentError(
-                f"{', '.join(wrong)}: the daemon makes the images of {self._opening.source!r}, {dtype} "
-                f"{'in the order of pixels' if last else 'in planes'}: leave it out, or change it in its configuration"
+                f"{', '.join(wrong)}: the daemon's configuration already says that the images of "
+                f"{self._opening.source!r} are {dtype} {'in rows of pixels' if last else 'in planes'}: leave the "
+                "argument out, or change the configuration"
             )
         if dtype == "uint8" and output.mixing is not None and output.mixing.of_floats:
             raise errors.ArgumentError(
-                f"mixup, cutmix and RandomErasing are of floats, and the daemon makes the images of {self._opening.source!r} "
-                "uint8 in planes: leave them out, or layout or dtype out of its configuration"
+                "mixup, cutmix and RandomErasing need floats, but the daemon's configuration says that the images of "
+                f"{self._opening.source!r} are uint8 in planes: leave them out, or remove layout or dtype from the "
+                "configuration"
             )
 
     def _make_arrays(self, dtype: str, channels_last: bool, converted: bool) -> frameworks.Arrays:
@@ -284,9 +314,11 @@ class Loader:
             self._classes, self._config = stream.classes(), json.loads(stream.config())
             if converted:
                 raise errors.ArgumentError(
-                    f"device: the daemon makes the images of {self._opening.source!r} {dtype}, and those that go to a "
-                    'device are uint8 until they are there: take device="cpu" and images.to(...), or leave dtype out of its '
-                    "configuration"
+                    f"device: the daemon's configuration says that the images of {self._opening.source!r} are {dtype}, "
+                    "and a "
+                    'CUDA device takes only uint8 in rows of pixels: use device="cpu" and images.to(...), or remove '
+                    'dtype and '
+                    "layout from the configuration"
                 )
             one_size = not isinstance(self._config.get("image_size"), dict)
             return cuda.CudaReader(
@@ -335,7 +367,8 @@ class Loader:
         return self._reader
 
     def _here(self) -> State:
-        """Asked before and behind each batch, of which the first is what the last one said."""
+        """The position of the stream. It is asked before and after each batch, so the text is often
+        the same as last time, and is not parsed again."""
         assert self._reader is not None
         text = self._reader.state()
         if self._told is None or self._told[0] != text:
@@ -343,7 +376,7 @@ class Loader:
         return self._told[1]
 
     def _settle(self) -> readers.Reader:
-        """The stream is brought to where the loop is."""
+        """Moves the stream to the position of the loop."""
         reader = self._reader if self._reader is not None else self._open_again()
         if not self._here().same_place(self._epochs.at):
             if self._opening.shared:
@@ -353,7 +386,7 @@ class Loader:
         return reader
 
     def _pass(self, reader: readers.Reader) -> None:
-        """What the loop left out is read all the same: others share it."""
+        """Reads and drops the batches that the loop skipped, because other trainers share them."""
         at = self._epochs.at
         here = self._here()
         while (here.epoch, here.position) < (at.epoch, at.position):
@@ -362,21 +395,21 @@ class Loader:
         if not here.same_place(at):
             warnings.warn(
                 f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, "
-                f"sample {at.position}: what lies between was given to the others alone",
+                f"sample {at.position}: only the other trainers got the samples in between",
                 stacklevel=6,
             )
             self._epochs.moved(here)
 
-    # ---- who may ----
+    # ---- whether it can be used ----
 
     def _check(self) -> None:
         if self._owner != os.getpid():
             raise errors.ForkError(
-                f"this loader was made in process {self._owner}, and is used in its child {os.getpid()}, which was "
-                "forked from it: make a loader in each process"
+                f"this loader belongs to process {self._owner} and cannot be used in its forked child {os.getpid()}: "
+                "create a loader in each process"
             )
         if self._closed:
-            raise errors.ClosedError("this loader was closed: make another one")
+            raise errors.ClosedError("this loader was closed: create a new one")
 
     # ---- iterating ----
 
@@ -388,11 +421,13 @@ class Loader:
             return _Iteration(self, self._epochs.begin(), give)
 
     def __iter__(self) -> Iterator[Tuple[Any, Any]]:
-        """The next epoch; the rest of the one begun, where a state was loaded."""
+        """Iterates over the next epoch, or, after a state was loaded, over the rest of its
+        epoch."""
         return self._begin(_pair)
 
     def batches(self) -> Iterator[Batch]:
-        """As iter(), with objects that also have samples, epoch, batch, last and count."""
+        """Like iter(), but yields Batch objects, which also have samples, epoch, batch, last and
+        count."""
         return self._begin(_batch)
 
     def _read(self, turn: Turn) -> Optional[Yielded]:
@@ -419,7 +454,7 @@ class Loader:
     # ---- epochs and states ----
 
     def __len__(self) -> int:
-        """Batches of a full epoch, for each rank."""
+        """The number of batches of a full epoch, for each rank."""
         return self._info["batches"]
 
     def __getitem__(self, index: object) -> NoReturn:
@@ -427,39 +462,44 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated, also after `break`; behind its end, the one that comes next."""
+        """The current epoch, also after `break`. After the end of an epoch: the next one."""
         return self._epochs.epoch
 
     @property
     def remaining(self) -> int:
-        """Batches that are left of this epoch."""
+        """The number of batches that are left in this epoch."""
         if self._epochs.finished:
             return 0
         whole = self._info["batch_size"] * self._info["world_size"]
         position = self._epochs.at.position
         if position % whole == 0:
             return len(self) - position // whole
-        left = self._info["samples"] - position  # goes on from a state of another batch size
+        # The loop continues from a state of another batch size.
+        left = self._info["samples"] - position
         return left // whole if self._definition()["drop_last"] else -(-left // whole)
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration begins. Not needed, and harmless: epochs follow each other."""
+        """Sets the epoch of the next iteration. It is never necessary, because epochs follow each
+        other."""
         self._check()
         with self._lock:
             epoch = checks.number("set_epoch: epoch", epoch, 0, 2**32 - 1)
             if self._opening.shared and self._epochs.wants_other_epoch(epoch):
                 raise errors.GroupError(
-                    f"set_epoch({epoch}), but the next epoch of this loader is {self._epochs.upcoming}, and the others "
-                    "of its group read that one: give each trainer a loader without a group where they are to differ"
+                    f"set_epoch({epoch}), but the next epoch of this loader is {self._epochs.upcoming}, and the other "
+                    "trainers of its group read that one: for trainers with different epochs, create loaders without "
+                    "a group"
                 )
             self._epochs.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the loop has been given, as a small dict that JSON can hold."""
+        """The position after the last batch that the loop got, as a small dict that JSON can
+        hold."""
         return self._epochs.at.as_dict()
 
     def load_state_dict(self, state: Any) -> None:
-        """The next iteration goes on there. Also one that was taken with another batch size or number of ranks."""
+        """Continues at `state` with the next iteration. The state may come from a run with another
+        batch size or another number of ranks."""
         self._check()
         with self._lock:
             wanted = State.read(state)
@@ -469,7 +509,8 @@ class Loader:
             self._epochs.load(self._here())
 
     def _go_to(self, wanted: State) -> None:
-        """Where it is refused the loop is where it was, and the stream is opened there when it is asked for."""
+        """Moves the stream. If the daemon refuses, the loop's position does not change, and the
+        next batch opens the stream there again."""
         if self._reader is None or self._over or not self._here().same_place(wanted):
             self._shut()
             self._open(wanted)
@@ -477,12 +518,12 @@ class Loader:
     def _warn_of_transform(self, state: State) -> None:
         if state.transform != self._epochs.at.transform:
             warnings.warn(
-                "the state was taken with other transforms (image_size, train, decode, ...): the samples are the same, "
-                "their pixels are not",
+                "the state was taken with other transforms (image_size, train, decode, ...): the samples stay the "
+                "same, but their pixels differ",
                 stacklevel=3,
             )
 
-    # ---- what is known of the stream ----
+    # ---- facts about the stream ----
 
     def _ask(self) -> readers.Reader:
         self._check()
@@ -490,7 +531,7 @@ class Loader:
 
     @property
     def classes(self) -> list[str]:
-        """Names by label; empty where the dataset has none."""
+        """The names of the classes, by label; empty if the dataset has none."""
         if self._classes is None:
             self._check()
             with self._lock:
@@ -512,14 +553,15 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Of the dataset, whatever `indices` chooses of them; an epoch has len(loader.dataset)."""
+        """The number of the dataset's samples, regardless of `indices`. An epoch has
+        len(loader.dataset) samples."""
         if self._samples is None:
             self._samples = int(self.stats()["samples"])
         return self._samples
 
     @property
     def dataset(self) -> Dataset:
-        """For `len(loader.dataset)`, and its classes."""
+        """For `len(loader.dataset)` and `loader.dataset.classes`."""
         return Dataset(self)
 
     @property
@@ -528,7 +570,7 @@ class Loader:
 
     @property
     def image_size(self) -> int:
-        """The largest, where it changes with the epoch."""
+        """The size of images; the largest one if it changes with the epoch."""
         return self._info["height"]
 
     @property
@@ -544,14 +586,15 @@ class Loader:
         return self._info["world_size"]
 
     def path(self, index: int) -> str:
-        """Where sample `index` comes from: a file's absolute path, or SHARD!MEMBER."""
+        """The path of sample `index`: the absolute path of a file, or SHARD!MEMBER."""
         self._check()
         index = checks.number("path: index", index, 0, 2**64 - 1)
         with self._lock:
             return self._ask().path(index)
 
     def stats(self) -> dict[str, Any]:
-        """The daemon's counters of this stream: verdict, bottleneck, rate, broken images by reason, ..."""
+        """The daemon's counters for this stream: verdict, bottleneck, rate, broken images by
+        reason, ..."""
         self._check()
         with self._lock:
             stats: dict[str, Any] = json.loads(self._ask().stats())
@@ -564,7 +607,7 @@ class Loader:
         return self._closed
 
     def close(self) -> None:
-        """Gives the stream back. Batches that are kept stay valid. Twice does nothing."""
+        """Closes the stream. Batches that the user keeps stay valid. A second call does nothing."""
         if self._owner != os.getpid():
             self._closed = True
             return
@@ -580,14 +623,14 @@ class Loader:
         self.close()
 
     def __del__(self) -> None:
-        # Nobody can be inside any more, so there is nothing to take turns with.
+        # No other thread can use the object any more, so the lock is not needed.
         if getattr(self, "_reader", None) is not None:
             self._shut()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise errors.CopyError(
-            "a loader belongs to the process that made it, and cannot be copied or pickled: make one in each process, "
-            "and hand on its arguments or its state_dict()"
+            "a loader belongs to the process that created it and cannot be copied or pickled: create one in each "
+            "process, and pass its arguments or its state_dict() instead"
         )
 
     def __repr__(self) -> str:

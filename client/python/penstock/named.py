@@ -1,6 +1,7 @@
-"""A stream that the running daemon's configuration defines, by its name.
+"""Opens, by its name, a stream that the running daemon's configuration defines.
 
-What its batches are is said there; here only who reads how. All who open it under one name get the same batches.
+The configuration says what the batches contain; the arguments only say how this trainer reads them.
+All trainers that open the same name get the same batches.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["Stream"]
 
 
 class Stream(Loader):
-    """Loader("stream:NAME") with the arguments that make sense there."""
+    """Loader("stream:NAME"), with only the arguments that are allowed for it."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Stream(Loader):
         socket: Any = None,
         reconnect: Optional[float] = 30,
         state: Any = None,
-        **unknown: NoReturn,  # so that a type checker sees them too
+        **unknown: NoReturn,  # NoReturn: type checkers reject them
     ) -> None:
         unknown_arguments.refuse("Stream", unknown, self._known(), DEFINING)
         super().__init__(

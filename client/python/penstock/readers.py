@@ -1,12 +1,14 @@
-"""How a batch leaves shared memory on the CPU: copied into memory of the user's own, or as views of the slot.
+"""How a batch leaves shared memory on the CPU: as a copy in the user's memory, or as views of the
+slot.
 
-The copy is what makes a batch stay valid for as long as it is kept; it is also the conversion to floats, so that every
-pixel is read and written once. A block is taken before the wait, so that the pages of a new one are there when the
-batch is; the slot goes back as soon as the copy is made. One block is kept for use again: a loop that keeps nothing has
-two of them in turn, the one it works on and the one being filled. Blocks are of the largest batch: where the size of the
-images changes with the epoch, smaller ones use a part. MixUp, CutMix and erasing are done to the copy.
+A copy stays valid as long as the user keeps it. The copy is also the conversion to floats, so every
+pixel is read once and written once. The reader takes a block before it waits, so that the pages of
+a new block exist when the batch comes, and it returns the slot as soon as the copy is made. It
+keeps one unused block: a loop that keeps no batch alternates between two blocks, one that it works
+on and one that is being filled. Blocks have room for the largest batch; smaller images use a part
+of a block. MixUp, CutMix and erasing change the copy.
 
-For CUDA devices cuda.CudaReader does the same.
+cuda.CudaReader does the same for CUDA devices.
 """
 
 from __future__ import annotations
@@ -28,19 +30,20 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "OwnedReader", "Reader", "StreamReader", "ViewReader", "split"]
 
-_KEEP = 1  # unused blocks
+_KEEP = 1  # unused blocks of a pool
 DTYPES = ("uint8", "float32", "float16", "bfloat16")  # enum penstock_dtype
 _ITEM_BYTES = {"uint8": 1, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def split(images: Any, views: int) -> Any:
-    """Rows of several views, which are neighbours, as a tuple with an array for each view; of one as they are."""
+    """Rows of several views, which are next to each other, as a tuple with an array for each view.
+    A single view is returned unchanged."""
     return images if views == 1 else tuple(images[view::views] for view in range(views))
 
 
 class Reader(Protocol):
-    """Owns the stream. `next` gives (images, labels, what is known besides), or None after the last epoch; `state` is
-    where what was given ends."""
+    """Owns the stream. `next` returns (images, labels, other facts), or None after the last epoch.
+    `state` is the position after the last batch that `next` returned."""
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]: ...
     def state(self) -> str: ...
@@ -59,7 +62,7 @@ class _Told:
 
 
 class StreamReader:
-    """What all readers have that take batches from the stream itself."""
+    """The base of readers that take batches directly from the stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -78,18 +81,18 @@ class StreamReader:
 
 
 class _Mixed:
-    """What is done to a batch besides converting it."""
+    """Mixes and erases a converted batch, and makes soft labels."""
 
     def __init__(self, mixing: Mixing, info: "dict[str, int]", dtype: str, channels_last: bool) -> None:
         drawn = mixing.drawn()
-        self.classes = mixing.classes_of(info)  # width of soft labels; 0: they stay as they are
+        self.classes = mixing.classes_of(info)  # width of soft labels; 0: labels do not change
         counted = 0 if info["label_type"] else self.classes
         self._mixer = Mixer(**drawn, classes=counted, smoothing=mixing.smoothing)
         self._images = mixing.of_floats
         self._layout = (dtype, channels_last)
 
     def labels(self, batch: Batch, block: Any) -> bytes:
-        """Writes them, while the batch is held. What is to be done to its images."""
+        """Writes the labels, while the batch is held. Returns the plan for its images."""
         rows = self._mixer.plan(batch)
         if self.classes:
             self._mixer.labels(rows, batch, block)
@@ -103,7 +106,8 @@ class _Mixed:
 
 
 class OwnedReader(StreamReader):
-    """`converter` None: images stay as the stream has them, of `dtype`, in the order that `arrays` has too."""
+    """Copies batches. `converter` None: images are copied unconverted; they already have `dtype`
+    and the order of `arrays`."""
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ class OwnedReader(StreamReader):
 
 
 class ViewReader(StreamReader):
-    """The slot goes back when the last view of it is gone."""
+    """Delivers views. The slot is returned with the last view of it."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
@@ -162,7 +166,7 @@ class ViewReader(StreamReader):
     def _view(batch: Batch, name: str) -> Any:
         return np.asarray(batch.view(name)).view(SlotArray)
 
-    def _pictures(self, batch: Batch) -> Any:
+    def _images(self, batch: Batch) -> Any:
         images = self._view(batch, "images").view(self._dtype)
         return split(images if self._planes else images.transpose(0, 3, 1, 2), self._views)
 
@@ -173,4 +177,4 @@ class ViewReader(StreamReader):
         records: Any = batch.view("samples")
         samples = np.frombuffer(records, SAMPLE).view(SlotArray)
         told = _Told(batch.count, batch.last, batch.epoch, batch.batch, samples)
-        return self._pictures(batch), self._view(batch, "labels"), told
+        return self._images(batch), self._view(batch, "labels"), told

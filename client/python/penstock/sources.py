@@ -1,8 +1,9 @@
-"""What a user may pass as `source`, made the text that the daemon expands: one path, a glob, a brace range,
-stream:NAME; or several of them with weights, made its list of datasets.
+"""Turns the argument `source` into the text that the daemon expands: a path, a glob, a brace range
+or stream:NAME. Several sources with weights become the daemon's list of datasets.
 
-The daemon knows no lists, but it knows braces: a list of tars becomes their common beginning and end with the rest in
-braces, so that also a thousand shards fit into a request.
+The daemon does not accept lists of tar files, but it accepts braces. A list of tar files becomes
+their common beginning and end with the rest in braces, so that even a thousand shards fit into a
+request.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ __all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/dataset/source.h, SPEC_TEXT_MAX
 _MOST_MIXED = 16  # datasets: daemon/order/sampler.h, SAMPLER_PARTS
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # what WebDataset and others read besides
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # WebDataset and others read these
 _EXPECTED = (
-    "source: expected a folder, a tar, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
-    "stream:NAME, a list of tars, or a list of pairs (source, weight)"
+    "source: expected a folder, a tar file, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
+    "stream:NAME, a list of tar files, or a list of pairs (source, weight)"
 )
 
 
 def stream_name(source: Any) -> Optional[str]:
-    """NAME of "stream:NAME"."""
+    """The NAME in "stream:NAME"; None if `source` is not of this form."""
     return source[len(STREAM) :] if isinstance(source, str) and source.startswith(STREAM) else None
 
 
@@ -42,19 +43,19 @@ def _path(source: Any) -> str:
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     if not path:
-        raise ArgumentError(f"{_EXPECTED}; got nothing")
+        raise ArgumentError(f"{_EXPECTED}; got an empty string")
     if "\0" in path:
-        raise ArgumentError(f"{_EXPECTED}; got a path with a zero byte")
+        raise ArgumentError(f"{_EXPECTED}; got a path that contains a zero byte")
     if _ELSEWHERE.match(path) and not os.path.lexists(path):
         raise ArgumentError(
-            f"source: {path} is no path, and only what lies in a file system is read: bring it to one (download it, or "
-            "mount it), and name it there"
+            f"source: {path} is not a path, and penstock reads only from file systems: download the data, or mount it, "
+            "and pass its path"
         )
     return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
 
 
 def _edges(paths: "list[str]") -> "tuple[str, str]":
-    """What all begin with, and what the rest of all ends with."""
+    """The common beginning of the paths, and the common end of the rest."""
     front = os.path.commonprefix(paths)
     shortest = min(len(path) for path in paths) - len(front)
     back = os.path.commonprefix([path[::-1] for path in paths])[::-1]
@@ -69,7 +70,8 @@ def _consecutive(middles: "list[str]") -> bool:
 
 
 def _digits_back(front: str) -> str:
-    """A number's leading digits belong to the number: 00{8..9} would be read as another range."""
+    """Without the digits at its end, which belong to the number: 00{8..9} would be another
+    range."""
     return front.rstrip("0123456789")
 
 
@@ -91,18 +93,19 @@ def _list(sources: Sequence[Any]) -> str:
     for path in paths:
         if stream_name(path) is not None:
             raise ArgumentError(
-                f"source: {path} cannot be one of a list: a stream's sources are in the daemon's configuration"
+                f"source: a list cannot contain {path}: the daemon's configuration defines the sources of a stream; "
+                "pass it alone"
             )
         if len(paths) > 1 and set(path) & set("{},"):
             raise ArgumentError(
-                f"source: {path} has a brace or a comma, and cannot be one of a list: a list is handed on as one "
-                "brace pattern; name the tars by a glob instead"
+                f"source: a list cannot contain {path}, because its name has a brace or a comma and the list becomes a "
+                "brace pattern; use a glob instead"
             )
     folders = [path for path in paths if os.path.isdir(path)]
     if folders and len(paths) > 1:
         raise ArgumentError(
-            f"source: {folders[0]} is a folder, and a list is of tars: for a mix of several datasets say how much each "
-            f"gives, as in [({folders[0]!r}, 0.5), ...]"
+            f"source: {folders[0]} is a folder, but a list may contain only tar files: to mix several datasets, pass "
+            f"pairs with weights, as in [({folders[0]!r}, 0.5), ...]"
         )
     return paths[0] if len(paths) == 1 else _braces([os.path.abspath(path) for path in paths])
 
@@ -113,14 +116,14 @@ def pattern(source: Any) -> str:
     size = len(os.fsencode(text))
     if size > _MOST_BYTES:
         raise ArgumentError(
-            f"source: this makes a pattern of {size} bytes, and at most {_MOST_BYTES} are allowed: name the tars by a "
-            "glob or a brace range, or link them into one folder"
+            f"source: this list becomes a pattern of {size} bytes, and at most {_MOST_BYTES} are allowed: use a glob "
+            "or a brace range, or link the tar files into one folder"
         )
     return text
 
 
 def _pairs(source: Any) -> Optional[list[tuple[Any, Any]]]:
-    """(source, weight) of each dataset; None: there are no weights."""
+    """(source, weight) of each dataset; None if there are no weights."""
     if isinstance(source, Mapping):
         return list(source.items())
     if not isinstance(source, (list, tuple)) or not source:
@@ -130,14 +133,14 @@ def _pairs(source: Any) -> Optional[list[tuple[Any, Any]]]:
         return None
     if not all(paired):
         bad = source[paired.index(False)]
-        raise ArgumentError(f"{_EXPECTED}; in a list of pairs there is {checks.shown(bad)}")
+        raise ArgumentError(f"{_EXPECTED}; got a list of pairs that contains {checks.shown(bad)}")
     return [(item[0], item[1]) for item in source]
 
 
 def _part(source: Any, weight: Any) -> "dict[str, Any]":
     text = pattern(source)
     if stream_name(text) is not None:
-        raise ArgumentError(f"source: {text} cannot be one of several: name the folder or the tars")
+        raise ArgumentError(f"source: {text} cannot be mixed with other sources: pass its folder or tar files instead")
     expected = f"a weight above 0 for {text}"
     value = checks.finite("source", weight, expected)
     if value <= 0:
@@ -146,20 +149,20 @@ def _part(source: Any, weight: Any) -> "dict[str, Any]":
 
 
 def mixture(source: Any) -> Optional[str]:
-    """The text for options.sources; None: `source` is one dataset."""
+    """The text for options.sources; None if `source` is one dataset."""
     pairs = _pairs(source)
     if pairs is None:
         return None
     if not pairs:
-        raise ArgumentError(f"{_EXPECTED}; got an empty mapping")
-    if len(pairs) > _MOST_MIXED:  # thousands of them would not even fit the request
+        raise ArgumentError(f"{_EXPECTED}; got an empty dict")
+    if len(pairs) > _MOST_MIXED:  # thousands of them would not even fit into the request
         raise ArgumentError(
-            f"source: expected 2 to {_MOST_MIXED} datasets to be mixed, got {len(pairs)}: tars that weigh alike are one of them, "
-            "as a list, a glob or a brace range"
+            f"source: expected 2 to {_MOST_MIXED} datasets to mix, got {len(pairs)}: pass tar files with the same "
+            "weight as one dataset, by a list, a glob or a brace range"
         )
     return json.dumps([_part(one, weight) for one, weight in pairs])
 
 
 def shown(mixture: str) -> str:
-    """For a person: what `mixture` made."""
+    """The result of `mixture`, for people."""
     return ", ".join(f"{part['source']} ({part['weight']})" for part in json.loads(mixture))

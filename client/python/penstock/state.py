@@ -1,8 +1,8 @@
-"""Where a loop is: the small JSON object that a checkpoint keeps, checked before anybody acts on it.
+"""The position of a loop: the small JSON object that a checkpoint keeps, checked before it is used.
 
-It is what penstock_stream_state writes (proto/PROTOCOL.md, State), so states of the command, of C trainers and of
-Python are one and the same. `position` counts samples of the epoch's global order, all ranks together: that is why
-another batch size, or another number of ranks, can go on from it.
+penstock_stream_state writes the same object (proto/PROTOCOL.md, State), so the command, C trainers
+and Python can exchange states. `position` counts samples of the epoch's global order, of all ranks
+together. Therefore a run with another batch size or another number of ranks can continue from it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .errors import StateError
 
 __all__ = ["State"]
 
-_EXPECTED = "expected what state_dict() returned"
+_EXPECTED = "expected a state that state_dict() returned"
 _HASHES = ("fingerprint", "order", "transform")
 _NUMBERS = ("seed", "epoch", "position")
 _EPOCHS = 2**32  # the daemon numbers epochs with 32 bits
-_SAMPLES = 2**48  # and has no more samples
+_SAMPLES = 2**48  # the most samples that an epoch can have
 
 
 def _hash(value: Any, key: str) -> str:
     if not isinstance(value, str) or len(value) != 16 or not set(value) <= set("0123456789abcdef"):
-        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, with 16 hexadecimal digits there")
+        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, in which it has 16 hexadecimal digits")
     return value
 
 
 def _number(value: Any, key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, with a whole number from 0 there")
+        raise StateError(f"the state's {key} is {shown(value)}: {_EXPECTED}, in which it is a whole number, 0 or more")
     if key == "epoch" and value >= _EPOCHS:
         raise StateError(f"the state's epoch is {value}: epochs are numbered from 0 to {_EPOCHS - 1}")
     if key == "position" and value > _SAMPLES:
@@ -41,14 +41,16 @@ def _number(value: Any, key: str) -> int:
 
 
 def _within(checkpoint: Mapping[Any, Any]) -> str:
-    """Where a whole checkpoint was given: the keys of the states in it."""
-    keys = [key for key, value in checkpoint.items() if isinstance(value, Mapping) and {"version", "fingerprint"} <= value.keys()]
-    return f"; a state lies under its key {', '.join(map(shown, keys))}" if keys else ""
+    """For a message, if a whole checkpoint was passed: the keys under which it contains states."""
+    states = {"version", "fingerprint"}
+    keys = [key for key, value in checkpoint.items() if isinstance(value, Mapping) and states <= value.keys()]
+    return f", but its key {', '.join(map(shown, keys))} contains a state" if keys else ""
 
 
 @dataclass(frozen=True)
 class State:
-    """Immutable. `fingerprint`, `order` and `seed` have to be the stream's own; `transform` may be another."""
+    """Immutable. `fingerprint`, `order` and `seed` must equal the stream's; `transform` may
+    differ."""
 
     fingerprint: str
     order: str
@@ -59,21 +61,21 @@ class State:
 
     @classmethod
     def parse(cls, text: str) -> State:
-        """Of text in JSON, the stream's or a user's."""
+        """Reads JSON text from the stream or the user."""
         try:
             return cls.read(json.loads(text))
         except (ValueError, RecursionError) as error:
             if isinstance(error, StateError):
                 raise
-            raise StateError(f"the state is no JSON ({error}): {_EXPECTED}") from None
+            raise StateError(f"the state is not JSON ({error}): {_EXPECTED}") from None
 
     @classmethod
     def read(cls, value: Any) -> State:
-        """Of what a user hands back: the dict, or its JSON. Keys that are not known are passed over."""
+        """Reads the state that a user passes: a dict, or its JSON. Unknown keys are ignored."""
         if isinstance(value, (str, bytes)):
             return cls.parse(value if isinstance(value, str) else value.decode("utf-8", "replace"))
         if not isinstance(value, Mapping):
-            raise StateError(f"a state of type {type(value).__name__} was given: {_EXPECTED}")
+            raise StateError(f"the state is of type {type(value).__name__}: {_EXPECTED}")
         first = next((key for key in ("version", "fingerprint") if key not in value), None)
         if first == "version" or (first and _within(value)):
             raise StateError(f"the state has no {first}{_within(value)}: {_EXPECTED}")
@@ -81,7 +83,9 @@ class State:
         if missing:
             raise StateError(f"the state has no {', '.join(missing)}: {_EXPECTED}")
         if value["version"] != 1 or isinstance(value["version"], bool):
-            raise StateError(f"the state has version {shown(value['version'])}, and this penstock reads version 1")
+            raise StateError(
+                f"the state has version {shown(value['version'])}: this release of penstock reads version 1"
+            )
         fingerprint, order, transform = (_hash(value[key], key) for key in _HASHES)
         seed, epoch, position = (_number(value[key], key) for key in _NUMBERS)
         return cls(fingerprint, order, transform, seed, epoch, position)
@@ -93,19 +97,23 @@ class State:
         return json.dumps(self.as_dict(), separators=(",", ":"))
 
     def at_epoch(self, epoch: int) -> State:
-        """The first batch of `epoch`."""
+        """The position before the first batch of `epoch`."""
         return replace(self, epoch=epoch, position=0)
 
     def same_place(self, other: State) -> bool:
         return (self.epoch, self.position) == (other.epoch, other.position)
 
     def check_fits(self, stream: State) -> None:
-        """StateError where it belongs to another stream."""
-        what = {"fingerprint": "another dataset", "seed": "another seed", "order": "another order (shuffle, indices, weights, repeats, ...)"}
+        """StateError if the state belongs to another stream."""
+        what = {
+            "fingerprint": "another dataset",
+            "seed": "another seed",
+            "order": "another order (shuffle, indices, weights, repeats, ...)",
+        }
         for key, belongs in what.items():
             mine, its = getattr(self, key), getattr(stream, key)
             if mine != its:
                 raise StateError(
-                    f"the state belongs to {belongs}: its {key} is {mine}, the loader's is {its}. Make the loader as "
-                    "it was when the state was taken, or begin without a state"
+                    f"the state belongs to {belongs}: its {key} is {mine}, and the loader's is {its}. Create the "
+                    "loader with the arguments that it had when the state was taken, or begin without a state"
                 )

@@ -1,4 +1,5 @@
-"""A subset of a dataset, as a user says it, made the file that the daemon reads (kept.py)."""
+"""Turns the argument `indices`, a subset of a dataset, into the file that the daemon reads
+(kept.py)."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ _EXPECTED = (
 
 
 def _plain(indices: Any) -> Any:
-    """What NumPy understands: tensors from wherever they are, ranges without a list of their numbers."""
+    """The indices in a form that NumPy reads: tensors from any device, and ranges as arrays."""
     if isinstance(indices, range):
         if not indices:
             return np.empty(0, np.int64)
         if not all(-(2**63) <= edge < 2**63 for edge in (indices[0], indices[-1])):
-            raise ArgumentError(f"{_EXPECTED}; got {indices}, which is beyond 64 bits")
+            raise ArgumentError(f"{_EXPECTED}; got {indices}, whose numbers do not fit into 64 bits")
         return indices[0] + np.arange(len(indices), dtype=np.int64) * indices.step
     if hasattr(indices, "detach") and hasattr(indices, "cpu"):
         return indices.detach().cpu()
@@ -53,20 +54,22 @@ def _array(indices: Any) -> npt.NDArray[Any]:
 
 
 def mask_length(indices: Any) -> int | None:
-    """How many samples a mask is for; None where `indices` (that save took) is none."""
+    """The number of samples that a mask is for; None if `indices`, which save accepted, is not a
+    mask."""
     return len(indices) if np.asarray(_plain(indices)[:1]).dtype == np.bool_ else None
 
 
 def check_mask(length: int | None, samples: int) -> None:
-    """What save leaves to be seen where it does not know the dataset: ArgumentError where a mask is for another one."""
+    """ArgumentError if a mask's length is not that of the dataset. save cannot check that if it
+    does not know the dataset."""
     if length is not None and length != samples:
         raise ArgumentError(
-            f"indices: a mask has one bool for each of the {samples} samples of the dataset; this one has {length}"
+            f"indices: expected a mask with one bool for each of the dataset's {samples} samples, got {length} bools"
         )
 
 
 def _chosen(array: npt.NDArray[Any], samples: int | None) -> Numbers:
-    """The numbers of a mask's true places, or the array itself."""
+    """The numbers of the samples that a mask selects, or the array itself."""
     if array.dtype != np.bool_:
         return array
     if samples is not None:
@@ -75,19 +78,20 @@ def _chosen(array: npt.NDArray[Any], samples: int | None) -> Numbers:
 
 
 def _numbers(indices: Any, samples: int | None) -> Numbers:
-    """Checked. `samples`: of the dataset; None: the daemon checks what lies beyond it."""
+    """Checks the indices. `samples` is the dataset's number of samples; None: the daemon checks for
+    numbers beyond it."""
     array = _array(indices)
     if not array.size:
-        raise ArgumentError("indices is empty: an epoch needs at least one sample")
+        raise ArgumentError("indices is empty: expected at least one sample")
     numbers = _chosen(array, samples)
     if not np.issubdtype(numbers.dtype, np.integer):
         raise ArgumentError(f"{_EXPECTED}; got {numbers.dtype.name}")
     if not numbers.size:
-        raise ArgumentError(f"indices: of the mask's {array.size} bools none is true: an epoch needs one sample")
+        raise ArgumentError(f"indices: none of the mask's {array.size} bools is True: expected at least one sample")
     lowest, highest = int(numbers.min()), int(numbers.max())
     if lowest < 0 or (samples is not None and highest >= samples):
         place = int(numbers.argmin() if lowest < 0 else numbers.argmax())
-        limit = f" and the dataset has {samples}" if samples is not None else ""
+        limit = f" to {samples - 1}" if samples is not None else ""
         raise ArgumentError(f"indices[{place}] is {int(numbers[place])}, but samples are numbered from 0{limit}")
     return numbers
 
@@ -100,10 +104,11 @@ def _bytes(numbers: Numbers) -> bytes:
 
 
 def save(indices: Any, samples: int | None = None) -> str:
-    """Writes what a user passes as Loader(indices=...), and returns the file's absolute path, for the stream's option
+    """Writes Loader(indices=...) to a file and returns its absolute path, for the stream's option
     `indices`.
 
-    `indices`: a sequence of ints, a range, an array or tensor of integers, a Subset's `.indices`, or a mask of bools.
-    Order and repetitions are kept. `samples`: of the dataset; None where it is not known yet: then the daemon says what
-    lies beyond the dataset, and check_mask what of a mask does not fit it. ArgumentError: what is wrong, and where."""
+    `indices`: a sequence of ints, a range, an array or tensor of integers, the `.indices` of a
+    Subset, or a mask of bools. Order and repetitions are kept. `samples` is the dataset's number of
+    samples, or None if it is not known yet: then the daemon checks for numbers beyond the dataset,
+    and check_mask checks the length of a mask. ArgumentError says what is wrong, and where."""
     return keep("indices", _bytes(_numbers(indices, samples)))

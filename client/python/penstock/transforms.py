@@ -1,14 +1,15 @@
-"""What a user passes as `Loader(transforms=[...])`, taken apart: what the daemon does, and what the loader does last.
+"""Splits `Loader(transforms=[...])` into the daemon's part and the loader's part.
 
-The daemon crops, resizes, and changes colours and shapes; turning its uint8 pixels into normalised floats is the loader's,
-and so is what follows that: RandomErasing behind ToTensor or Normalize, MixUp and CutMix. Torchvision's objects, of
-`torchvision.transforms` and of its `v2`, are known by their module and class, and what they say is read from their
-attributes: torchvision itself is never imported. Anything else is refused here by a sentence that says how it is
-applied to the batch instead; an image is never quietly treated otherwise than was asked for. Pixels are those that
-torchvision makes of PIL images, also where the list begins with ToImage (of tensors it makes others, by a step of 1).
+The daemon crops, resizes, and changes colors and shapes. The loader converts its uint8 pixels into
+normalized floats and does what follows: RandomErasing after ToTensor or Normalize, MixUp and
+CutMix. Objects of `torchvision.transforms` and of its `v2` are recognized by module and class, and
+their attributes are read; torchvision itself is never imported. Anything else is refused here, and
+the error says how to apply it to the batch instead: penstock never silently does something else
+than the list says. Pixels are those that torchvision produces from PIL images, even if the list
+begins with ToImage (torchvision's results for tensors differ by at most 1).
 
-Numbers, and the order of the daemon's operations, are judged by the daemon (penstock.yaml(5), transforms), which has the
-only table of what is allowed: its refusal reaches the user as an ArgumentError too.
+The daemon checks numbers and the order of its operations (penstock.yaml(5), transforms), because it
+has the only table of what is allowed. The user gets its refusal as an ArgumentError too.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ __all__ = ["Plan", "plan"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a list of transforms comes to.
+    """The result of reading a list of transforms.
 
-    `json` is options.transforms; None: what `train` implies. `size` is the side of the images that the list makes, None
-    where nothing was given or it cannot be told. `dtype` is "uint8", "float32", "float16" or "bfloat16", None: the list does
-    not say (the loader's default). `mean` and `std` belong to floats, per channel, as (x / 255 - mean) / std, computed in
-    float32 and rounded once to what is shorter; None: the list does not make floats. `erase` is RandomErasing behind
-    ToTensor or Normalize, `mix` MixUp and CutMix at the end: the loader does them to batches (mixing.py). RandomErasing of
-    uint8 is the daemon's, and in `json`.
+    `json` is options.transforms; None: `train` decides. `size` is the side of the images that the
+    list produces, or None if there is no list or the size is unknown. `dtype` is "uint8",
+    "float32", "float16" or "bfloat16", or None if the list does not say (the loader's default).
+    `mean` and `std`, per channel, are for floats: (x / 255 - mean) / std, computed in float32 and
+    rounded once to a shorter type; None: the list does not produce floats. `erase` is RandomErasing
+    after ToTensor or Normalize, and `mix` is MixUp and CutMix at the end: the loader applies both
+    to batches (mixing.py). The daemon does RandomErasing of uint8, which is in `json`.
     """
 
     json: Optional[str] = None
@@ -54,7 +56,7 @@ class Plan:
 
 
 def plan(transforms: Any) -> Plan:
-    """Takes `transforms` apart. None, or an object, a name, or a list of those. Raises ArgumentError."""
+    """Reads `transforms`: None, an object, a name, or a list of those. Raises ArgumentError."""
     if transforms is None:
         return Plan()
     reader = _Reader()
@@ -62,10 +64,13 @@ def plan(transforms: Any) -> Plan:
         reader.take(transforms, "transforms")
         return reader.plan()
     except RecursionError:
-        raise ArgumentError("transforms: lists lie too deep within each other, or one within itself: write them as one") from None
+        raise ArgumentError(
+            "transforms: lists are nested too deeply, or a list contains itself: write one flat list"
+        ) from None
 
 
-# What gives images their size in the daemon, flips, and what else it does; the parameters that are read of each.
+# The daemon's operations, with the parameters that are read: those that give images their size,
+# flips, and the others.
 _SIZINGS: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
     "Resize": ("size", "interpolation", "antialias"),
@@ -100,23 +105,23 @@ _OPERATIONS: dict[str, tuple[str, ...]] = {
     "RandomErasing": ("p", "scale", "ratio", "value"),
 }
 
-# Those that hold others.
+# Transforms that contain others.
 _HOLDERS: dict[str, tuple[str, ...]] = {
     "RandomApply": ("transforms", "p"),
     "RandomChoice": ("transforms", "p"),
     "RandomOrder": ("transforms",),
 }
 
-# Of whole batches: the loader's, behind all others.
+# The loader's operations on whole batches, which come last.
 _MIXES: dict[str, tuple[str, ...]] = {"MixUp": ("alpha", "num_classes"), "CutMix": ("alpha", "num_classes")}
 
-# What torchvision's objects have besides, and the value that leaves it out.
+# Attributes of torchvision's objects that are not supported, with the value that has no effect.
 _UNUSED: dict[str, dict[str, Any]] = {"Resize": {"max_size": None}, "RandomRotation": {"expand": False}}
 
-# Does nothing, in a list where something has to stand.
+# An operation without effect, for a list that must not be empty.
 _NOTHING_AT_ALL: dict[str, dict[str, Any]] = {"RandomHorizontalFlip": {"p": 0.0}}
 
-# What the loader does, for messages and for our own names.
+# Conversions, which the loader does.
 _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "ToTensor": (),
     "ToImage": (),
@@ -127,10 +132,10 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "Normalize": ("mean", "std"),
 }
 
-# Of torchvision, and done anyway: images are RGB.
+# Transforms of torchvision without effect here: images are always RGB.
 _NOTHING = ("Identity", "RGB")
 
-# Of timm, and plain: the names of torchvision's operations that do the same.
+# Transforms of timm, and torchvision's transforms that do the same.
 _TIMM = {
     "RandomResizedCropAndInterpolation": "RandomResizedCrop",
     "MaybeToTensor": "ToTensor",
@@ -155,7 +160,7 @@ _FILTER_ALIASES: dict[Any, str] = {
 
 _SUPPORTED = (
     ", ".join((*_OPERATIONS, *_HOLDERS))
-    + "; behind them "
+    + "; after them "
     + ", ".join((*_CONVERSIONS, *_MIXES))
     + "; Compose, and the transforms() of torchvision's weights for classification"
 )
@@ -171,7 +176,8 @@ def _refuse(where: str, what: str) -> ArgumentError:
 
 
 def _unsupported(item: Any, where: str) -> ArgumentError:
-    """For what cannot be read at all. The line of code works on the tensor that the loader yields."""
+    """The error for an object that cannot be read. It shows a line of code for the tensor that the
+    loader yields."""
     kind = type(item)
     if isinstance(item, type):
         return _refuse(where, f"{item.__name__} is a class, not a transform: write {item.__name__}(...)")
@@ -183,15 +189,15 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
         own = f'("{kind.__name__}", {{...}})'
         raise _refuse(
             where,
-            f"{name} has the name of an operation, but is not torchvision's, and what it does is not guessed: where it does "
-            f"the same, write torchvision's or {own}; {_on_the_batch('images = f(images)')}",
+            f"{name} has the name of an operation of torchvision, but is another class: if it does the same, write "
+            f"torchvision's or {own}; otherwise {_on_the_batch('images = f(images)')}",
         )
     elif callable(item):
         name = getattr(item, "__name__", "") or f"an object of {kind.__module__}.{kind.__qualname__}"
         what = f"{'a lambda' if name == '<lambda>' else name} cannot be run in the daemon"
         line = "images = f(images)"
     else:
-        what = f"an object of {kind.__module__}.{kind.__qualname__} is no transform"
+        what = f"an object of {kind.__module__}.{kind.__qualname__} is not a transform"
         return _refuse(where, f"{what}; supported are {_SUPPORTED}")
     return _refuse(where, f"{what}; {_on_the_batch(line)}")
 
@@ -199,8 +205,8 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
 def _on_the_batch(line: str) -> str:
     return (
         f"apply it to the batch instead: leave it out of transforms, and in the loop write `{line}` "
-        "(from torchvision.transforms import v2; torchvision draws once for the whole batch, and changes of colour want "
-        f'pixels that are not normalised: dtype="uint8"). Supported are {_SUPPORTED}'
+        "(from torchvision.transforms import v2; torchvision draws once for the whole batch, and color transforms need "
+        f'pixels that are not normalized: dtype="uint8"). Supported are {_SUPPORTED}'
     )
 
 
@@ -216,13 +222,13 @@ def _number(value: Any, where: str) -> float:
 def _probability(value: Any, where: str) -> float:
     read = _number(value, where)
     if not 0 <= read <= 1:
-        raise _refuse(where, f"expected a probability, 0 to 1, got {value!r}")
+        raise _refuse(where, f"expected a probability from 0 to 1, got {value!r}")
     return read
 
 
 def _pair(value: Any, where: str) -> list[float]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != 2:
-        raise _refuse(where, f"expected two numbers, the least and the most, got {value!r}")
+        raise _refuse(where, f"expected two numbers, minimum and maximum, got {value!r}")
     return [_number(part, where) for part in value]
 
 
@@ -233,8 +239,8 @@ def _side(value: Any, where: str) -> int:
 
 
 def _size(value: Any, where: str) -> Any:
-    """An int stays one: Resize(232) means the shorter side, Resize((232, 232)) both. A list of one is an int to
-    torchvision."""
+    """An int stays an int: Resize(232) means the shorter side, Resize((232, 232)) both sides. For
+    torchvision, a list with one number is an int."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         return _side(value, where)
     sides = [_side(part, where) for part in value]
@@ -255,19 +261,20 @@ def _interpolation(value: Any, where: str) -> str:
 
 
 def _antialias(value: Any, where: str) -> bool:
-    """Images are resized as Pillow does it, which is always with antialiasing: torchvision's None and "warn" mean that for
-    them."""
+    """Images are resized as in Pillow, which always uses antialiasing. torchvision's None and
+    "warn" mean that for PIL images."""
     if value is None or value is True or value == "warn":
         return True
     raise _refuse(
         where,
-        f"{value!r} is not supported: images are always resized with antialiasing, as torchvision does with PIL images; "
-        "write antialias=True, or crop and resize the batch instead: `images = v2.Resize(size, antialias=False)(images)`",
+        f"{value!r} is not supported: penstock always resizes with antialiasing, like torchvision with PIL images; "
+        "write antialias=True, or crop and resize the batch instead: `images = v2.Resize(size, "
+        "antialias=False)(images)`",
     )
 
 
 def _scalar(value: Any) -> Any:
-    """A number, a flag or a word as JSON has it; None where it is neither."""
+    """A number, a flag or a word as JSON has it; None for anything else."""
     if isinstance(value, (bool, str)):
         return value
     if isinstance(value, numbers.Integral):
@@ -276,7 +283,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Numbers, flags, words, and lists of those: the daemon knows what is allowed. An enum is its value."""
+    """Numbers, flags, words, and lists of those. The daemon checks what is allowed. An enum member
+    counts as its value."""
     value = value.tolist() if hasattr(value, "tolist") else value
     value = value.value if isinstance(value, enum.Enum) else value
     listed = isinstance(value, (list, tuple))
@@ -291,26 +299,26 @@ def _whole(value: Any) -> Any:
 
 
 def _fill(value: Any, where: str) -> Any:
-    """torchvision's v2 keeps whole numbers as they are, or as floats; a list of one is a number."""
+    """v2 keeps whole numbers as int or as float. A list with one number is a number."""
     if isinstance(value, Mapping):
-        raise _refuse(where, f"expected a number, or three, got {value!r}: there are images alone")
+        raise _refuse(where, f"expected one number or three, got {value!r}: penstock has images only")
     read = _plain(value, where)
     parts = [_whole(part) for part in (read if isinstance(read, list) else [read])]
     return parts[0] if len(parts) == 1 else parts
 
 
 def _sigma(value: Any, where: str) -> Any:
-    """torchvision takes a list of one for two that are the same."""
+    """For torchvision, a list with one number means a range of that number."""
     read = _plain(value, where)
     return read[0] if isinstance(read, list) and len(read) == 1 else read
 
 
 def _value(value: Any, where: str) -> Any:
-    """Of RandomErasing: None is v2's "random"."""
+    """RandomErasing.value: v2 stores "random" as None."""
     return "random" if value is None or value == "random" else _fill(value, where)
 
 
-# By operation and parameter, or for all operations; else _plain.
+# Readers of parameters, by operation and parameter or by parameter; _plain reads all others.
 _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "size": _size,
     "RandomResizedCrop.scale": _pair,
@@ -326,12 +334,12 @@ _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "value": _value,
 }
 
-# Parameters of which None says something.
+# Parameters for which None has a meaning.
 _NONES = ("antialias", "value")
 
 
 def _values(name: str, parameters: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The parameters as JSON; None is the default of all others."""
+    """The parameters as JSON. For the other parameters, None means the default."""
     read = {}
     for key, value in parameters.items():
         reader = _VALUES.get(f"{name}.{key}") or _VALUES.get(key) or _plain
@@ -341,19 +349,20 @@ def _values(name: str, parameters: Mapping[str, Any], where: str) -> dict[str, A
 
 
 def _dtype(value: Any, where: str) -> str:
-    """A torch.dtype, a NumPy one, or its name."""
+    """Reads a dtype of torch or NumPy, or its name."""
     name = str(getattr(value, "name", None) or value)
     name = name[len("torch.") :] if name.startswith("torch.") else name
     if name not in _DTYPES:
         raise _refuse(
             where,
-            f"expected one of {', '.join(_DTYPES)}, got {value!r}; convert the batch instead: `images = images.to(...)`",
+            f"expected one of {', '.join(_DTYPES)}, got {value!r}; convert the batch instead: `images = "
+            "images.to(...)`",
         )
     return name
 
 
 def _channels(value: Any, where: str) -> tuple[float, float, float]:
-    """Three numbers, or one for all channels; lists, tuples, arrays, tensors."""
+    """Reads three numbers, or one for all channels, from a list, tuple, array or tensor."""
     listed = value.tolist() if hasattr(value, "tolist") else value
     parts = [listed] if isinstance(listed, numbers.Real) else listed
     if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
@@ -367,14 +376,14 @@ def _channels(value: Any, where: str) -> tuple[float, float, float]:
 
 
 def _attributes(item: Any, name: str, known: Sequence[str], where: str) -> dict[str, Any]:
-    """What an object of torchvision's says of its parameters."""
+    """The parameters of an object of torchvision."""
     for key, value in _UNUSED.get(name, {}).items():
         if getattr(item, key, value) != value:
             line = f"images = v2.{name}(..., {key}={getattr(item, key)!r})(images)"
             raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported; {_on_the_batch(line)}")
     read = {key: getattr(item, key) for key in known if hasattr(item, key)}
     if name == "RandomCrop" and ".v2" in type(item).__module__ and isinstance(read.get("padding"), list):
-        left, right, top, bottom = read["padding"]  # v2 keeps it in another order than it takes it in
+        left, right, top, bottom = read["padding"]  # v2's attribute has another order than its parameter
         read["padding"] = [left, top, right, bottom]
     return read
 
@@ -387,7 +396,7 @@ def _check_parameters(name: str, known: Sequence[str], parameters: Mapping[Any, 
 
 
 def _known(name: Any) -> Optional[Sequence[str]]:
-    """The parameters of an operation."""
+    """The names of an operation's parameters; None if there is no such operation."""
     for table in (_OPERATIONS, _HOLDERS, _CONVERSIONS, _MIXES):
         if isinstance(name, str) and name in table:
             return table[name]
@@ -395,20 +404,20 @@ def _known(name: Any) -> Optional[Sequence[str]]:
 
 
 def _is_sequence(item: Any) -> bool:
-    """Of which all are done, one after the other."""
+    """Whether the item is a sequence of transforms, which are applied one after the other."""
     kind = type(item)
     sequential = kind.__name__ in ("Sequential", "ModuleList") and kind.__module__.startswith("torch.nn.")
     return sequential or isinstance(item, list) or (_is_torchvision(item) and kind.__name__ == "Compose")
 
 
 def _is_pair(item: Any) -> bool:
-    """("CenterCrop", {"size": 224}): a name and its parameters."""
+    """Whether the item is a name with parameters: ("CenterCrop", {"size": 224})."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], Mapping)
 
 
 @dataclass(frozen=True)
 class _Item:
-    """One transform: its name, one that is known, and its parameters as they were given."""
+    """One transform: its name, which is known, and its parameters, as they were passed."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -416,12 +425,12 @@ class _Item:
 
 
 def _single(item: Mapping[Any, Any], where: str) -> "tuple[Any, Mapping[str, Any]]":
-    """Of {"CenterCrop": {"size": 224}}."""
+    """The name and the parameters in {"CenterCrop": {"size": 224}}."""
     if len(item) != 1:
         raise _refuse(where, f'expected one operation, such as {{"CenterCrop": {{"size": 224}}}}, got {len(item)}')
     ((name, parameters),) = item.items()
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise _refuse(f"{where}: {name}", f"expected a mapping of its parameters, got {parameters!r}")
+        raise _refuse(f"{where}: {name}", f"expected a dict of its parameters, got {parameters!r}")
     return name, parameters or {}
 
 
@@ -441,12 +450,15 @@ def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
 def _of_timm(item: Any, where: str) -> _Item:
     name = _TIMM[type(item).__name__]
     if isinstance(getattr(item, "interpolation", None), (tuple, list)):
-        raise _refuse(f"{where}: {type(item).__name__}.interpolation", "expected one filter: 'random' is not supported")
+        raise _refuse(
+            f"{where}: {type(item).__name__}.interpolation",
+            "expected one filter: timm's \"random\" is not supported",
+        )
     return _Item(name, _attributes(item, name, _known(name) or (), where), where)
 
 
 def _object(item: Any, where: str) -> Optional[_Item]:
-    """None: it does nothing that is not done anyway."""
+    """Reads an object. None if it has no effect."""
     name, module = type(item).__name__, type(item).__module__
     if module == "timm.data.transforms" and name in _TIMM:
         return _of_timm(item, where)
@@ -457,7 +469,7 @@ def _object(item: Any, where: str) -> Optional[_Item]:
 
 
 def _items(given: Any, where: str) -> "Iterable[_Item]":
-    """All transforms of a list, and of lists within it."""
+    """All transforms in a list and in the lists within it."""
     if _is_sequence(given) or (isinstance(given, tuple) and not _is_pair(given)):
         listed = given.transforms if type(given).__name__ == "Compose" else given
         for i, item in enumerate(listed):
@@ -477,7 +489,8 @@ def _items(given: Any, where: str) -> "Iterable[_Item]":
 
 
 def _preset(item: Any, where: str) -> "Iterable[_Item]":
-    """What torchvision's weights evaluate with: an nn.Module with its own names for it all."""
+    """Reads the transforms() of torchvision's weights: an nn.Module with its own attribute
+    names."""
     resize = {"size": item.resize_size, "interpolation": item.interpolation, "antialias": item.antialias}
     yield _Item("Resize", resize, where)
     yield _Item("CenterCrop", {"size": item.crop_size}, where)
@@ -486,7 +499,8 @@ def _preset(item: Any, where: str) -> "Iterable[_Item]":
 
 
 def _members(item: _Item) -> "list[tuple[list[_Item], str]]":
-    """What an operation holds: for each of its transforms what that comes to, nothing among it."""
+    """The contents of an operation that contains others: for each of its transforms, a list of
+    items, which may be empty, and where it is."""
     given = item.parameters.get("transforms")
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise _refuse(f"{item.where}: {item.name}.transforms", f"expected a list of transforms, got {given!r}")
@@ -495,10 +509,10 @@ def _members(item: _Item) -> "list[tuple[list[_Item], str]]":
 
 
 def _operation(item: _Item) -> dict[str, dict[str, Any]]:
-    """As the daemon takes it."""
+    """The operation in the form that the daemon reads."""
     if item.name not in _HOLDERS:
         return {item.name: _values(item.name, item.parameters, item.where)}
-    one_each = item.name != "RandomApply"  # what a Compose holds is done together, or not at all
+    one_each = item.name != "RandomApply"  # the contents of a Compose are applied together
     held: list[dict[str, dict[str, Any]]] = []
     for parts, where in _members(item):
         inner = [_inner(part) for part in parts]
@@ -512,7 +526,9 @@ def _operation(item: _Item) -> dict[str, dict[str, Any]]:
 
 def _inner(item: _Item) -> dict[str, dict[str, Any]]:
     if item.name in _CONVERSIONS or item.name in _MIXES:
-        raise _refuse(item.where, f"{item.name} cannot stand within another transform: it is done to all images, or to none")
+        raise _refuse(
+            item.where, f"{item.name} cannot be inside another transform, because it applies to all images or to none"
+        )
     return _operation(item)
 
 
@@ -528,7 +544,7 @@ def _mix_classes(value: Any, where: str) -> int:
 
 
 def _mix(item: _Item) -> Mix:
-    """MixUp, CutMix, one of the two, or neither; behind all others."""
+    """Reads MixUp, CutMix, or an operation that contains them."""
     if item.name in _MIXES:
         at = f"{item.where}: {item.name}"
         alpha = _number(item.parameters.get("alpha", 1.0), f"{at}.alpha")
@@ -540,11 +556,13 @@ def _mix(item: _Item) -> Mix:
         return Mix(mixup=alpha, classes=classes) if item.name == "MixUp" else Mix(cutmix=alpha, classes=classes)
     members = _members(item)
     if any(part.name not in _MIXES for parts, _ in members for part in parts) or any(len(parts) > 1 for parts, _ in members):
-        raise _refuse(item.where, f"{item.name} may hold MixUp and CutMix, or other transforms, not both")
+        raise _refuse(item.where, f"{item.name} may contain either MixUp and CutMix, or other transforms, but not both")
     if item.name == "RandomChoice":
         return _choice_of_mixes(item, [parts[0] if parts else None for parts, _ in members])
     if len(members) != 1:
-        raise _refuse(item.where, f"{item.name} may hold one of MixUp and CutMix; for either of the two write RandomChoice")
+        raise _refuse(
+            item.where, f"{item.name} may contain one of MixUp and CutMix; to draw one of the two, write RandomChoice"
+        )
     made = _mix(members[0][0][0])
     p = _probability(item.parameters.get("p", 0.5), f"{item.where}: RandomApply.p") if item.name == "RandomApply" else 1.0
     return dataclasses.replace(made, prob=p)
@@ -558,16 +576,18 @@ def _choice_of_mixes(item: _Item, members: "list[Optional[_Item]]") -> Mix:
         raise _refuse(at, f"expected {len(members)} numbers, got {chances!r}")
     likely = {"MixUp": 0.0, "CutMix": 0.0}
     if min(_number(chance, at) for chance in chances) < 0:
-        raise _refuse(at, f"expected numbers from 0 on, got {chances!r}")
+        raise _refuse(at, f"expected numbers, 0 or more, got {chances!r}")
     total, made = sum(chances), Mix()
     for member, chance in zip(members, chances):
         if member is None:
             continue
         if likely[member.name]:
-            raise _refuse(item.where, f"RandomChoice holds {member.name} twice; leave one out")
+            raise _refuse(item.where, f"RandomChoice contains {member.name} twice; leave one out")
         read = _mix(member)
         if made.classes is not None and read.classes is not None and made.classes != read.classes:
-            raise _refuse(member.where, f"num_classes is {read.classes} here and {made.classes} before")
+            raise _refuse(
+                member.where, f"num_classes is {read.classes} here, but {made.classes} before: make them equal"
+            )
         likely[member.name] = chance / total if total > 0 else 0.0
         made = dataclasses.replace(
             made,
@@ -577,25 +597,33 @@ def _choice_of_mixes(item: _Item, members: "list[Optional[_Item]]") -> Mix:
         )
     mixed = likely["MixUp"] + likely["CutMix"]
     if mixed <= 0:
-        raise _refuse(at, f"expected numbers of which at least one is above 0, got {chances!r}")
+        raise _refuse(at, f"expected at least one number above 0, got {chances!r}")
     return dataclasses.replace(made, prob=min(mixed, 1.0), switch=likely["CutMix"] / mixed)
 
 
 def _normalized(erase: Erase, mean: Sequence[float], std: Sequence[float], where: str) -> Erase:
-    """Erased before it is normalised: the same value in other units."""
+    """The same erasing for an image that is normalized first: its value on the other scale."""
     if erase.random:
-        raise _refuse(where, 'Normalize comes behind RandomErasing with value="random"; put it before: noise is made as it is')
-    with np.errstate(over="ignore"):  # as pixels are: each operation in float32
+        raise _refuse(
+            where,
+            'Normalize comes after RandomErasing with value="random": put Normalize first, because noise is not '
+            'normalized',
+        )
+    with np.errstate(over="ignore"):  # like pixels: each operation in float32
         values = (np.array(erase.value, np.float32) - np.array(mean, np.float32)) / np.array(std, np.float32)
     if not np.isfinite(values).all():
-        raise _refuse(where, f"RandomErasing.value before it is {max(erase.value)!r}, normalised beyond what a float32 can hold")
+        raise _refuse(
+            where,
+            f"RandomErasing.value before it is {max(erase.value)!r}, which a float32 cannot hold once it is "
+            "normalized: use a smaller value",
+        )
     red, green, blue = values.tolist()
     return dataclasses.replace(erase, value=(red, green, blue))
 
 
 class _Reader:
-    """Walks the list. Where it stands: images (Pillow's, or uint8 tensors of the same values), floats of 0 to 1, or
-    normalised floats."""
+    """Walks the list. It is always at one of three stages: images (of Pillow, or uint8 tensors with
+    the same values), floats from 0 to 1, or normalized floats."""
 
     def __init__(self) -> None:
         self.operations: list[dict[str, dict[str, Any]]] = []
@@ -609,8 +637,8 @@ class _Reader:
     def plan(self) -> Plan:
         if not self.operations:
             raise ArgumentError(
-                "transforms has nothing that makes all images one size: begin with RandomResizedCrop(224), or with "
-                "Resize(256) and CenterCrop(224); or leave transforms out for what `train` implies"
+                "transforms contains nothing that gives all images the same size: begin with RandomResizedCrop(224), "
+                "or with Resize(256) and CenterCrop(224); or leave transforms out, and train= decides"
             )
         mean, std = self.mean, self.std
         if self._floats() and mean is None:
@@ -626,7 +654,7 @@ class _Reader:
 
     def _one(self, item: _Item) -> None:
         if self.mix is not None:
-            raise _refuse(item.where, f"{item.name} comes behind MixUp or CutMix, which come last")
+            raise _refuse(item.where, f"{item.name} comes after MixUp or CutMix, which must come last")
         if item.name in _MIXES or (item.name in _HOLDERS and _holds_mixes(item)):
             self.mix = _mix(item)
         elif item.name in _CONVERSIONS:
@@ -638,13 +666,14 @@ class _Reader:
 
     def _operation(self, item: _Item) -> None:
         if self._floats() and item.name not in (*_FLIPS, "CenterCrop"):
-            what = "resizes them" if item.name in _SIZINGS else "does it"
+            what = "resizes images" if item.name in _SIZINGS else "applies it"
             raise _refuse(
                 item.where,
-                f"{item.name} comes after a conversion to floats; put it before: images are worked on as Pillow {what}",
+                f"{item.name} comes after a conversion to floats: put it before, because the daemon {what} as Pillow "
+                "does, on uint8 pixels",
             )
         if self.erase is not None:
-            raise _refuse(item.where, f"{item.name} comes behind RandomErasing, which comes last")
+            raise _refuse(item.where, f"{item.name} comes after RandomErasing, which must come last")
         self.operations.append(_operation(item))
         if item.name in _SIZINGS:
             self._sized(item.name, self.operations[-1][item.name].get("size"))
@@ -658,18 +687,21 @@ class _Reader:
     def _erase(self, item: _Item) -> None:
         values = _values(item.name, item.parameters, item.where)
         if self.erase is not None:
-            raise _refuse(item.where, "RandomErasing is there twice; leave one out")
+            raise _refuse(item.where, "RandomErasing appears twice; leave one out")
         value = values.get("value", 0)
         random = value == "random"
         at = f"{item.where}: RandomErasing"
         channels = (0.0, 0.0, 0.0) if random else _channels(value, f"{at}.value")
         if max(map(abs, channels)) > _MOST_FLOAT:
-            raise _refuse(f"{at}.value", f"expected what a float32 can hold, got {value!r}")
+            raise _refuse(f"{at}.value", f"expected a number that a float32 can hold, got {value!r}")
         scale, ratio = values.get("scale", (0.02, 0.33)), values.get("ratio", (0.3, 3.3))
         if not 0 <= scale[0] <= scale[1] <= 1:
-            raise _refuse(f"{at}.scale", f"expected shares of the area, 0 to 1, the smaller first, got {scale!r}")
+            raise _refuse(
+                f"{at}.scale",
+                f"expected two shares of the area from 0 to 1, the smaller first, got {scale!r}",
+            )
         if not 0 < ratio[0] <= ratio[1]:
-            raise _refuse(f"{at}.ratio", f"expected numbers above 0, the smaller first, got {ratio!r}")
+            raise _refuse(f"{at}.ratio", f"expected two numbers above 0, the smaller first, got {ratio!r}")
         p = _probability(values.get("p", 0.5), f"{at}.p")
         self.erase = Erase(p, (scale[0], scale[1]), (ratio[0], ratio[1]), channels, random)
 
@@ -692,14 +724,14 @@ class _Reader:
         if dtype != "uint8" and not scaled and not self._floats():
             raise _refuse(
                 f"{at}.scale",
-                "expected scale=True, so that floats are 0 to 1; for floats of 0 to 255 leave it out and write "
-                f"`images = images.to(torch.{dtype})` in the loop",
+                "expected scale=True, so that floats are from 0 to 1; for floats from 0 to 255, leave the conversion "
+                f"out and write `images = images.to(torch.{dtype})` in the loop",
             )
         self._become(dtype, name, where)
 
     def _become(self, dtype: str, name: str, where: str) -> None:
         if dtype == "uint8" and self._floats():
-            raise _refuse(where, f"{name} to uint8 comes after a conversion to floats; leave either out")
+            raise _refuse(where, f"{name} to uint8 comes after a conversion to floats; leave one of them out")
         self.dtype = dtype
 
     def _normalize(self, parameters: Mapping[str, Any], where: str) -> None:
@@ -709,10 +741,10 @@ class _Reader:
         if not self._floats():
             raise _refuse(
                 where,
-                "Normalize needs floats of 0 to 1: put ToTensor() before it, or v2.ToDtype(torch.float32, scale=True)",
+                "Normalize needs floats from 0 to 1: put ToTensor() or v2.ToDtype(torch.float32, scale=True) before it",
             )
         if self.mean is not None:
-            raise _refuse(where, "Normalize is there twice; merge the two")
+            raise _refuse(where, "Normalize appears twice; merge the two")
         mean = _channels(parameters["mean"], f"{where}: Normalize.mean")
         std = _channels(parameters["std"], f"{where}: Normalize.std")
         if 0.0 in std:

@@ -1,8 +1,8 @@
 """Read-only arrays over a batch's own memory, for zero_copy=True.
 
-The daemon's memory cannot be written to by this process: the kernel would end it. NumPy knows that of the buffer, and
-refuses; what is added here is a sentence that says what to do, as an error of penstock's. What is computed from such an
-array, and what is copied of it, is an ordinary array.
+This process must not write to the daemon's memory: the kernel would kill it. NumPy learns from the
+buffer that it is read-only and refuses; this module turns the refusal into an error of penstock
+that says what to do. Copies of such an array, and results computed from it, are ordinary arrays.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["SlotArray"]
 
 def _refuse() -> NoReturn:
     raise ReadOnlyError(
-        "this array is a zero-copy view of the daemon's memory, which cannot be written to: take a copy "
-        "(array.copy()), or make the loader with zero_copy=False"
+        "this array is a zero-copy view of the daemon's memory, which cannot be written to: make a copy "
+        "(array.copy()), or create the loader with zero_copy=False"
     )
 
 
 def _plain(value: Any) -> Any:
-    """As numpy's own type, in whatever arguments are nested."""
+    """The value as an ordinary ndarray, also within nested arguments."""
     if isinstance(value, SlotArray):
         return value.view(np.ndarray)
     if isinstance(value, tuple) and type(value) is tuple:
@@ -50,7 +50,8 @@ def _writing(name: str) -> Callable[..., Any]:
 
 
 class SlotArray(np.ndarray):
-    """An ndarray whose memory lives as long as any view of it: the batch's slot goes back when the last one is gone."""
+    """An ndarray whose memory lives as long as any view of it: the batch's slot is returned with
+    the last view."""
 
     def _check_writing(self) -> None:
         if not self.flags.writeable:
@@ -76,12 +77,12 @@ class SlotArray(np.ndarray):
         return self.view(np.ndarray).byteswap(inplace)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        """Only torch would take it, and that has no read-only tensors: without a word it would let the first write to
-        one end the process."""
+        """Refuses, unless a copy is asked for. Only torch would accept the view, and torch has no
+        read-only tensors: the first write to one would kill the process without a message."""
         if not self.flags.writeable and kwargs.pop("copy", None) is not True:
             raise ReadOnlyError(
-                "this array is a zero-copy view of the daemon's memory, and who takes it by DLPack may write to it: "
-                "hand on a copy (array.copy()), or make the loader with zero_copy=False"
+                "this array is a zero-copy view of the daemon's memory, and a consumer of DLPack may write to it: "
+                "pass a copy (array.copy()), or create the loader with zero_copy=False"
             )
         return self.copy().__dlpack__(**kwargs)
 
@@ -110,7 +111,8 @@ class SlotArray(np.ndarray):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Iterable[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """np.copyto, np.put, np.place and their like: NumPy itself finds that they would write."""
+        """For np.copyto, np.put, np.place and the like: NumPy itself notices that they would
+        write."""
         try:
             return func(*_plain(tuple(args)), **_plain(dict(kwargs)))
         except ValueError as error:

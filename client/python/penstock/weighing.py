@@ -1,4 +1,5 @@
-"""How often each sample is drawn: what a user passes as `weights`, made what the daemon reads."""
+"""Turns the argument `weights`, which says how often each sample is drawn, into the stream's
+option."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ __all__ = ["BALANCED", "option"]
 
 BALANCED = "balanced"
 _EXPECTED = (
-    'weights: expected "balanced", the path of a .npy file, or one number from 0 on for each sample of the dataset: a '
-    "sequence, an array or a tensor with one dimension"
+    'weights: expected "balanced", the path of a .npy file, or a sequence, array or tensor with one dimension and one '
+    "number, 0 or more, for each sample of the dataset"
 )
 
 
@@ -43,9 +44,9 @@ def _checked(weights: Any) -> Any:
     wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
         place = int(wrong.argmax())
-        raise ArgumentError(f"weights[{place}] is {array[place]}: expected a finite number from 0 on")
+        raise ArgumentError(f"weights[{place}] is {array[place]}: expected a finite number, 0 or more")
     if not array.any():
-        raise ArgumentError(f"weights: of {array.size} none is above 0: an epoch needs one sample")
+        raise ArgumentError(f"weights: none of the {array.size} weights is above 0: expected at least one")
     return array
 
 
@@ -56,12 +57,12 @@ def _bytes(array: Any) -> bytes:
 
 
 def option(weights: Any) -> str:
-    """For the stream's option `weights`. How many there are to be is the daemon's to know."""
+    """The stream's option `weights`. The daemon checks the number of weights."""
     if isinstance(weights, str) and weights == BALANCED:
         return weights
     if not isinstance(weights, (str, os.PathLike)):
         return keep("weights", _bytes(_checked(weights)))
     path = os.path.expanduser(os.fsdecode(weights))
     if not os.path.isfile(path):
-        raise ArgumentError(f"{_EXPECTED}; got {path!r}, where there is no file")
+        raise ArgumentError(f"{_EXPECTED}; got {path!r}, which is not a file")
     return os.path.abspath(path)
