@@ -92,7 +92,7 @@ def _maybe(options: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _value(key: str, value: Any) -> Any:
-    """An argument of a key that needs no more than proto/keys.h says of it."""
+    """The option for an argument that proto/keys.h describes completely."""
     kind, option, _, words, low, high = KEYS[key]
     if kind == "WORD":
         return checks.choice(key, value, words.split("|"))
