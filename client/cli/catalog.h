@@ -1,8 +1,8 @@
 /* catalog: opens a dataset in this process. If it has no index yet, builds one and shows a progress
  * bar.
  *
- * Commands that leave the rest to a daemon use it too: they report what is wrong with a source before
- * they start anything, and the daemon finds a fresh index. Main thread. */
+ * Commands that leave the rest to a daemon use it too: they report what is wrong with a source
+ * before they start anything, and the daemon finds a fresh index. Main thread. */
 #pragma once
 
 #include "client/cli/cli.h"

@@ -23,8 +23,8 @@
  *   watch/         the subcommands status, stop, top; watch/why/ has why
  *
  * The command has one thread, except for the decoders of check and of the yardstick, the signal
- * thread of spawn and the thread of watch/feed. Results go to stdout. Everything else goes to stderr
- * as `penstock: sentence`. */
+ * thread of spawn and the thread of watch/feed. Results go to stdout. Everything else goes to
+ * stderr as `penstock: sentence`. */
 #pragma once
 
 #include <stdint.h>

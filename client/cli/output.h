@@ -1,8 +1,8 @@
 /* output: writes a file whole or not at all.
  *
- * A regular file is written under a temporary name and then renamed, so that no partial file appears
- * and a full disk leaves the old file as it was. A pipe or a device is written to directly. Main
- * thread. */
+ * A regular file is written under a temporary name and then renamed, so that no partial file
+ * appears and a full disk leaves the old file as it was. A pipe or a device is written to
+ * directly. Main thread. */
 #pragma once
 
 #include "base/fault.h"

@@ -11,7 +11,8 @@ int process_pss(pid_t pid, uint64_t *ret_bytes);
 /* User plus system time of all its threads, including those that ended. 0 or a negative errno. */
 int process_cpu_ns(pid_t pid, uint64_t *ret_ns);
 
-/* Bytes that storage delivered for it; hits in the page cache do not count. 0 or a negative errno. */
+/* Bytes that storage delivered for it; hits in the page cache do not count. 0 or a negative
+ * errno. */
 int process_bytes_read(pid_t pid, uint64_t *ret_bytes);
 
 /* Writes the pids of the children that its first thread forked, at most `room`, and returns how

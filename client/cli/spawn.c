@@ -309,8 +309,8 @@ static int spawn_report_death(const char *program)
 {
 	siginfo_t info = {.si_pid = 0};
 	uint64_t end_ns = clock_ns() + SPAWN_END_MS * 1000000ull;
-	/* WNOWAIT: spawn_end reaps the daemon. Otherwise the signal thread could kill another process
-	 * with the same number. */
+	/* WNOWAIT: spawn_end reaps the daemon. Otherwise the signal thread could kill another
+	 * process with the same number. */
 	while (waitid(P_PID, (id_t)spawned.daemon, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		info.si_pid == 0 && clock_ns() < end_ns)
 		(void)usleep(2000);

@@ -1,11 +1,11 @@
-/* spawn: starts a daemon of the command's own in a temporary folder. The daemon does not outlive the
- * command.
+/* spawn: starts a daemon of the command's own in a temporary folder. The daemon does not outlive
+ * the command.
  *
  * There is at most one at a time, so the module has no object; several may follow each other. From
- * the first spawn_start on, SIGINT, SIGTERM, SIGHUP and SIGQUIT are blocked in all threads. A signal
- * thread takes them: it ends the trainers and the daemon, removes the folder, and then ends the
- * command by the same signal. An ordinary exit calls spawn_stop. If the command is killed, the kernel
- * ends its trainers, and the daemon ends after ten idle seconds.
+ * the first spawn_start on, SIGINT, SIGTERM, SIGHUP and SIGQUIT are blocked in all threads. A
+ * signal thread takes them: it ends the trainers and the daemon, removes the folder, and then ends
+ * the command by the same signal. An ordinary exit calls spawn_stop. If the command is killed, the
+ * kernel ends its trainers, and the daemon ends after ten idle seconds.
  *
  * The daemon's output goes to its log in that folder, never to the terminal. */
 #pragma once
@@ -21,8 +21,8 @@ int spawn_start(const struct recipe_daemon *options);
 /* Ends everything that was started, if anything was. */
 void spawn_stop(void);
 
-/* Call this before reporting that a child has ended by itself. If a signal is ending the command, the
- * signal thread ended the child, and this does not return. */
+/* Call this before reporting that a child has ended by itself. If a signal is ending the
+ * command, the signal thread ended the child, and this does not return. */
 void spawn_yield(void);
 
 /* The daemon's socket; NULL while none is running. */

@@ -1,9 +1,9 @@
 /* connection: see connection.h.
  *
- * The length, type and numbers of everything that the daemon sends are checked before they are used;
- * a message that does not fit ends in -EPROTO with a sentence. Sockets stay in blocking mode, but
- * every call on them uses MSG_DONTWAIT and waits in poll: a stopped daemon costs a timeout, never a
- * hang.
+ * The length, type and numbers of everything that the daemon sends are checked before they are
+ * used; a message that does not fit ends in -EPROTO with a sentence. Sockets stay in blocking mode,
+ * but every call on them uses MSG_DONTWAIT and waits in poll: a stopped daemon costs a timeout,
+ * never a hang.
  *
  * Thread: that of the stream. */
 #include "client/lib/connection.h"
@@ -123,8 +123,8 @@ int connection_receive(struct connection *connection)
 	}
 }
 
-/* Codes that this library itself returns (nothing has come yet, the time is up, the daemon has gone)
- * must not come from the daemon. */
+/* Codes that this library itself returns (nothing has come yet, the time is up, the daemon has
+ * gone) must not come from the daemon. */
 static int connection_code(int32_t code)
 {
 	static const int32_t own[] = {
@@ -257,8 +257,8 @@ static int connection_refused(const char *path, int error)
 	return error_set(error, "connecting to %s failed: %s%s", path, strerror(-error), hint);
 }
 
-/* Any user could have made a folder in /tmp: without this check, another user's process could feed a
- * training run. */
+/* Any user could have made a folder in /tmp: without this check, another user's process could
+ * feed a training run. */
 static int connection_check_peer(struct connection *connection, bool named)
 {
 	uid_t uid;
@@ -315,8 +315,8 @@ static int connection_hello(struct connection *connection, bool named)
 	return result > 0 ? 0 : result;
 }
 
-/* A full backlog cannot be polled: connect() waits for it, piece by piece if the application wants to
- * be asked. */
+/* A full backlog cannot be polled: connect() waits for it, piece by piece if the application
+ * wants to be asked. */
 static int connection_connect(struct connection *connection, const char *path, int32_t limit_ms)
 {
 	int64_t deadline_ns = wait_deadline(limit_ms);

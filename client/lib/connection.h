@@ -1,5 +1,5 @@
-/* connection: one connection to the daemon: finding it, greeting it, and reading one checked message
- * at a time. */
+/* connection: one connection to the daemon: finding it, greeting it, and reading one checked
+ * message at a time. */
 #pragma once
 
 #include "client/lib/wait.h"
@@ -51,16 +51,17 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 int connection_open(struct connection *connection, const char *path, bool named);
 
 /* The same in two steps, for a caller that must not wait. The first connects, waiting at most
- * `limit_ms` for a full backlog, and says hello. The second takes the answer: 0; -EAGAIN when it has
- * not come yet; or as connection_open, except that the caller closes the connection. */
+ * `limit_ms` for a full backlog, and says hello. The second takes the answer: 0; -EAGAIN when it
+ * has not come yet; or as connection_open, except that the caller closes the connection. */
 int connection_begin(struct connection *connection, const char *path, bool named, int32_t limit_ms);
 int connection_welcome(struct connection *connection);
 
 /* Takes a connection that is closed or zeroed with fd -1. */
 void connection_close(struct connection *connection);
 
-/* Sends a message, wholly or not at all; waits up to ten seconds for room. 0; CONN_E_CLOSED when the
- * daemon is gone (its last messages may still be read); -ETIMEDOUT and others with a sentence. */
+/* Sends a message, wholly or not at all; waits up to ten seconds for room. 0; CONN_E_CLOSED when
+ * the daemon is gone (its last messages may still be read); -ETIMEDOUT and others with a
+ * sentence. */
 int connection_send(struct connection *connection, struct wire_head *fixed, size_t fixed_bytes,
 	const void *text, size_t text_bytes);
 

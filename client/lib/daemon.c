@@ -90,8 +90,8 @@ static int daemon_await_hangup(struct connection *connection, int64_t deadline_n
 	return result == -EPIPE ? 0 : result;
 }
 
-/* Waits for the end of the process, which comes after the end of the socket and frees the instance's
- * lock and memory. */
+/* Waits for the end of the process, which comes after the end of the socket and frees the
+ * instance's lock and memory. */
 static int daemon_await_exit(int pid_fd, pid_t pid, int64_t deadline_ns)
 {
 	for (;;) {

@@ -22,7 +22,8 @@ static struct {
 	pthread_once_t once;
 	pthread_key_t key;
 	atomic_bool keyed;
-	/* There was no memory for some thread's sentence: a thread without one may be that thread. */
+	/* There was no memory for some thread's sentence: a thread without one may be that
+	 * thread. */
 	atomic_bool lost;
 } error = {.once = PTHREAD_ONCE_INIT};
 

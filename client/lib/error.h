@@ -5,9 +5,9 @@
 
 enum { ERROR_TEXT = 1024 };
 
-/* Writes this thread's sentence and returns `code`, so that `return error_set(-EINVAL, ...)` is one
- * step. A sentence that is too long is cut. Control characters become spaces, since paths, variables
- * and other processes' text could control a terminal. */
+/* Writes this thread's sentence and returns `code`, so that `return error_set(-EINVAL, ...)` is
+ * one step. A sentence that is too long is cut. Control characters become spaces, since paths,
+ * variables and other processes' text could control a terminal. */
 int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same with a text that need not end in a zero byte. */

@@ -2,11 +2,11 @@
  *
  * Ranks are processes that do not know each other, but have to name one group. They have in common
  * what their launcher told them, what they read, and the order in which they open it. A process
- * without a launcher is a job of its own. Its pid would not do as a name, since containers that share
- * a socket have the same pids, so it takes a random number.
+ * without a launcher is a job of its own. Its pid would not do as a name, since containers that
+ * share a socket have the same pids, so it takes a random number.
  *
- * Thread: any; the counters have a lock. After fork() a child counts anew, like another process that
- * was started with the same work. */
+ * Thread: any; the counters have a lock. After fork() a child counts anew, like another process
+ * that was started with the same work. */
 #include "client/lib/job.h"
 
 #include "client/lib/error.h"

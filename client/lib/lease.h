@@ -49,7 +49,8 @@ struct lease_extent {
 
 struct lease_table {
 	const struct wire_opened *opened; /* geometry and number of slots */
-	bool writable; /* extents may lack the seal against writing: the application asked for that */
+	/* Extents may lack the seal against writing: the application asked for that. */
+	bool writable;
 	struct lease_extent extent[WIRE_EXTENTS_MAX];
 	uint32_t waiting, held;
 	uint32_t last_name;
@@ -60,8 +61,8 @@ struct lease_table {
 	uint32_t first;
 };
 
-/* A stream was opened, for the first time (with a zeroed table) or again (after lease_lose). `opened`
- * was checked and must outlive the table. 0 or -ENOMEM. */
+/* A stream was opened, for the first time (with a zeroed table) or again (after lease_lose).
+ * `opened` was checked and must outlive the table. 0 or -ENOMEM. */
 int lease_begin(struct lease_table *table, const struct wire_opened *opened);
 
 /* The daemon has ended all leases, or is gone. Only what the application holds stays mapped. */

@@ -24,8 +24,8 @@
 
 enum { MAP_LISTED = 256 };
 
-/* Without a lock, which a child of fork() could find held for ever. `end` is 0 until `begin` is that
- * of a map. */
+/* Without a lock, which a child of fork() could find held for ever. `end` is 0 until `begin` is
+ * that of a map. */
 static struct {
 	atomic_uintptr_t begin, end;
 } map_list[MAP_LISTED];

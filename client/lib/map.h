@@ -10,8 +10,9 @@ struct map {
 	size_t size;
 };
 
-/* Checks that the memfd can no longer be shrunk, grown or unsealed and, unless it may be `writable`,
- * no longer be mapped for writing. 0, or -EPROTO with a sentence that calls it `what`. */
+/* Checks that the memfd can no longer be shrunk, grown or unsealed and, unless it may be
+ * `writable`, no longer be mapped for writing. 0, or -EPROTO with a sentence that calls it
+ * `what`. */
 int map_check_seals(int fd, bool writable, const char *what);
 
 /* Maps all of `fd`, which must be sealed as map_check_seals says, and exactly `size` bytes long.

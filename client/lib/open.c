@@ -419,9 +419,9 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }
 
-/* Ranks that mean one stream must agree on what a group shares, and on nothing else. Their number
- * is left out, so that ranks which disagree on it meet and are told. Two files of weights or indices
- * may hold the same. */
+/* Ranks that mean one stream must agree on what a group shares, and on nothing else. Their
+ * number is left out, so that ranks which disagree on it meet and are told. Two files of weights
+ * or indices may hold the same. */
 static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 {
 	static const struct penstock_options none = {.shuffle = -1, .drop_last = -1};

@@ -10,6 +10,6 @@ struct open_json {
 	const char *expected; /* "a JSON array of ...": for the refusal */
 };
 
-/* Writes `text` as a member of the request, and makes relative paths in it absolute. 0; -EINVAL if it
- * is not exactly one such value; -ENOMEM; the errors of getcwd. */
+/* Writes `text` as a member of the request, and makes relative paths in it absolute. 0; -EINVAL
+ * if it is not exactly one such value; -ENOMEM; the errors of getcwd. */
 int open_json_write(const struct open_json *option, const char *text, struct jsontext *json);

@@ -21,11 +21,11 @@ struct private_start {
 	char log[CONNECTION_PATH + 16];
 };
 
-/* Starts a daemon at the place's own socket, unless another process has done so meanwhile, there or
- * at the common socket, and connects. The daemon ends ten seconds after its last client. `memory`
- * NULL, `threads` 0: its defaults. 0, or -errno with a sentence, which has the last line of the log
- * of a daemon that ended at once. -EINTR if the application ended the call: then nothing is held, and
- * a daemon that was being started ends when no client comes. */
+/* Starts a daemon at the place's own socket, unless another process has done so meanwhile, there
+ * or at the common socket, and connects. The daemon ends ten seconds after its last client.
+ * `memory` NULL, `threads` 0: its defaults. 0, or -errno with a sentence, which has the last
+ * line of the log of a daemon that ended at once. -EINTR if the application ended the call: then
+ * nothing is held, and a daemon that was being started ends when no client comes. */
 int private_open(struct connection *connection, const struct socket_path *place, const char *memory,
 	uint32_t threads);
 
@@ -35,12 +35,13 @@ int private_open(struct connection *connection, const struct socket_path *place,
 void private_init(struct private_start *start, const struct socket_path *place, const char *memory,
 	uint32_t threads);
 
-/* Finds the program, makes the socket's folder, takes the lock. The caller should then look once more
- * whether a daemon listens. 0; -EAGAIN: another process has the lock; others with a sentence. */
+/* Finds the program, makes the socket's folder, takes the lock. The caller should then look once
+ * more whether a daemon listens. 0; -EAGAIN: another process has the lock; others with a
+ * sentence. */
 int private_lock(struct private_start *start);
 
-/* With the lock: starts the daemon. 0, and the caller waits for ready_fd; or -errno with a sentence.
- * Takes as long as a fork and an exec: milliseconds. */
+/* With the lock: starts the daemon. 0, and the caller waits for ready_fd; or -errno with a
+ * sentence. Takes as long as a fork and an exec: milliseconds. */
 int private_begin(struct private_start *start);
 
 /* ready_fd is readable: 0, or -ECONNREFUSED with the last line of its log. Closes ready_fd. */
@@ -50,8 +51,8 @@ int private_end(struct private_start *start);
  * room for PRIVATE_LINE. */
 void private_last_word(const struct private_start *start, char ret_line[PRIVATE_LINE]);
 
-/* After a start that failed: whether another daemon kept this one from starting, one that listens, is
- * ending, gets ready, or has ended since. */
+/* After a start that failed: whether another daemon kept this one from starting, one that
+ * listens, is ending, gets ready, or has ended since. */
 bool private_was_refused(const struct private_start *start);
 
 /* Whether another daemon has the place now. */

@@ -4,18 +4,18 @@
  * the application was given, so batches that the old daemon had announced beyond that are given
  * again. Batches that the application still holds stay mapped (lease_lose).
  *
- * Only reconnect_wait waits, no longer than the application allows, and only there is the application
- * asked. Each step takes what has come, and leaves a stage from which the next step, or the next
- * call, continues. Meanwhile the stream's epoll watches what the stage waits for: a socket, a
- * starting daemon's pipe, a timer.
+ * Only reconnect_wait waits, no longer than the application allows, and only there is the
+ * application asked. Each step takes what has come, and leaves a stage from which the next step, or
+ * the next call, continues. Meanwhile the stream's epoll watches what the stage waits for: a
+ * socket, a starting daemon's pipe, a timer.
  *
- * The time limit counts while a daemon is looked for, and not while a daemon that was found builds an
- * index. A daemon that dies before it has given a batch does not reset it; otherwise two daemons that
- * die in turn would be tried for ever.
+ * The time limit counts while a daemon is looked for, and not while a daemon that was found builds
+ * an index. A daemon that dies before it has given a batch does not reset it; otherwise two daemons
+ * that die in turn would be tried for ever.
  *
  * Another user's or job's daemon may take the socket that a daemon has left. A daemon that does not
- * know the configuration's stream, or knows another stream by its name, is not the one that is waited
- * for, and does not end the stream.
+ * know the configuration's stream, or knows another stream by its name, is not the one that is
+ * waited for, and does not end the stream.
  *
  * Thread: that of the stream. */
 #include "client/lib/reconnect.h"
@@ -191,8 +191,8 @@ static int reconnect_give_up(struct penstock_stream *stream, const char *what)
 	return reconnect_end(stream, stream->failed);
 }
 
-/* This try has failed, for the reason in this thread's sentence. The time limit is checked only here:
- * an application that calls too late still gets a try. */
+/* This try has failed, for the reason in this thread's sentence. The time limit is checked only
+ * here: an application that calls too late still gets a try. */
 static int reconnect_pause(struct penstock_stream *stream, int64_t pause_ms)
 {
 	struct reconnect *r = &stream->reconnect;

@@ -46,8 +46,8 @@ void reconnect_init(struct reconnect *reconnect);
 int reconnect_keep(struct reconnect *reconnect, const struct penstock_options *options,
 	const struct socket_path *place);
 
-/* The stream is open and has its epoll: adds the connection and the timer to it. 0, or -errno with a
- * sentence. */
+/* The stream is open and has its epoll: adds the connection and the timer to it. 0, or -errno
+ * with a sentence. */
 int reconnect_watch(struct penstock_stream *stream);
 
 /* Closes and frees, except what a forked child shares with its parent. */
@@ -56,10 +56,10 @@ void reconnect_deinit(struct reconnect *reconnect);
 /* Whether a stream that failed with this code is opened again, instead of ended. */
 bool reconnect_may(const struct penstock_stream *stream, int code);
 
-/* Opens the stream again, with its state. Returns by the deadline, give or take the milliseconds that
- * starting a process takes. 0: the stream continues with its next batch. -EAGAIN (the deadline has
- * come) or -EINTR (the application has ended the call), with a sentence: call again. Others: the
- * stream is over, with its sentence. */
+/* Opens the stream again, with its state. Returns by the deadline, give or take the milliseconds
+ * that starting a process takes. 0: the stream continues with its next batch. -EAGAIN (the
+ * deadline has come) or -EINTR (the application has ended the call), with a sentence: call
+ * again. Others: the stream is over, with its sentence. */
 int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns);
 
 /* A batch has come: the next loss has all the time again. */

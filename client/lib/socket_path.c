@@ -1,8 +1,8 @@
 /* socket_path: see socket_path.h.
  *
  * A user has one folder on a machine, and may have several jobs there. Each job's private daemon
- * listens in a folder of the job's own, so that its budget and its end are that job's. A daemon that
- * was started by hand serves all jobs: it listens at the common socket.
+ * listens in a folder of the job's own, so that its budget and its end are that job's. A daemon
+ * that was started by hand serves all jobs: it listens at the common socket.
  *
  * Thread: the caller's. */
 #include "client/lib/socket_path.h"

@@ -28,9 +28,9 @@ int socket_path_open(struct connection *connection, const struct socket_path *pl
 int socket_path_begin(
 	struct connection *connection, const struct socket_path *place, int32_t limit_ms);
 
-/* Connects to the one daemon that runs for this user: as socket_path_open or, if that finds none and
- * no socket was named, to another job's. CONNECTION_E_ABSENT; -EBUSY if there are several, with a
- * sentence that lists them. */
+/* Connects to the one daemon that runs for this user: as socket_path_open or, if that finds none
+ * and no socket was named, to another job's. CONNECTION_E_ABSENT; -EBUSY if there are several,
+ * with a sentence that lists them. */
 int socket_path_open_any(struct connection *connection, const struct socket_path *place);
 
 /* Removes the folders of jobs whose daemons have ended; not this one's. */

@@ -80,7 +80,8 @@ SPAWN_BARE static void spawn_child_reset_signals(struct spawn_plan *plan)
 		SYS_rt_sigprocmask, SIG_SETMASK, &plan->no_signals, NULL, sizeof plan->no_signals);
 }
 
-/* A rank is often pinned to the CPUs and the memory of one node. A daemon for all ranks must not be. */
+/* A rank is often pinned to the CPUs and the memory of one node. A daemon for all ranks must not
+ * be. */
 SPAWN_BARE static void spawn_child_unpin(struct spawn_plan *plan)
 {
 	(void)syscall(SYS_sched_setaffinity, 0, sizeof plan->all_cpus, plan->all_cpus);

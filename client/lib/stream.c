@@ -5,9 +5,9 @@
  * answer is awaited wait in the lease table. The failure that ended a stream is kept with its
  * sentence, and every later call returns it.
  *
- * fork() is noticed by comparing getpid() with the process that opened the stream. That is exact but
- * for a recycled pid of a dead parent, and needs no process-wide pthread_atfork handler, which a
- * library that may be unloaded must not leave behind.
+ * fork() is noticed by comparing getpid() with the process that opened the stream. That is exact
+ * but for a recycled pid of a dead parent, and needs no process-wide pthread_atfork handler, which
+ * a library that may be unloaded must not leave behind.
  *
  * Thread: the application's, one at a time per stream. */
 #include "client/lib/stream.h"
@@ -63,8 +63,8 @@ static bool stream_opened_readable(const struct wire_opened *o)
 	return known && laid && o->channels == 3 && o->label_width >= 1 && o->label_width <= widest;
 }
 
-/* Whether an OPENED, after a reconnect, is of the stream that was lost, at its next batch: 0, or -ESTALE
- * with a sentence that says what differs. */
+/* Whether an OPENED, after a reconnect, is of the stream that was lost, at its next batch: 0, or
+ * -ESTALE with a sentence that says what differs. */
 static int stream_check_same(const struct penstock_stream *stream, const struct wire_opened *opened)
 {
 	const struct wire_opened *was = &stream->opened;
@@ -237,8 +237,8 @@ static int stream_dispatch(struct penstock_stream *stream)
 }
 
 /* A daemon that sends useless messages without end would keep a call for ever, whatever its time
- * limit, since reading never has to wait. Honest useless messages are answers to questions that were
- * given up, and extents. */
+ * limit, since reading never has to wait. Honest useless messages are answers to questions that
+ * were given up, and extents. */
 static int stream_judge_flood(struct penstock_stream *stream, int result)
 {
 	uint32_t type = stream->connection.message.head.type;

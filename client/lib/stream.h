@@ -65,7 +65,8 @@ int stream_fail(struct penstock_stream *stream, int code);
  * STREAM_E_ANSWERED; -EAGAIN; others with a sentence. */
 int stream_receive(struct penstock_stream *stream);
 
-/* Sends OPEN with this state (NULL: from the beginning); its answer is then awaited. 0, or -errno. */
+/* Sends OPEN with this state (NULL: from the beginning); its answer is then awaited. 0, or
+ * -errno. */
 int stream_send_open(struct penstock_stream *stream, const char *state, bool reconnect);
 
 /* Sends CLOSE, if there is anything to close. The hang-up that follows would be enough; the message
@@ -82,7 +83,7 @@ int stream_take(struct penstock_stream *stream);
 /* Sets the bell if something is available without the socket, else clears it. */
 void stream_ring(struct penstock_stream *stream);
 
-/* Asks and waits for the answer. 0; -ETIMEDOUT and -EINTR with a sentence (an answer that comes later
- * is dropped); the daemon's refusal; or the stream's failure. */
+/* Asks and waits for the answer. 0; -ETIMEDOUT and -EINTR with a sentence (an answer that comes
+ * later is dropped); the daemon's refusal; or the stream's failure. */
 int stream_ask(struct penstock_stream *stream, uint32_t kind, uint64_t argument, int64_t limit_ms,
 	char **ret_text);

@@ -64,8 +64,8 @@ static int stream_try(struct penstock_stream *stream, struct penstock_batch *ret
 	}
 }
 
-/* The time is up. The daemon knows which stage and which file takes so long. A batch that comes while
- * it answers is taken. */
+/* The time is up. The daemon knows which stage and which file takes so long. A batch that comes
+ * while it answers is taken. */
 static int stream_time_out(
 	struct penstock_stream *stream, struct penstock_batch *ret_batch, int32_t timeout_ms)
 {

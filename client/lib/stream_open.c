@@ -18,8 +18,8 @@ enum {
 };
 
 /* Opening has no time limit: building a missing index may take long, and the daemon is silent
- * meanwhile. Besides an answer, the daemon's end ends the wait: it is a hang-up, and connection_wait
- * looks for it once a second too. */
+ * meanwhile. Besides an answer, the daemon's end ends the wait: it is a hang-up, and
+ * connection_wait looks for it once a second too. */
 static int stream_await_opened(struct penstock_stream *stream)
 {
 	int result = 0;

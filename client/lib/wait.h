@@ -19,10 +19,10 @@ int64_t wait_deadline(int64_t ms);
 int wait_left_ms(int64_t deadline_ns, int most_ms);
 
 /* Polls one descriptor (-1: none, it only sleeps) for a while, until the deadline at most: for a
- * tenth of a second if the application wants to be asked, else for a second. Asks the application if
- * nothing came in time, and after a signal was handled. 1: the descriptor is ready, or was hung up;
- * 0: not yet, call again; -EINTR: the application ends the call, with a sentence; -errno of poll,
- * without one. `wait` NULL: the application is not asked. */
+ * tenth of a second if the application wants to be asked, else for a second. Asks the
+ * application if nothing came in time, and after a signal was handled. 1: the descriptor is
+ * ready, or was hung up; 0: not yet, call again; -EINTR: the application ends the call, with a
+ * sentence; -errno of poll, without one. `wait` NULL: the application is not asked. */
 int wait_poll(struct wait *wait, int fd, short events, int64_t deadline_ns);
 
 /* Sleeps. 0, or -EINTR with a sentence. */

@@ -22,8 +22,8 @@ extern const struct renamed renamed_options[], renamed_keys[];
 /* Today's name of what was once called `old`; NULL where nothing was. */
 const char *renamed_name(const struct renamed *table, const char *old);
 
-/* Writes "--no-checkpoints is the old name of --no-entry-points; use the new name". `dashes` is what both
- * begin with. Returns ret->text. */
+/* Writes "--no-checkpoints is the old name of --no-entry-points; use the new name". `dashes` is
+ * what both begin with. Returns ret->text. */
 const char *renamed_say(const char *dashes, const char *old, const char *name, struct fault *ret);
 
 /* Whether a command line has the option `name` itself ("--name" or "--name=..."). */

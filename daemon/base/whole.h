@@ -1,4 +1,5 @@
-/* whole: reads and writes that continue after a short answer and after EINTR. Any thread; blocks. */
+/* whole: reads and writes that continue after a short answer and after EINTR. Any thread;
+ * blocks. */
 #pragma once
 
 #include <errno.h>
@@ -6,7 +7,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Reads `size` bytes at `offset`; fewer only at the end of the file. Returns how many, or -errno. */
+/* Reads `size` bytes at `offset`; fewer only at the end of the file. Returns how many, or
+ * -errno. */
 static inline ssize_t whole_read(int fd, void *buffer, size_t size, uint64_t offset)
 {
 	size_t done = 0;

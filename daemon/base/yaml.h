@@ -93,16 +93,16 @@ int yaml_read(const struct yaml_text *text, const yaml_node_t *node, const struc
 int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault);
 
-/* Reads the text of an option as a value, in which nothing is YAML; `name` is what messages call it:
- * "--io". */
+/* Reads the text of an option as a value, in which nothing is YAML; `name` is what messages call
+ * it: "--io". */
 int yaml_read_option(const struct yaml_key *key, const char *text, const char *name, void *field,
 	struct fault *fault);
 
 /* The node that a pair of a mapping or an item of a list names; never NULL for nodes of `text`. */
 const yaml_node_t *yaml_node(const struct yaml_text *text, int index);
 
-/* The first pair of a mapping with this key, or with an old name of it; NULL where there is none, or
- * `mapping` is not a mapping. */
+/* The first pair of a mapping with this key, or with an old name of it; NULL where there is
+ * none, or `mapping` is not a mapping. */
 const yaml_node_pair_t *yaml_find(
 	const struct yaml_text *text, const yaml_node_t *mapping, const char *key);
 

@@ -29,7 +29,8 @@
 #include <stdint.h>
 
 enum confine_wish {
-	CONFINE_AUTO, /* as far as build and kernel support it; confine_describe says what is missing */
+	/* As far as build and kernel support it; confine_describe says what is missing. */
+	CONFINE_AUTO,
 	CONFINE_ON, /* in full, or the daemon does not start */
 	CONFINE_OFF,
 };

@@ -83,7 +83,7 @@ struct index_sample {
 int index_sample_write(const struct index_job *job, struct index_sample *sample,
 	const struct label_found *found, struct fault *fault);
 
-/* Looks the sample up in the manifest and writes it; the fault names the sample. `shard` is the path
- * of the sample's tar, or NULL in a folder. `found` is scratch space. */
+/* Looks the sample up in the manifest and writes it; the fault names the sample. `shard` is the
+ * path of the sample's tar, or NULL in a folder. `found` is scratch space. */
 int index_sample_manifest(const struct index_job *job, struct index_sample *sample,
 	const char *shard, struct label_found *found, struct fault *fault);

@@ -24,11 +24,11 @@
  *   sidecar.[ch]           a file beside each shard for something small per sample: entry points
  *   concat.[ch]            several datasets of one stream as one list of samples
  *
- * What a user may name:
- *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. A class's label is the
- *                              rank of its name in bytewise order. A class folder without an image is
- *                              an error, as in torchvision's ImageFolder, and so are images beside
- *                              class folders.
+ * What a user may name: DIR with DIR/class/x.jpg   class folders; images at any depth below them. A
+ *   class's label is the
+ *                              rank of its name in bytewise order. A class folder without an image
+ *                              is an error, as in torchvision's ImageFolder, and so are images
+ *                              beside class folders.
  *   DIR with DIR/x.jpg         a flat folder, in which no folder has images; unlabeled
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
@@ -116,7 +116,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 void dataset_free(struct dataset *dataset);
 
 enum dataset_kind dataset_kind(const struct dataset *dataset);
-/* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a shard. */
+/* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
+ * shard. */
 bool dataset_in_files(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
@@ -183,7 +184,8 @@ int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd);
  * borrowed:
  *
  *   dataset_locate(d, number, &at)          which page of which index holds the record
- *   dataset_index_acquire(d, shard, &fd)    the index, open until released: read INDEX_PAGE bytes at
+ *   dataset_index_acquire(d, shard, &fd)    the index, open until released: read INDEX_PAGE bytes
+ *   at
  *                                           `at.offset`
  *   dataset_index_release(d, shard)         when the read has completed
  *   dataset_record(d, &at, bytes, &record)  checks the page and the record

@@ -6,12 +6,12 @@
  *
  *   page 0         struct index_head: magic, version, what it was made from (shard size, mtime),
  *                  counts, digests
- *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered from
- *                  1
+ *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered
+ *                  from 1
  *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
  *                  name_size); if labels are not single classes, `label_size` bytes of label follow
- *                  the name; numbered from 0, so that they can be written before the number of records
- *                  is known
+ *                  the name; numbered from 0, so that they can be written before the number of
+ *                  records is known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
  * It is written to a temporary file beside its place, synced and renamed, so that no reader sees a

@@ -1,8 +1,7 @@
 /* source: expands what a user names into the paths of a folder or of tars.
  *
- *   DIR                          a folder
- *   X.tar, any other file name   a tar
- *   train-*.tar                  a glob (`* ? [...]`), sorted bytewise; matches hidden names only if
+ *   DIR                          a folder X.tar, any other file name   a tar train-*.tar
+ *   a glob (`* ? [...]`), sorted bytewise; matches hidden names only if
  *                                the dot is written, and indexes (*.idx) only if the glob ends so
  *   train-{000000..000146}.tar   a range of whole numbers, with leading zeros, downward and with a
  *                                step ({0..8..2}) too

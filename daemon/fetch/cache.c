@@ -3,8 +3,9 @@
  * The states of a block:
  *
  *   kept       in its share's list; samples are put into it (while it is `open`) and lent from it
- *   doomed     after block_detach: its samples cannot be found and its share is NULL. It lives while
- *              samples of it are lent; then it is unmapped, without the lock, and returned to the
+ *   doomed     after block_detach: its samples cannot be found and its share is NULL. It lives
+ *              while samples of it are lent; then it is unmapped, without the lock, and returned to
+ *              the
  *              ledger
  *
  * A thread that writes into a block counts as a borrower of a sample. Locks are taken in the order
@@ -461,8 +462,8 @@ static bool cache_start_reaper(struct cache *cache)
 	return cache->reaping;
 }
 
-/* Dooms all blocks of a share that ends; puts those that can be unmapped into `gone`. Its table goes
- * too, so the samples need not be taken out of it one by one. */
+/* Dooms all blocks of a share that ends; puts those that can be unmapped into `gone`. Its table
+ * goes too, so the samples need not be taken out of it one by one. */
 static void share_clear(struct cache *cache, struct cache_share *share, struct list_head *gone)
 {
 	struct cache_block *block;

@@ -1,7 +1,8 @@
 /* fetch: sample numbers in, bytes out. This header is the only one that other folders use.
  *
  * A map of this folder:
- *   fetch.[ch]              the public functions: submit, cancel, release, forget; threads, delivery
+ *   fetch.[ch]              the public functions: submit, cancel, release, forget; threads,
+ *                           delivery
  *   fetch_internal.h        struct fetch and the states of an item
  *   fetch_mode.c            how each dataset is read: with O_DIRECT or through the page cache
  *   fetch_lists.c           ops that are ready to be asked, items that are finished
@@ -26,10 +27,11 @@
  *   2  fetch_share_hit        the cache has the sample: continue at 8
  *   3  fetch_queue            the item waits for its reader's turn
  *   4  fetch_lookup           reads the index pages with its record and, in a folder, its name
- *   5  fetch_plan_read        takes a buffer from the arena and makes an op, merged with neighbors of
- *                             the same shard
+ *   5  fetch_plan_read        takes a buffer from the arena and makes an op, merged with neighbors
+ *                             of the same shard
  *   6  fetch_uring, _pread    ask the kernel until fetch_op says that the op is done
- *   7  fetch_plan_done        the item and those that share its read get the bytes; the cache a copy
+ *   7  fetch_plan_done        the item and those that share its read get the bytes; the cache a
+ *      copy
  *   8  fetch_deliver          calls item->done on an engine's thread
  *   9  fetch_release          the caller gives the buffer back, which may let a waiting read begin
  *

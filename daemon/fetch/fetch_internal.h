@@ -3,9 +3,10 @@
  * The states of an item:
  *
  *   inbox      fetch_submit linked it, under the inbox's lock
- *   queue      plan_drain moved it into the heap of waiting items (or it is finished: the cache had it)
- *   window     a request carries it: it waits for its record's page, in a folder also for its name's
- *              page, and then is READY
+ *   queue      plan_drain moved it into the heap of waiting items (or it is finished: the cache had
+ *              it)
+ *   window     a request carries it: it waits for its record's page, in a folder also for its
+ *              name's page, and then is READY
  *   read       fetch_plan_read gave it a place in a buffer, which an op of the engine fills; or it
  *              follows another item that is being read (fetch_share.h)
  *   finished   its result is set; fetch_deliver calls `done`, without any lock

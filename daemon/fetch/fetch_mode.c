@@ -1,5 +1,5 @@
-/* fetch_mode: how each dataset is read: with O_DIRECT or through the page cache. fetch_plan_* run with
- * the planner's lock. */
+/* fetch_mode: how each dataset is read: with O_DIRECT or through the page cache. fetch_plan_*
+ * run with the planner's lock. */
 #include "fetch/fetch_plan.h"
 
 #include "base/host/cgroup.h"

@@ -4,7 +4,8 @@
  *   path,labels       any number of them, separated by ";", or if there is no ";", by blanks
  *   path,x,y,...      K numbers, under any other names; if MULTI_HOT was asked for: 0 or 1 for each
  *                     class, whose name is the column's
- *   no header         the first column is the path; one more column is `label`, several are K numbers
+ *   no header         the first column is the path; one more column is `label`, several are K
+ *   numbers
  *
  * The header is a first line that begins with `path`. The separator is a tab in FILE.tsv and a
  * comma in FILE.csv; in other files it is a tab if the first line has one. In a folder the path is

@@ -334,7 +334,8 @@ static void keeper_process_end(
 	bool settled = process->known || process->reaped || since >= KEEPER_STATUS_NS;
 	bool killed = !process->known ||
 		      (WIFSIGNALED(process->status) && WTERMSIG(process->status) == SIGKILL);
-	/* The kernel counts a kill before the process is gone, so the last sample may be too new. */
+	/* The kernel counts a kill before the process is gone, so the last sample may be too
+	 * new. */
 	const struct keeper_kills *then = killed ? &process->before : &process->older;
 	uint32_t kills = settled ? keeper_oom_kills(process, then) : 0;
 	if (settled && (!killed || kills || since >= KEEPER_OOM_NS))

@@ -386,8 +386,8 @@ static bool server_has_streams(const struct server *server)
 	       !list_is_empty(&tasks->closings) || !list_is_empty(&tasks->lists);
 }
 
-/* All clients are closed, then the streams, once their rows in flight have come back. Tasks that open
- * streams are told to give up; they are waited for, as are those that close streams. */
+/* All clients are closed, then the streams, once their rows in flight have come back. Tasks that
+ * open streams are told to give up; they are waited for, as are those that close streams. */
 static void server_end_streams(struct server *server)
 {
 	list_each (c, &server->clients, struct client, node)

@@ -1,4 +1,5 @@
-/* server: the daemon's event loop: sockets, signals, timers, streams and the trainers that read them.
+/* server: the daemon's event loop: sockets, signals, timers, streams and the trainers that read
+ * them.
  *
  * A map of this folder:
  *   server.[ch]     this door: start, one turn of the loop, the instance lock, the end

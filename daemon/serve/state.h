@@ -1,6 +1,6 @@
-/* state: struct server: what the parts of serve/ share. What only one part uses is a struct of that
- * part's header. Only serve/ and its tests include this. All of it belongs to the event loop, except
- * where a task's struct says otherwise. */
+/* state: struct server: what the parts of serve/ share. What only one part uses is a struct of
+ * that part's header. Only serve/ and its tests include this. All of it belongs to the event
+ * loop, except where a task's struct says otherwise. */
 #pragma once
 
 #include "base/host/ledger.h"

@@ -93,7 +93,8 @@ struct verdict {
 	double read_busy, buffers_full;
 	double read_bytes_per_s, read_bytes_per_s_best;
 	double reads_under_way; /* mean number of reads in progress, while there are any */
-	double more_cpus; /* how many more would feed the trainer; negative: not known, or no help */
+	/* How many more would feed the trainer; negative: not known, or no help. */
+	double more_cpus;
 	int pid; /* the trainer that holds batches; 0: none to name */
 };
 

@@ -1,9 +1,9 @@
 /* accelerate: how many accelerators this machine feeds, in the terms of MLPerf Storage.
  *
- * A simulated accelerator is a process that takes a batch, holds it for as long as a real accelerator
- * computes on it, and then waits for the others, as ranks do that sum their gradients. Its
- * utilization is the share of its time in which it computed: batches x computation time / time. A
- * machine feeds N accelerators if their average utilization is at least ACCELERATE_LINE.
+ * A simulated accelerator is a process that takes a batch, holds it for as long as a real
+ * accelerator computes on it, and then waits for the others, as ranks do that sum their gradients.
+ * Its utilization is the share of its time in which it computed: batches x computation time / time.
+ * A machine feeds N accelerators if their average utilization is at least ACCELERATE_LINE.
  *
  * From MLPerf Storage 2.0 (mlcommons/storage, Submission_guidelines.md 4 and
  * configs/dlio/workload/resnet50_{h100,a100}.yaml; the meeting and the sum are from main.py and

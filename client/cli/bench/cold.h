@@ -1,13 +1,13 @@
-/* cold: drops a dataset's files from the page cache before a run, without root privileges, and checks
- * that it worked.
+/* cold: drops a dataset's files from the page cache before a run, without root privileges, and
+ * checks that it worked.
  *
- * Dirty pages are written first. Then posix_fadvise(DONTNEED) asks the kernel to drop each file: the
- * images or tar files, their indexes and their entry points. The kernel may refuse: pages that a
- * process maps or locks stay, and a file system that is memory, or that keeps its pages elsewhere,
- * drops nothing. So mincore() counts before and after. It only answers the owner of a file and users
- * who may write to it. It needs a mapping, but never touches the pages, so a file that shrinks
- * meanwhile raises no signal. Caches below the page cache (of a disk or a server) are out of reach.
- * Main thread; blocks on storage. */
+ * Dirty pages are written first. Then posix_fadvise(DONTNEED) asks the kernel to drop each file:
+ * the images or tar files, their indexes and their entry points. The kernel may refuse: pages
+ * that a process maps or locks stay, and a file system that is memory, or that keeps its pages
+ * elsewhere, drops nothing. So mincore() counts before and after. It only answers the owner of a
+ * file and users who may write to it. It needs a mapping, but never touches the pages, so a file
+ * that shrinks meanwhile raises no signal. Caches below the page cache (of a disk or a server)
+ * are out of reach. Main thread; blocks on storage. */
 #pragma once
 
 #include <stdint.h>

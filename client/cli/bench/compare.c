@@ -1,5 +1,5 @@
-/* compare: see compare.h. The Python sends its results through a pipe, as a line of JSON. Its stderr
- * is kept, and shown if it fails. */
+/* compare: see compare.h. The Python sends its results through a pipe, as a line of JSON. Its
+ * stderr is kept, and shown if it fails. */
 #include "client/cli/bench/compare.h"
 
 #include "base/clock.h"
@@ -225,8 +225,8 @@ static void compare_put_sample(FILE *file, uint64_t path, const struct sample *s
 	(void)fwrite(numbers, sizeof numbers[0], UTIL_COUNT(numbers), file);
 }
 
-/* 0, or a negative errno with a fault. Each sample of a folder has a path; the samples of a tar file
- * are next to each other and share its path. */
+/* 0, or a negative errno with a fault. Each sample of a folder has a path; the samples of a tar
+ * file are next to each other and share its path. */
 static int compare_put_all(struct compare *compare, const struct dataset *dataset, FILE *file,
 	struct sample *sample, struct fault *fault)
 {

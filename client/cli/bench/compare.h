@@ -1,6 +1,6 @@
 /* compare: measures PyTorch's DataLoader over the same files. The user's own Python runs
- * compare_torch.py, which is part of the command. That script and penstock-bench(1) say what exactly
- * is compared. Main thread; blocks for as long as the Python runs. */
+ * compare_torch.py, which is part of the command. That script and penstock-bench(1) say what
+ * exactly is compared. Main thread; blocks for as long as the Python runs. */
 #pragma once
 
 #include "client/cli/recipe.h"

@@ -1,5 +1,5 @@
-/* measure: see measure.h. Ten times a second it looks at the daemon and the trainers (monitor.h), and
- * checks that they are alive. */
+/* measure: see measure.h. Ten times a second it looks at the daemon and the trainers
+ * (monitor.h), and checks that they are alive. */
 #include "client/cli/bench/measure.h"
 #include "client/cli/find.h"
 

@@ -1,9 +1,9 @@
 /* measure: one run of `penstock bench`, from opening the dataset to the end of the daemon.
  *
- * It starts a daemon (or uses a stream of the running one), forks the trainers, watches both from
- * outside, and ends what it started. trainer.h says when what is measured. Runs may follow each other
- * in one process; nothing of a run is left when the next begins. Main thread; blocks for as long as
- * the run takes. */
+ * It starts a daemon (or uses a stream of the running one), forks the trainers, watches both
+ * from outside, and ends what it started. trainer.h says when what is measured. Runs may follow
+ * each other in one process; nothing of a run is left when the next begins. Main thread; blocks
+ * for as long as the run takes. */
 #pragma once
 
 #include "client/cli/bench/cold.h"
@@ -64,9 +64,9 @@ struct measure {
 	struct measure_trainer trainer[TRAINER_MAX];
 	double images_made; /* by the daemon, for all trainers */
 	double first_batch_s;
-	/* Of all trainers, in their windows: the time between two arrivals; from the request of a
-	 * batch to its arrival; and from its completion to its arrival, of the batches that a trainer
-	 * was waiting for (total 0: there was none). */
+	/* Of all trainers, in their windows: the time between two arrivals; from the request of
+	 * a batch to its arrival; and from its completion to its arrival, of the batches that a
+	 * trainer was waiting for (total 0: there was none). */
 	struct histogram_summary arrivals, waits, announced;
 	double waited; /* share of the window in which a trainer waited, average */
 	struct series series;
@@ -84,7 +84,8 @@ struct measure {
 	uint64_t samples; /* of the dataset */
 	/* CPU seconds in the window. */
 	double stage_s[MEASURE_STAGES], decode_stage_s[MEASURE_DECODE_STAGES];
-	/* The daemon's, at the end of the window: threads, reader, io, fallbacks, broken, verdict. */
+	/* The daemon's, at the end of the window: threads, reader, io, fallbacks, broken,
+	 * verdict. */
 	struct node *stats;
 };
 

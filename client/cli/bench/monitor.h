@@ -1,12 +1,12 @@
-/* monitor: looks at a daemon and its trainers from outside while they are measured: memory, processor
- * time, bytes read from storage, waits.
+/* monitor: looks at a daemon and its trainers from outside while they are measured: memory,
+ * processor time, bytes read from storage, waits.
  *
- * Memory is the sum of the proportional set sizes of the daemon, of the processes that it forked (its
- * flight recorder) and of the trainers, so that shared pages count once. In addition it notes what
- * the kernel charges to this process's cgroup, which includes the page cache and everything else in
- * the cgroup. To compute a set size the kernel walks all pages of a process, so memory is sampled
- * less often if that takes long: measuring must not slow down what is measured. Main thread; keeps
- * two files of the cgroup open. */
+ * Memory is the sum of the proportional set sizes of the daemon, of the processes that it forked
+ * (its flight recorder) and of the trainers, so that shared pages count once. In addition it
+ * notes what the kernel charges to this process's cgroup, which includes the page cache and
+ * everything else in the cgroup. To compute a set size the kernel walks all pages of a process,
+ * so memory is sampled less often if that takes long: measuring must not slow down what is
+ * measured. Main thread; keeps two files of the cgroup open. */
 #pragma once
 
 #include "client/cli/bench/series.h"
@@ -32,8 +32,8 @@ struct monitor {
 	uint64_t peak_memory; /* the highest sum so far */
 	bool memory_known; /* false if the daemon belongs to another user */
 	uint64_t memory, memory_due_ns; /* the last sample; when the next is due */
-	/* Of the cgroup: its files (-1: the kernel does not tell), its high-water mark at the start,
-	 * the highest use seen since. */
+	/* Of the cgroup: its files (-1: the kernel does not tell), its high-water mark at the
+	 * start, the highest use seen since. */
 	int used_fd, peak_fd;
 	uint64_t cgroup_before, cgroup_seen;
 };

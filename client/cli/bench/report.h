@@ -24,7 +24,8 @@ void report_source(const char *source);
 /* What people read for a stage: its key in the JSON, except that "checkpoints" are entry points. */
 const char *report_stage_name(const char *key);
 
-/* Writes "corrupt 3, truncated 1" for an object of counts, leaving out zeros, and returns the sum. */
+/* Writes "corrupt 3, truncated 1" for an object of counts, leaving out zeros, and returns the
+ * sum. */
 double report_counts_words(const struct node *counts, char *buffer, size_t room);
 
 /* Writes the number, or null if it is not known. */

@@ -1,9 +1,9 @@
 /* series: a run of `penstock bench` over time, in bounded memory.
  *
- * Samples are added ten times a second. When there are SERIES_MAX of them, neighbors are joined in
- * pairs, and from then on each sample stands for twice as many as before: a run of ten seconds has
- * tenths of seconds, a run of a day has minutes. Joining loses no counts: the images and bytes of all
- * samples are those of the run. Plain data; one thread. */
+ * Samples are added ten times a second. When there are SERIES_MAX of them, neighbors are joined
+ * in pairs, and from then on each sample stands for twice as many as before: a run of ten
+ * seconds has tenths of seconds, a run of a day has minutes. Joining loses no counts: the images
+ * and bytes of all samples are those of the run. Plain data; one thread. */
 #pragma once
 
 #include <stdint.h>
@@ -29,13 +29,13 @@ struct series {
 	unsigned each, last; /* how many additions a sample stands for, and the last one so far */
 };
 
-/* Adds the next sample. If it ends no later than the previous one, or hardly later (the last look at
- * a run whose window has just ended), it becomes part of that one. */
+/* Adds the next sample. If it ends no later than the previous one, or hardly later (the last
+ * look at a run whose window has just ended), it becomes part of that one. */
 void series_add(struct series *series, const struct series_sample *sample);
 
 /* Seconds that sample `i` covers. */
 double series_span_s(const struct series *series, unsigned i);
 
-/* Images a second in `columns` equal parts of the time (at most SERIES_MAX). A sample that is in two
- * parts is divided. Writes nothing if there is no sample. */
+/* Images a second in `columns` equal parts of the time (at most SERIES_MAX). A sample that is in
+ * two parts is divided. Writes nothing if there is no sample. */
 void series_rates(const struct series *series, unsigned columns, double *ret_rates);

@@ -1,4 +1,5 @@
-/* trainer: see trainer.h. Everything except trainer_start runs in the child, which has one thread. */
+/* trainer: see trainer.h. Everything except trainer_start runs in the child, which has one
+ * thread. */
 #include "client/cli/bench/trainer.h"
 
 #include "base/clock.h"
@@ -74,8 +75,8 @@ static int trainer_note_stats(
 	return 0;
 }
 
-/* Reads the daemon's CPU clock first, because the request costs the daemon a little. If the daemon is
- * in another pid namespace, its clock cannot be read (pid 0 would be this process). */
+/* Reads the daemon's CPU clock first, because the request costs the daemon a little. If the
+ * daemon is in another pid namespace, its clock cannot be read (pid 0 would be this process). */
 static int trainer_note(const struct trainer_plan *plan, struct penstock_stream *stream,
 	struct trainer_board *board, uint64_t *ret_cpu_ns, char ret_stats[TRAINER_STATS])
 {

@@ -1,18 +1,19 @@
 /* trainer: a process that takes batches as a trainer does, and times them.
  *
  * The command forks N of them, like the processes of a training job, and reads their boards in
- * shared memory. A trainer warms up for a second once all trainers have their first batch. Its window
- * then begins with the arrival of a batch and ends with the first one that arrives at least `seconds`
- * later, so that no fraction of a batch, or of the work on it, is counted or lost. It goes on taking
- * batches until it is told to stop, so that no trainer is measured without the others. At both ends
- * of its window the first trainer notes the daemon's CPU time; each trainer that has a stream of its
- * own notes the stream's statistics, and if all share one stream, the first trainer does.
+ * shared memory. A trainer warms up for a second once all trainers have their first batch. Its
+ * window then begins with the arrival of a batch and ends with the first one that arrives at least
+ * `seconds` later, so that no fraction of a batch, or of the work on it, is counted or lost. It
+ * goes on taking batches until it is told to stop, so that no trainer is measured without the
+ * others. At both ends of its window the first trainer notes the daemon's CPU time; each trainer
+ * that has a stream of its own notes the stream's statistics, and if all share one stream, the
+ * first trainer does.
  *
- * It takes batches as fast as they come, or like a trainer that works. With `step_s` it holds each
- * batch for that long, while the daemon makes the next ones. With `rate` it takes at most that many
- * images a second, evenly; a batch that is a whole interval late delays the following ones. Work is a
- * wait for the clock, so that it takes no processor time from the daemon, just as work on a GPU takes
- * none. */
+ * It takes batches as fast as they come, or like a trainer that works. With `step_s` it holds
+ * each batch for that long, while the daemon makes the next ones. With `rate` it takes at most
+ * that many images a second, evenly; a batch that is a whole interval late delays the following
+ * ones. Work is a wait for the clock, so that it takes no processor time from the daemon, just
+ * as work on a GPU takes none. */
 #pragma once
 
 #include "penstock/penstock.h"

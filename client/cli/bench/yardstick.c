@@ -133,7 +133,8 @@ static bool yardstick_grow(struct yardstick_thread *thread, size_t room)
 	return true;
 }
 
-/* The caller owns everything that must survive a jump out of libjpeg. False: no memory for a row. */
+/* The caller owns everything that must survive a jump out of libjpeg. False: no memory for a
+ * row. */
 static bool yardstick_jpeg(struct yardstick_thread *thread, struct yardstick_jpeg *jpeg,
 	const struct yardstick_file *file)
 {
@@ -188,7 +189,8 @@ static void *yardstick_take(void *argument)
 			atomic_store_explicit(&work->failed, true, memory_order_relaxed);
 			break;
 		}
-		/* In a timed run all files are good, and several threads may decode the same one. */
+		/* In a timed run all files are good, and several threads may decode the same
+		 * one. */
 		if (!work->end_ns)
 			file->left = (uint8_t)r;
 		(void)atomic_fetch_add_explicit(&work->done, 1, memory_order_relaxed);

@@ -1,4 +1,5 @@
-/* canvas: an RGB image in memory, to draw rectangles, strokes, images and letters on. Main thread. */
+/* canvas: an RGB image in memory, to draw rectangles, strokes, images and letters on. Main
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +32,8 @@ void canvas_stroke(struct canvas *canvas, const double line[4], double thick, ui
 void canvas_dim(
 	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent);
 
-/* Scales an image of w x h pixels to the box: each pixel is the average of the area that it covers. */
+/* Scales an image of w x h pixels to the box: each pixel is the average of the area that it
+ * covers. */
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h);
 
 /* One line of letters with its top left at (x, y) and `scale` pixels for each dot, cut with ".." at

@@ -53,7 +53,8 @@ struct drawing_text {
 	enum drawing_color color;
 };
 
-/* What a mark stands for. The SVG has it as data-x and data-y, and as a title that browsers show. */
+/* What a mark stands for. The SVG has it as data-x and data-y, and as a title that browsers
+ * show. */
 struct drawing_value {
 	double x, y;
 	const char *title;

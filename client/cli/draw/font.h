@@ -12,6 +12,6 @@ enum {
 	FONT_LAST = '~',
 };
 
-/* FONT_HEIGHT rows of five bits; the leftmost is the highest. Characters that are not printable ASCII
- * become a question mark. */
+/* FONT_HEIGHT rows of five bits; the leftmost is the highest. Characters that are not printable
+ * ASCII become a question mark. */
 const uint8_t *font_glyph(char c);

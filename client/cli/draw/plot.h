@@ -1,5 +1,5 @@
-/* plot: values over a number, with a line for each series, axes with units and round ticks, a legend,
- * and whiskers from the least to the most of repeated measurements. Main thread. */
+/* plot: values over a number, with a line for each series, axes with units and round ticks, a
+ * legend, and whiskers from the least to the most of repeated measurements. Main thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -25,7 +25,8 @@ struct plot {
 	const struct plot_series *series;
 	size_t count;
 	double x_most; /* without marks, the x axis reaches at least this far */
-	bool marks; /* a mark at each point, and ticks only at their x; otherwise ticks at round x */
+	/* A mark at each point, and ticks only at their x; otherwise ticks at round x. */
+	bool marks;
 	bool logarithmic; /* the x axis; only with marks, and if all x are above 0 */
 };
 

@@ -19,6 +19,6 @@ struct thumb {
 int thumb_init(struct thumb *thumb, unsigned tile);
 void thumb_deinit(struct thumb *thumb);
 
-/* Makes the largest image within the tile that has the source's shape; a small source keeps its size.
- * 0, 1 if the source is broken, or -ENOMEM. */
+/* Makes the largest image within the tile that has the source's shape; a small source keeps its
+ * size. 0, 1 if the source is broken, or -ENOMEM. */
 int thumb_make(struct thumb *thumb, struct decoder *decoder, const uint8_t *data, size_t size);

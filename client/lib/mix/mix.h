@@ -7,9 +7,10 @@
  *   mix_c.c        blending two runs of values: the reference
  *   mix_avx2.c     the same, eight at a time
  *
- * Mixing works in place, although a row's partner is the row before it: rows are mixed from the last
- * to the first, a piece of all of them at a time, with that piece of the last row kept aside for the
- * first. So nothing is allocated, and what a row reads is in the cache since it was written. */
+ * Mixing works in place, although a row's partner is the row before it: rows are mixed from the
+ * last to the first, a piece of all of them at a time, with that piece of the last row kept
+ * aside for the first. So nothing is allocated, and what a row reads is in the cache since it
+ * was written. */
 #pragma once
 
 #include "client/lib/mix/mixplan.h"

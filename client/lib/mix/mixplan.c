@@ -1,8 +1,8 @@
 /* mixplan: see mixplan.h.
  *
- * Every draw is named by seed, epoch (its low 32 bits), position (its low 48), operation and step, as
- * in proto/philox.h. A draw has four words; two of them make a uniform number of 53 bits. A row's
- * steps begin at its view << 12, as the daemon's do (daemon/pixel/draw.h).
+ * Every draw is named by seed, epoch (its low 32 bits), position (its low 48), operation and step,
+ * as in proto/philox.h. A draw has four words; two of them make a uniform number of 53 bits. A
+ * row's steps begin at its view << 12, as the daemon's do (daemon/pixel/draw.h).
  *
  *   PHILOX_BATCH_FLIP    step 0        words 0 and 1: whether
  *   PHILOX_BATCH_ERASE   step 0 .. 10  see proto/erase.h
@@ -80,8 +80,8 @@ struct mixplan_blend {
 	struct erase_box box;
 };
 
-/* The box of torchvision.transforms.v2.CutMix around a uniform center: its sides are
- * sqrt(1 - lambda) of the image's, cut off at its edges. `lambda` becomes what is left of the area. */
+/* The box of torchvision.transforms.v2.CutMix around a uniform center: its sides are sqrt(1 -
+ * lambda) of the image's, cut off at its edges. `lambda` becomes what is left of the area. */
 static void mixplan_cut(
 	struct mixplan_blend *blend, struct philox r, uint32_t height, uint32_t width)
 {

@@ -2,8 +2,8 @@
  *
  * Flip and erase are drawn per row, keyed by the row's position and view; MixUp and CutMix once per
  * batch, keyed by the position of its first row. Samples pair with the one before them (the first
- * with the last), as in torchvision.transforms.v2's MixUp and CutMix; a view pairs with the partner's
- * view of the same number.
+ * with the last), as in torchvision.transforms.v2's MixUp and CutMix; a view pairs with the
+ * partner's view of the same number.
  *
  * Compiled into libpenstock and into libpenstock_cuda, so that mixing draws the same on the CPU and
  * on a device. Thread: any. */

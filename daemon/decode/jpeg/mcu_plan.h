@@ -25,7 +25,8 @@ struct mcu_plan_run {
 	uint32_t mcu, mcus; /* the first, in raster order, and how many */
 	uint32_t entry; /* number of the entry point, MCU_PLAN_ON or MCU_PLAN_RESUME */
 	uint32_t
-		block; /* number of its first block, or MCU_PLAN_NOWHERE. One spare block follows. */
+		/* Number of its first block, or MCU_PLAN_NOWHERE. One spare block follows. */
+		block;
 };
 
 struct mcu_plan_request {

@@ -1,5 +1,5 @@
-/* account: what the daemon keeps to say where time goes: a window of seconds for each group, and how
- * long each trainer waited. Event loop. */
+/* account: what the daemon keeps to say where time goes: a window of seconds for each group, and
+ * how long each trainer waited. Event loop. */
 #pragma once
 
 #include "stats/histogram.h"
@@ -43,8 +43,8 @@ struct account_server {
 	double read_best; /* bytes a second */
 	uint64_t largest; /* bytes that an image needed of the memory for large images */
 	unsigned cpus;
-	/* Since the start: how long a trainer that had returned all batches waited for the next one,
-	 * how long a batch took to be filled, and how long a trainer held one. */
+	/* Since the start: how long a trainer that had returned all batches waited for the next
+	 * one, how long a batch took to be filled, and how long a trainer held one. */
 	struct histogram waits, fills, held;
 };
 

@@ -1,5 +1,5 @@
-/* bottleneck: what holds a stream up: adds up the seconds of its window, and has stats/verdict.h find
- * the verdict. */
+/* bottleneck: what holds a stream up: adds up the seconds of its window, and has stats/verdict.h
+ * find the verdict. */
 #include "serve/observe/observe.h"
 
 #include "base/clock.h"

@@ -1,10 +1,10 @@
 /* sheet_rows: a few rows of a stream's newest batch, copied for the page.
  *
- * This runs between two turns of the event loop. A slot that is READY or LEASED stays so until it
- * returns, since only the loop changes slots, and workers write into FILLING slots only. So a batch
- * is never torn. A trainer that may write into its own slots (pin_memory) may do so meanwhile: then
- * the page shows that trainer's pixels. Nothing that is read from a slot is trusted: sizes and counts
- * are the daemon's, and a label is checked before it is looked up. */
+ * This runs between two turns of the event loop. A slot that is READY or LEASED stays so until
+ * it returns, since only the loop changes slots, and workers write into FILLING slots only. So a
+ * batch is never torn. A trainer that may write into its own slots (pin_memory) may do so
+ * meanwhile: then the page shows that trainer's pixels. Nothing that is read from a slot is
+ * trusted: sizes and counts are the daemon's, and a label is checked before it is looked up. */
 #include "serve/observe/observe.h"
 
 #include "base/util.h"

@@ -1,8 +1,8 @@
 /* group: one stream and the trainers that read it.
  *
  * A member that hangs up returns every batch that it holds, and gives up those that it would have
- * been given. When the last member has left, the stream is cancelled, and freed as soon as no row is
- * in flight (sweep.c).
+ * been given. When the last member has left, the stream is cancelled, and freed as soon as no row
+ * is in flight (sweep.c).
  *
  * A rank of a split group is a group of one member; struct job ties the ranks together. */
 #define LOG_TOPIC LOG_STREAM

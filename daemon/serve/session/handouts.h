@@ -1,8 +1,8 @@
-/* handouts: memory that clients were given and still hold after the daemon has finished with it: the
- * slots of streams that have ended, and answers that are too long for a message. Event loop.
+/* handouts: memory that clients were given and still hold after the daemon has finished with it:
+ * the slots of streams that have ended, and answers that are too long for a message. Event loop.
  *
- * The memory stays allocated whatever the daemon does (batch/handout.h). So it stays reserved in the
- * ledger, and charged to the process it was made for, until every client has let go of it.
+ * The memory stays allocated whatever the daemon does (batch/handout.h). So it stays reserved in
+ * the ledger, and charged to the process it was made for, until every client has let go of it.
  * Otherwise a trainer that keeps what it was given, and opens streams again and again, would take
  * the daemon far beyond its budget.
  *

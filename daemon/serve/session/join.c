@@ -1,7 +1,7 @@
 /* join: which group a client joins, and where its stream begins.
  *
- * A stream that a client opens belongs to a group: one of the client's own, the group that it names,
- * or the group of the configuration's stream. All members of a group agree on what makes the
+ * A stream that a client opens belongs to a group: one of the client's own, the group that it
+ * names, or the group of the configuration's stream. All members of a group agree on what makes the
  * batches, and on where the first one is; they may differ in how far they read.
  *
  *   share: all     one struct group; a member begins with the oldest batch that is still there with
@@ -393,8 +393,8 @@ static bool join_admit(struct member *m)
 	m->answered = true;
 	if (group->job)
 		join_mark_rank(group);
-	/* Recorded before it is answered: a client to which the answer cannot be sent is closed, and
-	 * its leaving is recorded. One that is gone already was never recorded. */
+	/* Recorded before it is answered: a client to which the answer cannot be sent is closed,
+	 * and its leaving is recorded. One that is gone already was never recorded. */
 	if (!m->client->dead)
 		recorder_attach(m);
 	join_send_opened(m);
@@ -585,9 +585,9 @@ void join_begin(struct group *group)
 		m->state.given ? m->state.position : 0);
 	/* Members that come back were past the first batch, for which all waited. */
 	group->started = join_comes_back(group);
-	/* The member that needs the oldest batch comes first: what the members that have joined need
-	 * is then kept for the others too. Nothing is collected meanwhile, though a member may be
-	 * refused and leave. */
+	/* The member that needs the oldest batch comes first: what the members that have joined
+	 * need is then kept for the others too. Nothing is collected meanwhile, though a member
+	 * may be refused and leave. */
 	for (; m; m = join_oldest(group))
 		(void)join_admit(m);
 	group->begun = true;

@@ -1,8 +1,8 @@
 /* messages: what a client sends.
  *
- * Length, type, and numbers of streams and slots are checked before anything is used. A message that
- * breaks the protocol gets one WIRE_ERROR, and the connection is closed. A request that cannot be
- * granted gets a WIRE_ERROR, and the connection stays. */
+ * Length, type, and numbers of streams and slots are checked before anything is used. A message
+ * that breaks the protocol gets one WIRE_ERROR, and the connection is closed. A request that
+ * cannot be granted gets a WIRE_ERROR, and the connection stays. */
 #define LOG_TOPIC LOG_TRAINER
 #include "serve/session/session.h"
 
@@ -92,8 +92,8 @@ static int messages_unknown_stream(
 		others, others[0] == ';' ? "" : ": add it there, or name a folder or tars");
 }
 
-/* `stream: NAME` becomes the configuration's definition; the keys that a client may set beside it are
- * kept. */
+/* `stream: NAME` becomes the configuration's definition; the keys that a client may set beside
+ * it are kept. */
 static int messages_named_stream(
 	const struct server *server, struct stream_spec *spec, struct fault *fault)
 {
@@ -338,9 +338,9 @@ static bool messages_take(struct client *client, struct conn_message *message)
 	return !client->dead;
 }
 
-/* A few messages a turn, so that a client that floods the daemon does not keep others waiting; and
- * fewer of those that cost something, counted over all connections of a process. The rest is read in
- * the next turn. */
+/* A few messages a turn, so that a client that floods the daemon does not keep others waiting;
+ * and fewer of those that cost something, counted over all connections of a process. The rest is
+ * read in the next turn. */
 void messages_read(struct client *client)
 {
 	/* 64 KiB are much for a stack, and the event loop is one thread. */

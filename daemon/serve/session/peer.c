@@ -2,8 +2,8 @@
  *
  * The limits leave room for the next process, whatever one process takes:
  * - One process gets a part of each kind, a quarter or half of all.
- * - The last eighth of each kind (at least one, if there are two) is for processes that have none of
- *   it yet, so that several processes that take all they can leave room, too.
+ * - The last eighth of each kind (at least one, if there are two) is for processes that have none
+ *   of it yet, so that several processes that take all they can leave room, too.
  * - A sixteenth of the connections is root's, unless the daemon runs as root: an administrator can
  *   always connect.
  * A user that starts processes without end can still use up what one user may have. */

@@ -1,4 +1,5 @@
-/* peer: the process at the other end of a connection, and how much of the shared resources it holds.
+/* peer: the process at the other end of a connection, and how much of the shared resources it
+ * holds.
  *
  * A peer is a process, as the kernel names it when it connects: its pid and uid (SO_PEERCRED) and,
  * from Linux 6.9 on, the inode of its pidfd, which no later process gets again. Everything that a
@@ -57,15 +58,15 @@ struct peer_book {
 void peer_book_set(struct peer_book *book, uint32_t max_clients, uint32_t max_streams);
 void peer_book_deinit(struct peer_book *book);
 
-/* Names the peer of a connected socket. The caller owns the pidfd: -1 if the kernel has none for it,
- * -ESRCH if the process has ended. 0 or -errno. */
+/* Names the peer of a connected socket. The caller owns the pidfd: -1 if the kernel has none for
+ * it, -ESRCH if the process has ended. 0 or -errno. */
 int peer_look(int socket, struct peer_name *ret_name, int *ret_pidfd);
 
 /* The most of a kind that one process may hold. */
 uint32_t peer_share(const struct peer_book *book, enum peer_kind kind);
 
-/* Whether the peer of that name may have one more: 0, or -EBUSY with a sentence that says which limit
- * it met, whose limit that is, and what to do. */
+/* Whether the peer of that name may have one more: 0, or -EBUSY with a sentence that says which
+ * limit it met, whose limit that is, and what to do. */
 int peer_may(const struct peer_book *book, const struct peer_name *name, enum peer_kind kind,
 	struct fault *fault);
 

@@ -13,8 +13,8 @@
  *   sweep.c        what is due once a second and at the end of a turn of the loop: trainers that
  *                  hold others up, streams to open, dead clients and groups to free
  *
- * A client has a member for each stream that it has opened. A member belongs to a group: all members
- * of a group read the same batches. Everything here belongs to the event loop. */
+ * A client has a member for each stream that it has opened. A member belongs to a group: all
+ * members of a group read the same batches. Everything here belongs to the event loop. */
 #pragma once
 
 #include "base/list.h"

@@ -116,7 +116,8 @@ void sweep_clients(struct server *server)
 
 /* ---- groups ---- */
 
-/* Whether memory is on its way back: of streams that end, or of openings whose members have left. */
+/* Whether memory is on its way back: of streams that end, or of openings whose members have
+ * left. */
 static bool sweep_memory_returns(const struct server *server)
 {
 	list_each (group, &server->groups, struct group, node)
@@ -172,7 +173,8 @@ static void sweep_free(struct group *group)
 	free(group);
 }
 
-/* Whether threads still use its stream to name samples. Both must be asked: each looks for itself. */
+/* Whether threads still use its stream to name samples. Both must be asked: each looks for
+ * itself. */
 static bool sweep_is_read_for(struct group *group)
 {
 	bool named = path_task_collect(group);

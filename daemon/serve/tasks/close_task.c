@@ -1,6 +1,6 @@
-/* close_task: frees a stream. To forget a dataset means to wait for index pages that are still being
- * read, and to close files: where storage hangs, that hangs too. The peer stays charged until the
- * thread has ended. */
+/* close_task: frees a stream. To forget a dataset means to wait for index pages that are still
+ * being read, and to close files: where storage hangs, that hangs too. The peer stays charged
+ * until the thread has ended. */
 #include "serve/tasks/tasks.h"
 
 #include "serve/session/handouts.h"

@@ -1,12 +1,13 @@
 /* quarantine_task: appends broken samples to the quarantine file, one a line: source, path, reason,
  * separated by tabs.
  *
- * The event loop takes what is new of a stream; a thread finds the names and appends the lines. A
- * stream has one such thread at a time, so an index or a disk that hangs holds up nothing but that,
- * and the memory of the stream once it has ended. A stream writes at most QUARANTINE_TASK_LINES
- * lines, and names a sample once as long as the sample stays in a small table. A file that cannot be
- * written, or has grown to QUARANTINE_TASK_BYTES over many streams, is reported once per stream. A
- * line that was cut (a full disk, a daemon that was killed) is ended before the next one begins. */
+ * The event loop takes what is new of a stream; a thread finds the names and appends the lines.
+ * A stream has one such thread at a time, so an index or a disk that hangs holds up nothing but
+ * that, and the memory of the stream once it has ended. A stream writes at most
+ * QUARANTINE_TASK_LINES lines, and names a sample once as long as the sample stays in a small
+ * table. A file that cannot be written, or has grown to QUARANTINE_TASK_BYTES over many streams,
+ * is reported once per stream. A line that was cut (a full disk, a daemon that was killed) is
+ * ended before the next one begins. */
 #define LOG_TOPIC LOG_STREAM
 #include "serve/tasks/tasks.h"
 

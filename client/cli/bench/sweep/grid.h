@@ -29,8 +29,8 @@ struct grid_point {
 	uint64_t value[GRID_AXES]; /* 0 for an axis that is not swept */
 };
 
-/* Adds the argument of one --sweep. 0, or -EINVAL with a fault: an unknown axis, or one given twice;
- * a value that is missing, not a number, out of range, or not in rising order. */
+/* Adds the argument of one --sweep. 0, or -EINVAL with a fault: an unknown axis, or one given
+ * twice; a value that is missing, not a number, out of range, or not in rising order. */
 int grid_add(struct grid *grid, const char *text, struct fault *fault);
 
 /* 0, or -EINVAL with a fault if there are too many combinations. */

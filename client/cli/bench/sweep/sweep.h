@@ -1,9 +1,10 @@
-/* sweep: what `penstock bench` does when it compares: several points, several rounds, the yardstick,
- * another loader. Main thread.
+/* sweep: what `penstock bench` does when it compares: several points, several rounds, the
+ * yardstick, another loader. Main thread.
  *
  * Rounds are interleaved. Each round measures every point once, and beside it the yardstick on as
  * many threads and the other loader with as many workers; every second round goes in the opposite
- * order. So other activity on the machine affects all points alike, and the medians can be compared.
+ * order. So other activity on the machine affects all points alike, and the medians can be
+ * compared.
  *
  * A map of this folder:
  *   sweep.[ch]            this
@@ -46,7 +47,7 @@
 /* Whether any option asks for more than the figures of one run. */
 bool sweep_wanted(const struct sweep_options *options);
 
-/* Measures, prints (`json`: one object), draws, and writes the page. The exit code, after saying why
- * it is not CLI_OK. */
+/* Measures, prints (`json`: one object), draws, and writes the page. The exit code, after saying
+ * why it is not CLI_OK. */
 int sweep_main(const struct sweep_options *options, const struct measure_options *measure,
 	bool json, int argc, char **argv);

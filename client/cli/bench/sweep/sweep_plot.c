@@ -111,7 +111,8 @@ static void sweep_plot_line(struct sweep_plot *plot, const struct sweep *sweep, 
 	}
 }
 
-/* The yardstick has a line for each number of threads, or one line if threads are the first axis. */
+/* The yardstick has a line for each number of threads, or one line if threads are the first
+ * axis. */
 static void sweep_plot_lines(struct sweep_plot *plot, const struct sweep *sweep)
 {
 	size_t lines = sweep->points / sweep->grid.count[sweep->grid.order[0]];
