@@ -13,6 +13,8 @@
 const struct fake_shape loop_shape = {
 	.batch_size = 4, .side = 16, .slots = 4, .batches = 3, .first_serial = 1};
 
+const uint32_t loop_modes[LOOP_MODES] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
+
 enum { LOOP_TURN_MS = 2, LOOP_JUNK = 0xee, LOOP_EXTENTS = 2 };
 
 /* ---- the daemon ---- */
@@ -225,7 +227,7 @@ void loop_await(_Atomic uint32_t *counter, uint32_t value)
 		(void)usleep(1000);
 }
 
-void loop_begin(struct loop *loop, const struct fake_shape *shape)
+void loop_begin(struct loop *loop, const struct fake_shape *shape, uint32_t memory)
 {
 	memset(loop, 0, sizeof *loop);
 	loop->shape = shape ? *shape : loop_shape;
@@ -238,6 +240,7 @@ void loop_begin(struct loop *loop, const struct fake_shape *shape)
 	fake_start(&loop->fake, loop_serve, &loop->daemon);
 	gpu_load(&loop->gpu);
 	penstock_cuda_options_init(&loop->options);
+	loop->options.memory = memory;
 }
 
 struct penstock_stream *loop_stream(struct loop *loop, const char *state, int32_t reconnect_ms)
@@ -270,8 +273,7 @@ void loop_attach(struct loop *loop)
 
 void loop_start(struct loop *loop, const struct fake_shape *shape, uint32_t memory)
 {
-	loop_begin(loop, shape);
-	loop->options.memory = memory;
+	loop_begin(loop, shape, memory);
 	loop_open(loop);
 	loop_attach(loop);
 }

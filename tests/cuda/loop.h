@@ -44,13 +44,14 @@ struct loop {
 /* Four rows of 16 x 16 pixels in four slots, three batches to an epoch, without end. */
 extern const struct fake_shape loop_shape;
 
-/* Starts a daemon for streams of this shape (NULL: loop_shape), and loads the driver. */
-void loop_begin(struct loop *loop, const struct fake_shape *shape);
+/* Starts a daemon for streams of this shape (NULL: loop_shape), loads the driver, and sets
+ * options.memory. */
+void loop_begin(struct loop *loop, const struct fake_shape *shape, uint32_t memory);
 /* ... and opens the stream, and begins with the device. */
 void loop_open(struct loop *loop);
 /* ... and attaches. */
 void loop_attach(struct loop *loop);
-/* loop_begin, loop_open and loop_attach, in this mode. */
+/* loop_begin, loop_open and loop_attach. */
 void loop_start(struct loop *loop, const struct fake_shape *shape, uint32_t memory);
 /* Detaches if attached, closes, stops the daemon; nothing may be left, and no rule be broken. */
 void loop_end(struct loop *loop);
@@ -79,6 +80,24 @@ void loop_await(_Atomic uint32_t *counter, uint32_t value);
 #define LOOP_WANT(call, code, text) loop_want((call), (code), (text), #call, __FILE__, __LINE__)
 void loop_want(
 	int result, int code, const char *text, const char *what, const char *file, int line);
+
+/* Defines the cmocka test test_NAME. The body that follows runs once with each `mode` of memory
+ * (PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING), each time in a process that fake_check forks. */
+#define LOOP_TEST(name)                                                  \
+	static void run_##name(uint32_t mode);                           \
+	static void check_##name(const void *mode)                       \
+	{                                                                \
+		run_##name(*(const uint32_t *)mode);                     \
+	}                                                                \
+	static void test_##name(void **state)                            \
+	{                                                                \
+		(void)state;                                             \
+		for (size_t i = 0; i < LOOP_MODES; i++)                  \
+			fake_check(check_##name, &loop_modes[i], #name); \
+	}                                                                \
+	static void run_##name(__attribute__((unused)) uint32_t mode)
+enum { LOOP_MODES = 2 };
+extern const uint32_t loop_modes[LOOP_MODES];
 
 /* Byte `i` of a row's pixels. */
 uint8_t loop_pixel(uint64_t ordinal, uint32_t row, size_t i);

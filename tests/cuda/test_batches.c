@@ -17,25 +17,17 @@
 
 static struct loop loop;
 
-static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
-
-static void check_modes(void (*run)(const void *), const char *name)
-{
-	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-		fake_check(run, &modes[i], name);
-}
-
 /* ---- content ---- */
 
-static void run_content(const void *mode)
+LOOP_TEST(content)
 {
 	struct penstock_cuda_info info = {.size = sizeof info};
 	struct fake_cuda_use use;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop.gpu.fake->delay(100);
 	loop_train(&loop, 60);
 	FAKE_WANT(penstock_cuda_info(loop.cuda, &info) == 0);
-	FAKE_WANT(info.memory == *(const uint32_t *)mode && info.why[0]);
+	FAKE_WANT(info.memory == mode && info.why[0]);
 	loop.gpu.fake->use(&use);
 	FAKE_WANT(use.pageable_copies == 0);
 	FAKE_WANT((use.direct_copies >= 60) == (info.memory == PENSTOCK_CUDA_REGISTERED));
@@ -43,11 +35,11 @@ static void run_content(const void *mode)
 }
 
 /* Several held at once, released in another order, two CUDA streams of the trainer. */
-static void run_held(const void *mode)
+LOOP_TEST(held)
 {
 	enum { HELD = 3 };
 	struct penstock_cuda_batch held[HELD];
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUstream second = gpu_stream(&loop.gpu), first = loop.queue;
 	loop.gpu.fake->delay(50);
 	for (int round = 0; round < 20; round++) {
@@ -65,29 +57,29 @@ static void run_held(const void *mode)
 }
 
 /* A batch that the ring takes in several pieces. */
-static void run_large(const void *mode)
+LOOP_TEST(large)
 {
 	static const struct fake_shape large = {
 		.batch_size = 3, .side = 1200, .slots = 3, .batches = 2, .first_serial = 1};
-	loop_start(&loop, &large, *(const uint32_t *)mode);
+	loop_start(&loop, &large, mode);
 	loop_train(&loop, 4);
 	loop_end(&loop);
 }
 
 /* The one slot that there is. */
-static void run_one_slot(const void *mode)
+LOOP_TEST(one_slot)
 {
 	static const struct fake_shape one = {
 		.batch_size = 4, .side = 8, .slots = 1, .batches = 3, .first_serial = 1};
-	loop_start(&loop, &one, *(const uint32_t *)mode);
+	loop_start(&loop, &one, mode);
 	loop_train(&loop, 20);
 	loop_end(&loop);
 }
 
 /* The stream's memory is exchanged for other memory while it runs. */
-static void run_withdrawn(const void *mode)
+LOOP_TEST(withdrawn)
 {
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	for (int i = 0; i < 6; i++) {
 		loop_train(&loop, 5);
 		loop.page->withdraw = 1;
@@ -99,25 +91,14 @@ static void run_withdrawn(const void *mode)
 }
 
 /* The default stream of CUDA, as PyTorch's is. */
-static void run_default_stream(const void *mode)
+LOOP_TEST(default_stream)
 {
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUstream queue = loop.queue;
 	loop.queue = NULL;
 	loop_train(&loop, 20);
 	loop.queue = queue;
 	loop_end(&loop);
-}
-
-static void test_content(void **state)
-{
-	(void)state;
-	check_modes(run_content, "content");
-	check_modes(run_held, "held");
-	check_modes(run_large, "large");
-	check_modes(run_one_slot, "one slot");
-	check_modes(run_withdrawn, "withdrawn");
-	check_modes(run_default_stream, "default stream");
 }
 
 /* ---- how the memory is used ---- */
@@ -149,9 +130,8 @@ static void run_kind(const void *argument)
 	settings.host_register = kind->registers;
 	settings.read_only_register = kind->read_only;
 	settings.host_page_tables = kind->page_tables;
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, kind->wanted);
 	loop.gpu.fake->configure(&settings);
-	loop.options.memory = kind->wanted;
 	loop.pin_memory = kind->pin_memory;
 	loop_open(&loop);
 	if (kind->used) {
@@ -175,13 +155,12 @@ static void test_kinds(void **state)
 
 /* ---- what it says about itself ---- */
 
-static void run_info(const void *mode)
+LOOP_TEST(info)
 {
 	struct penstock_cuda_info info = {.size = sizeof info}, part = {.size = 16};
 	struct penstock_cuda_counters counters = {.size = sizeof counters};
 	struct fake_cuda_use before, use;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.options.prefetch = 5;
 	loop.options.device = 1;
 	loop.options.dtype = PENSTOCK_CUDA_BFLOAT16;
@@ -203,11 +182,11 @@ static void run_info(const void *mode)
 	loop_end(&loop);
 }
 
-static void run_counters(const void *mode)
+LOOP_TEST(counters)
 {
 	struct penstock_cuda_counters c = {.size = sizeof c};
 	struct penstock_cuda_batch batch;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
 	loop.gpu.fake->delay(2000);
 	for (int i = 0; i < 10; i++) {
@@ -229,13 +208,6 @@ static void run_counters(const void *mode)
 	loop_end(&loop);
 }
 
-static void test_says(void **state)
-{
-	(void)state;
-	check_modes(run_info, "info");
-	check_modes(run_counters, "counters");
-}
-
 /* ---- where the loop is ---- */
 
 static void want_place(uint64_t ordinal)
@@ -249,12 +221,11 @@ static void want_place(uint64_t ordinal)
 }
 
 /* State is what was given, whatever lies ready; a loop goes on exactly there. */
-static void run_state(const void *mode)
+LOOP_TEST(state)
 {
 	char text[512];
 	struct penstock_cuda_batch batch;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.options.prefetch = 3;
 	loop_open(&loop);
 	loop_attach(&loop);
@@ -276,7 +247,7 @@ static void run_state(const void *mode)
 	loop_end(&loop);
 }
 
-static void run_end(const void *mode)
+LOOP_TEST(end)
 {
 	static const struct fake_shape short_one = {.batch_size = 4,
 		.side = 8,
@@ -285,7 +256,7 @@ static void run_end(const void *mode)
 		.epochs = 2,
 		.first_serial = UINT64_MAX - 2};
 	struct penstock_cuda_batch batch;
-	loop_start(&loop, &short_one, *(const uint32_t *)mode);
+	loop_start(&loop, &short_one, mode);
 	loop.gpu.fake->delay(1000);
 	loop_train(&loop, 6);
 	for (int i = 0; i < 3; i++)
@@ -293,13 +264,6 @@ static void run_end(const void *mode)
 	want_place(6);
 	loop_await(&loop.page->released, 6);
 	loop_end(&loop);
-}
-
-static void test_place(void **state)
-{
-	(void)state;
-	check_modes(run_state, "state");
-	check_modes(run_end, "end");
 }
 
 /* ---- what the application brings ---- */
@@ -335,7 +299,7 @@ static void run_allocator(const void *argument)
 	const struct allocator *kind = argument;
 	struct allocator allocator = *kind;
 	struct penstock_cuda_info info = {.size = sizeof info};
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.options.allocate = allocate;
 	loop.options.release = release;
 	loop.options.allocate_context = &allocator;
@@ -378,7 +342,7 @@ static void run_rank(const void *argument)
 {
 	const struct rank *rank = argument;
 	struct penstock_cuda_info info = {.size = sizeof info};
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	(void)setenv("LOCAL_RANK", rank->text, 1);
 	loop_open(&loop);
 	if (rank->device < 0) {
@@ -408,7 +372,7 @@ static void run_two(const void *argument)
 {
 	const int32_t *device = argument;
 	static struct loop other;
-	loop_begin(&other, NULL);
+	loop_begin(&other, NULL, PENSTOCK_CUDA_AUTO);
 	loop_start(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	other.gpu = loop.gpu;
 	other.stream = loop_stream(&other, NULL, 0);
@@ -451,7 +415,7 @@ static size_t allocated_bytes(void)
 						       : mallinfo2().uordblks;
 }
 
-static void run_growth(const void *mode)
+LOOP_TEST(growth)
 {
 	enum { WARM = 500, MANY = 20000, SLACK = 16384 };
 	static const struct fake_shape tiny = {
@@ -461,7 +425,7 @@ static void run_growth(const void *mode)
 	int many = __sanitizer_get_current_allocated_bytes ? MANY / 10 : MANY;
 	size_t bytes = 0;
 	uint64_t events = 0;
-	loop_start(&loop, &tiny, *(const uint32_t *)mode);
+	loop_start(&loop, &tiny, mode);
 	for (int i = 0; i < WARM + many; i++) {
 		if (i == WARM) {
 			loop.gpu.fake->use(&before);
@@ -480,9 +444,9 @@ static void run_growth(const void *mode)
 	loop_end(&loop);
 }
 
-static void run_again(const void *mode)
+LOOP_TEST(again)
 {
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	for (int i = 0; i < 25; i++) {
 		penstock_cuda_detach(loop.cuda);
 		loop.cuda = NULL;
@@ -494,13 +458,6 @@ static void run_again(const void *mode)
 		loop_train(&loop, i % 4);
 	}
 	loop_end(&loop);
-}
-
-static void test_growth(void **state)
-{
-	(void)state;
-	check_modes(run_growth, "growth");
-	check_modes(run_again, "again and again");
 }
 
 /* Streams that a device cannot take are refused when attaching, and stay the caller's. */
@@ -523,7 +480,7 @@ static void run_odd(const void *argument)
 	shape.pixel_type = odd->shape.pixel_type;
 	shape.pixel_layout = odd->shape.pixel_layout;
 	shape.label_width = odd->shape.label_width;
-	loop_begin(&loop, &shape);
+	loop_begin(&loop, &shape, PENSTOCK_CUDA_AUTO);
 	loop_open(&loop);
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENOTSUP, odd->why);
 	struct penstock_batch batch;
@@ -538,7 +495,7 @@ static void run_smaller(const void *argument)
 	const struct fake_shape *shape = argument;
 
 	struct penstock_cuda_batch batch;
-	loop_begin(&loop, shape);
+	loop_begin(&loop, shape, PENSTOCK_CUDA_AUTO);
 	loop_open(&loop);
 	loop_attach(&loop);
 	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -ENOTSUP, "one size");
@@ -560,14 +517,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_content),
+		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_one_slot),
+		cmocka_unit_test(test_withdrawn),
+		cmocka_unit_test(test_default_stream),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_odd_shapes),
-		cmocka_unit_test(test_says),
-		cmocka_unit_test(test_place),
+		cmocka_unit_test(test_info),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_state),
+		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_allocator),
 		cmocka_unit_test(test_rank),
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

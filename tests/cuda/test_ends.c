@@ -21,21 +21,12 @@
 
 static struct loop loop;
 
-static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
-
-static void check_modes(void (*run)(const void *), const char *name)
-{
-	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-		fake_check(run, &modes[i], name);
-}
-
 /* ---- waiting ---- */
 
-static void run_timeouts(const void *mode)
+LOOP_TEST(timeouts)
 {
 	struct penstock_cuda_batch batch;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.page->allowed = 1;
 	loop_open(&loop);
 	loop_attach(&loop);
@@ -54,12 +45,11 @@ static int third_look(void *data)
 }
 
 /* Asked while it waits, with and without an end; not where a batch is there. */
-static void run_interrupted(const void *mode)
+LOOP_TEST(interrupted)
 {
 	struct penstock_cuda_batch batch;
 	int looks = 0;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.options.interrupt = third_look;
 	loop.options.interrupt_data = &looks;
 	loop.page->allowed = 1;
@@ -88,11 +78,10 @@ static int ask_enough(void *data)
 
 /* What the daemon waits for is asked in the thread that called, and the stream's application may
  * end that. */
-static void run_stream_interrupted(const void *mode)
+LOOP_TEST(stream_interrupted)
 {
 	struct penstock_cuda_batch batch;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.page->allowed = 1;
 	loop.stream_interrupt = ask_enough;
 	loop_open(&loop);
@@ -107,10 +96,10 @@ static void run_stream_interrupted(const void *mode)
 }
 
 /* The trainer's own kernels are what is slow: the sentence says so. */
-static void run_behind(const void *mode)
+LOOP_TEST(behind)
 {
 	struct penstock_cuda_batch batch;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES | FAKE_CUDA_KERNELS);
 	int result = 0;
@@ -132,13 +121,12 @@ static void run_behind(const void *mode)
 }
 
 /* All that there is room for is held: prefetch + 1, no more and no fewer. */
-static void run_deadlock(const void *mode)
+LOOP_TEST(deadlock)
 {
 	static const struct fake_shape many = {
 		.batch_size = 4, .side = 16, .slots = 8, .batches = 3, .first_serial = 1};
 	struct penstock_cuda_batch held[4], more;
-	loop_begin(&loop, &many);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, &many, mode);
 	loop.options.prefetch = 3;
 	loop_open(&loop);
 	loop_attach(&loop);
@@ -154,23 +142,13 @@ static void run_deadlock(const void *mode)
 	loop_end(&loop);
 }
 
-static void test_waiting(void **state)
-{
-	(void)state;
-	check_modes(run_timeouts, "timeouts");
-	check_modes(run_interrupted, "interrupted");
-	check_modes(run_stream_interrupted, "stream interrupted");
-	check_modes(run_behind, "behind");
-	check_modes(run_deadlock, "deadlock");
-}
-
 /* ---- the daemon ---- */
 
 /* Gone: what had come is given, then the end is said, again and again. */
-static void run_gone(const void *mode)
+LOOP_TEST(gone)
 {
 	struct penstock_cuda_batch batch;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop_train(&loop, 4);
 	loop_await(&loop.page->sent, 6);
 	fake_kill(&loop.fake);
@@ -189,13 +167,12 @@ static void run_gone(const void *mode)
 
 /* Another daemon in its place, again and again: each batch comes once, and each one's memory is
  * let go of. */
-static void run_reconnect(const void *mode)
+LOOP_TEST(reconnect)
 {
 	enum { DEATHS = 12 }; /* more than there is room for extents */
 	struct fake_cuda_use use;
 	struct penstock_cuda_batch held;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.stream = loop_stream(&loop, NULL, 20000);
 	gpu_begin(&loop.gpu);
 	loop.queue = gpu_stream(&loop.gpu);
@@ -219,12 +196,12 @@ static void run_reconnect(const void *mode)
 /* Detached from its group, and the slots filled again while their copies stood still: next says so.
  * From registered memory batches may have been given before that came out; through the ring they
  * had been read before. */
-static void run_detached(const void *mode)
+LOOP_TEST(detached)
 {
-	bool registered = *(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED;
+	bool registered = mode == PENSTOCK_CUDA_REGISTERED;
 	struct penstock_cuda_batch batch;
 	int result;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop_train(&loop, 2);
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
 	loop_next(&loop, &batch);
@@ -245,14 +222,6 @@ static void run_detached(const void *mode)
 	LOOP_WANT(result, -ECANCELED, "");
 	LOOP_WANT(penstock_cuda_next(loop.cuda, &batch, 5000), -ECANCELED, "");
 	loop_end(&loop);
-}
-
-static void test_daemon(void **state)
-{
-	(void)state;
-	check_modes(run_gone, "gone");
-	check_modes(run_reconnect, "reconnect");
-	check_modes(run_detached, "detached");
 }
 
 /* ---- memory that others of the same trainer may write to ---- */
@@ -307,12 +276,11 @@ static bool is_spoilt(const struct penstock_cuda_batch *batch)
 
 /* Whatever is in a batch's labels and records: the loop goes on, and nothing is read or written
  * where it should not be. */
-static void run_spoilt(const void *mode)
+LOOP_TEST(spoilt)
 {
 	struct penstock_cuda_batch batch;
 	int status = 0;
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop.options.flip = loop.options.erase = 0.5;
 	loop.options.erase_random = 1;
 	loop.options.mixup = loop.options.cutmix = 1;
@@ -342,12 +310,6 @@ static void run_spoilt(const void *mode)
 	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
 	GPU_WANT(loop.gpu.driver.mem_free(out));
 	loop_end(&loop);
-}
-
-static void test_spoilt(void **state)
-{
-	(void)state;
-	check_modes(run_spoilt, "spoilt");
 }
 
 /* ---- fork ---- */
@@ -391,13 +353,13 @@ static void in_child(struct penstock_cuda_batch *batch)
 	FAKE_WANT(mappings() == 0);
 }
 
-static void run_fork(const void *mode)
+LOOP_TEST(fork)
 {
 	struct penstock_cuda_batch batch;
 	int status;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop_next(&loop, &batch);
-	FAKE_WANT(mappings() == 1 + (*(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED));
+	FAKE_WANT(mappings() == 1 + (mode == PENSTOCK_CUDA_REGISTERED));
 	pid_t pid = fork();
 	if (pid == 0) {
 		in_child(&batch);
@@ -408,12 +370,6 @@ static void run_fork(const void *mode)
 	loop_release(&loop, &batch);
 	loop_train(&loop, 10);
 	loop_end(&loop);
-}
-
-static void test_fork(void **state)
-{
-	(void)state;
-	check_modes(run_fork, "fork");
 }
 
 /* ---- options ---- */
@@ -432,14 +388,13 @@ static void refused(struct penstock_cuda_options options, const char *text)
 		refused(o, text);                              \
 	} while (0)
 
-static void run_options(const void *argument)
+FAKE_TEST(options)
 {
-	(void)argument;
 	struct {
 		struct penstock_cuda_options known;
 		char later[64];
 	} longer;
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop_open(&loop);
 	REFUSED(size, 0, "penstock_cuda_options_init");
 	REFUSED(prefetch, 0, "prefetch");
@@ -468,17 +423,17 @@ static void run_options(const void *argument)
 	loop_end(&loop);
 }
 
-static void test_options(void **state)
-{
-	(void)state;
-	fake_check(run_options, NULL, "options");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_waiting),
-		cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_timeouts),
+		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_stream_interrupted),
+		cmocka_unit_test(test_behind),
+		cmocka_unit_test(test_deadlock),
+		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_reconnect),
+		cmocka_unit_test(test_detached),
 		cmocka_unit_test(test_spoilt),
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_options),

@@ -21,8 +21,6 @@
 
 static struct loop loop;
 
-static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
-
 /* ---- one call fails ---- */
 
 struct failure {
@@ -130,8 +128,7 @@ static void run_failure(const void *argument)
 	CUresult error = failure->lost ? CUDA_ERROR_ECC_UNCORRECTABLE : CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (!failure->lost && strcmp(failure->symbol, "cuMemHostRegister_v2") == 0)
 		error = CUDA_ERROR_NOT_PERMITTED; /* 800: an answer that it gives */
-	loop_begin(&loop, NULL);
-	loop.options.memory = failure->memory;
+	loop_begin(&loop, NULL, failure->memory);
 	loop.stream = loop_stream(&loop, NULL, 0);
 	gpu_begin(&loop.gpu);
 	loop.queue = gpu_stream(&loop.gpu);
@@ -181,11 +178,11 @@ static void test_each_call(void **state)
 {
 	(void)state;
 	bool *came = shared_flag();
-	for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+	for (size_t m = 0; m < LOOP_MODES; m++)
 		for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
-			sweep(
-				(struct failure){
-					.symbol = symbols[i], .memory = modes[m], .ret_came = came},
+			sweep((struct failure){.symbol = symbols[i],
+				      .memory = loop_modes[m],
+				      .ret_came = came},
 				symbols[i]);
 	(void)munmap(came, sizeof *came);
 }
@@ -195,17 +192,18 @@ static void test_lost(void **state)
 {
 	(void)state;
 	bool *came = shared_flag();
-	for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-		sweep((struct failure){.memory = modes[m], .lost = true, .ret_came = came}, "lost");
+	for (size_t m = 0; m < LOOP_MODES; m++)
+		sweep((struct failure){.memory = loop_modes[m], .lost = true, .ret_came = came},
+			"lost");
 	(void)munmap(came, sizeof *came);
 }
 
 /* Lost while copies are under way and the trainer waits for a batch. */
-static void run_lost_waiting(const void *mode)
+LOOP_TEST(lost_waiting)
 {
 	struct penstock_cuda_batch batch;
 	int result;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop_train(&loop, 3);
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
 	loop_next(&loop, &batch);
@@ -221,21 +219,13 @@ static void run_lost_waiting(const void *mode)
 	loop_end(&loop);
 }
 
-static void test_lost_waiting(void **state)
-{
-	(void)state;
-	for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-		fake_check(run_lost_waiting, &modes[m], "lost while waiting");
-}
-
 /* ---- no memory ---- */
 
-static void run_no_memory(const void *argument)
+FAKE_TEST(no_memory)
 {
-	(void)argument;
 	struct fake_cuda_settings settings = FAKE_CUDA_SETTINGS;
 	settings.memory = 8192; /* three batches of 4 x 16 x 16 x 3 bytes do not fit */
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.gpu.fake->configure(&settings);
 	loop_open(&loop);
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENOMEM,
@@ -252,8 +242,7 @@ static void run_no_memory(const void *argument)
 static void run_no_pinned_memory(const void *argument)
 {
 	const uint64_t *nth = argument;
-	loop_begin(&loop, NULL);
-	loop.options.memory = PENSTOCK_CUDA_RING;
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_RING);
 	loop_open(&loop);
 	loop.gpu.fake->fail_at("cuMemHostAlloc", *nth, CUDA_ERROR_OUT_OF_MEMORY, false);
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENOMEM, "pinned");
@@ -268,8 +257,7 @@ static void run_register_refused(const void *argument)
 	const struct failure *failure = argument;
 	struct penstock_cuda_batch batch;
 	struct penstock_cuda_info info = {.size = sizeof info};
-	loop_begin(&loop, NULL);
-	loop.options.memory = failure->memory;
+	loop_begin(&loop, NULL, failure->memory);
 	loop.pin_memory = 0; /* read-only is the one way, then */
 	loop_open(&loop);
 	loop.gpu.fake->fail_at(
@@ -293,7 +281,6 @@ static void test_memory(void **state)
 {
 	static const uint64_t allocations[] = {1, 2};
 	(void)state;
-	fake_check(run_no_memory, NULL, "no memory");
 	for (size_t i = 0; i < sizeof allocations / sizeof *allocations; i++)
 		fake_check(run_no_pinned_memory, &allocations[i], "no pinned memory");
 	for (uint64_t nth = 1; nth <= 2; nth++) {
@@ -333,7 +320,7 @@ static void run_driver(const void *argument)
 	const struct driver_kind *kind = argument;
 	struct fake_cuda_settings settings = FAKE_CUDA_SETTINGS;
 	settings.capability = kind->capability;
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.gpu.fake->configure(&settings);
 	loop.stream = loop_stream(&loop, NULL, 0);
 	if (kind->symbol)
@@ -345,11 +332,10 @@ static void run_driver(const void *argument)
 	loop_end(&loop);
 }
 
-static void run_no_device(const void *argument)
+FAKE_TEST(no_device)
 {
-	(void)argument;
 	static const struct fake_cuda_settings none = {.devices = 0};
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.gpu.fake->configure(&none);
 	loop.stream = loop_stream(&loop, NULL, 0);
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENODEV,
@@ -357,10 +343,9 @@ static void run_no_device(const void *argument)
 	loop_end(&loop);
 }
 
-static void run_device_number(const void *argument)
+FAKE_TEST(device_number)
 {
-	(void)argument;
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop_open(&loop);
 	loop.options.device = 2;
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENODEV,
@@ -369,15 +354,14 @@ static void run_device_number(const void *argument)
 }
 
 /* Older than the toolkit: every version is said. */
-static void run_old_driver(const void *argument)
+FAKE_TEST(old_driver)
 {
-	(void)argument;
 	struct fake_cuda_settings settings = FAKE_CUDA_SETTINGS;
 	char built[32];
 	settings.driver_version = 11080;
 	(void)snprintf(
 		built, sizeof built, "CUDA %d.%d", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.gpu.fake->configure(&settings);
 	loop_open(&loop);
 	LOOP_WANT(penstock_cuda_attach(loop.stream, &loop.options, &loop.cuda), -ENOTSUP, "11.8");
@@ -390,9 +374,6 @@ static void test_drivers(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
 		fake_check(run_driver, &drivers[i], drivers[i].text);
-	fake_check(run_no_device, NULL, "no device");
-	fake_check(run_device_number, NULL, "device number");
-	fake_check(run_old_driver, NULL, "old driver");
 }
 
 /* ---- no driver ---- */
@@ -474,7 +455,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_each_call),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_lost_waiting),
+		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_no_device),
+		cmocka_unit_test(test_device_number),
+		cmocka_unit_test(test_old_driver),
 		cmocka_unit_test(test_drivers),
 		cmocka_unit_test(test_no_driver),
 	};

@@ -57,9 +57,8 @@ static void want_bytes(CUdeviceptr from, int byte)
 /* ---- what it does ---- */
 
 /* Nothing happens before its turn; a copy from pinned memory reads it when it runs. */
-static void run_copies(const void *argument)
+FAKE_TEST(copies)
 {
-	(void)argument;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
 	CUevent event = gpu_event(&gpu);
@@ -84,9 +83,8 @@ static void run_copies(const void *argument)
 }
 
 /* A copy from pageable memory has read it when the call returns. */
-static void run_pageable(const void *argument)
+FAKE_TEST(pageable)
 {
-	(void)argument;
 	struct fake_cuda_use use;
 	uint8_t memory[BYTES];
 	memset(memory, 1, sizeof memory);
@@ -107,9 +105,8 @@ static void run_pageable(const void *argument)
 }
 
 /* One stream waits for another's event as it was when the wait was queued. */
-static void run_waits(const void *argument)
+FAKE_TEST(waits)
 {
-	(void)argument;
 	begin();
 	CUstream first = gpu_stream(&gpu), second = gpu_stream(&gpu);
 	CUevent event = gpu_event(&gpu), done = gpu_event(&gpu);
@@ -136,9 +133,8 @@ static void run_waits(const void *argument)
 }
 
 /* The default stream and blocking ones wait for each other. */
-static void run_default(const void *argument)
+FAKE_TEST(default)
 {
-	(void)argument;
 	CUstream stream;
 	begin();
 	GPU_WANT(cu->stream_create(&stream, CU_STREAM_DEFAULT));
@@ -158,9 +154,8 @@ static void run_default(const void *argument)
 	gpu_end(&gpu);
 }
 
-static void run_elapsed(const void *argument)
+FAKE_TEST(elapsed)
 {
-	(void)argument;
 	float milliseconds = -1;
 	CUevent from, to, untimed;
 	begin();
@@ -203,9 +198,8 @@ static void *mapped(int rights)
 	return memory;
 }
 
-static void run_registered(const void *argument)
+FAKE_TEST(registered)
 {
-	(void)argument;
 	struct fake_cuda_use use;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
@@ -232,9 +226,8 @@ static void run_registered(const void *argument)
 	gpu_end(&gpu);
 }
 
-static void run_configured(const void *argument)
+FAKE_TEST(configured)
 {
-	(void)argument;
 	static const struct fake_cuda_settings settings = {
 		.devices = 1, .driver_version = 12040, .capability = 75, .memory = 3 * BYTES};
 	int value;
@@ -265,9 +258,8 @@ static void run_configured(const void *argument)
 	gpu_end(&gpu);
 }
 
-static void run_fails(const void *argument)
+FAKE_TEST(fails)
 {
-	(void)argument;
 	CUdeviceptr room;
 	begin();
 	uint64_t before = gpu.fake->calls("cuMemAlloc_v2");
@@ -293,9 +285,8 @@ static void *wait_for_event(void *event)
 	return NULL;
 }
 
-static void run_lost(const void *argument)
+FAKE_TEST(lost)
 {
-	(void)argument;
 	pthread_t thread;
 	const char *name;
 	begin();
@@ -321,9 +312,8 @@ static void run_lost(const void *argument)
 }
 
 /* A captured graph is spoilt by waits and allocations in threads that do not care. */
-static void run_capture(const void *argument)
+FAKE_TEST(capture)
 {
-	(void)argument;
 	CUdeviceptr room;
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	begin();
@@ -339,9 +329,8 @@ static void run_capture(const void *argument)
 }
 
 /* The kernels run in their turn, with the arguments of their launch; launches are checked. */
-static void run_launches(const void *argument)
+FAKE_TEST(launches)
 {
-	(void)argument;
 	enum { ROWS = 2, CLASSES = 3 };
 	static const struct penstock_cuda_row rows[ROWS] = {
 		{.partner = 0, .weight = 1}, {.partner = 1, .weight = 1}};
@@ -381,27 +370,10 @@ static void run_launches(const void *argument)
 	want_fault();
 }
 
-static void test_does(void **state)
-{
-	(void)state;
-	fake_check(run_copies, NULL, "copies");
-	fake_check(run_pageable, NULL, "pageable");
-	fake_check(run_waits, NULL, "waits");
-	fake_check(run_default, NULL, "default stream");
-	fake_check(run_elapsed, NULL, "elapsed");
-	fake_check(run_registered, NULL, "registered");
-	fake_check(run_configured, NULL, "configured");
-	fake_check(run_fails, NULL, "fails");
-	fake_check(run_lost, NULL, "lost");
-	fake_check(run_capture, NULL, "capture");
-	fake_check(run_launches, NULL, "launches");
-}
-
 /* ---- what it notices ---- */
 
-static void run_unordered(const void *argument)
+FAKE_TEST(unordered)
 {
-	(void)argument;
 	begin();
 	CUstream first = gpu_stream(&gpu), second = gpu_stream(&gpu);
 	CUdeviceptr room = gpu_room(&gpu, BYTES);
@@ -415,9 +387,8 @@ static void run_unordered(const void *argument)
 }
 
 /* A read, then a write elsewhere that did not wait for it. */
-static void run_overtaken(const void *argument)
+FAKE_TEST(overtaken)
 {
-	(void)argument;
 	begin();
 	CUstream first = gpu_stream(&gpu), second = gpu_stream(&gpu);
 	CUevent event = gpu_event(&gpu);
@@ -433,9 +404,8 @@ static void run_overtaken(const void *argument)
 	want_fault();
 }
 
-static void run_freed_early(const void *argument)
+FAKE_TEST(freed_early)
 {
-	(void)argument;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
 	CUdeviceptr room = gpu_room(&gpu, BYTES);
@@ -446,9 +416,8 @@ static void run_freed_early(const void *argument)
 	want_fault();
 }
 
-static void run_freed_before(const void *argument)
+FAKE_TEST(freed_before)
 {
-	(void)argument;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
 	CUdeviceptr room = gpu_room(&gpu, BYTES);
@@ -458,9 +427,8 @@ static void run_freed_before(const void *argument)
 	want_fault();
 }
 
-static void run_past_the_end(const void *argument)
+FAKE_TEST(past_the_end)
 {
-	(void)argument;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
 	CUdeviceptr room = gpu_room(&gpu, BYTES);
@@ -470,9 +438,8 @@ static void run_past_the_end(const void *argument)
 	want_fault();
 }
 
-static void run_other_device(const void *argument)
+FAKE_TEST(other_device)
 {
-	(void)argument;
 	begin();
 	void *memory = pinned(BYTES, 1);
 	CUdeviceptr room = gpu_room(&gpu, BYTES);
@@ -481,9 +448,8 @@ static void run_other_device(const void *argument)
 	want_fault();
 }
 
-static void run_unmapped(const void *argument)
+FAKE_TEST(unmapped)
 {
-	(void)argument;
 	begin();
 	void *memory = mapped(PROT_READ | PROT_WRITE);
 	GPU_WANT(cu->mem_host_register(memory, BYTES, 0));
@@ -492,9 +458,8 @@ static void run_unmapped(const void *argument)
 	want_fault();
 }
 
-static void run_destroyed(const void *argument)
+FAKE_TEST(destroyed)
 {
-	(void)argument;
 	begin();
 	CUstream stream = gpu_stream(&gpu);
 	CUevent event = gpu_event(&gpu);
@@ -503,9 +468,8 @@ static void run_destroyed(const void *argument)
 	want_fault();
 }
 
-static void run_no_context(const void *argument)
+FAKE_TEST(no_context)
 {
-	(void)argument;
 	CUdeviceptr room;
 	begin();
 	GPU_WANT(cu->ctx_pop(NULL));
@@ -523,9 +487,8 @@ static void *push_only(void *argument)
 	return NULL;
 }
 
-static void run_left_pushed(const void *argument)
+FAKE_TEST(left_pushed)
 {
-	(void)argument;
 	pthread_t thread;
 	begin();
 	FAKE_WANT(pthread_create(&thread, NULL, push_only, NULL) == 0);
@@ -533,9 +496,8 @@ static void run_left_pushed(const void *argument)
 	want_fault();
 }
 
-static void run_context_left(const void *argument)
+FAKE_TEST(context_left)
 {
-	(void)argument;
 	begin();
 	(void)gpu_room(&gpu, BYTES);
 	GPU_WANT(cu->ctx_pop(NULL));
@@ -572,17 +534,6 @@ static void run_leaks(const void *argument)
 static void test_notices(void **state)
 {
 	(void)state;
-	fake_check(run_unordered, NULL, "unordered");
-	fake_check(run_overtaken, NULL, "overtaken");
-	fake_check(run_freed_early, NULL, "freed early");
-	fake_check(run_freed_before, NULL, "freed before");
-	fake_check(run_past_the_end, NULL, "past the end");
-	fake_check(run_other_device, NULL, "other device");
-	fake_check(run_unmapped, NULL, "unmapped");
-	fake_check(run_destroyed, NULL, "destroyed");
-	fake_check(run_no_context, NULL, "no context");
-	fake_check(run_left_pushed, NULL, "left pushed");
-	fake_check(run_context_left, NULL, "context left");
 	for (int what = 0; what <= 4; what++)
 		fake_check(run_leaks, &what, "leaks");
 }
@@ -590,7 +541,28 @@ static void test_notices(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_does),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_pageable),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_default),
+		cmocka_unit_test(test_elapsed),
+		cmocka_unit_test(test_registered),
+		cmocka_unit_test(test_configured),
+		cmocka_unit_test(test_fails),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_capture),
+		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_unordered),
+		cmocka_unit_test(test_overtaken),
+		cmocka_unit_test(test_freed_early),
+		cmocka_unit_test(test_freed_before),
+		cmocka_unit_test(test_past_the_end),
+		cmocka_unit_test(test_other_device),
+		cmocka_unit_test(test_unmapped),
+		cmocka_unit_test(test_destroyed),
+		cmocka_unit_test(test_no_context),
+		cmocka_unit_test(test_left_pushed),
+		cmocka_unit_test(test_context_left),
 		cmocka_unit_test(test_notices),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,24 +18,15 @@
 
 static struct loop loop;
 
-static const uint32_t modes[] = {PENSTOCK_CUDA_REGISTERED, PENSTOCK_CUDA_RING};
-
-static void check_modes(void (*run)(const void *), const char *name)
-{
-	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-		fake_check(run, &modes[i], name);
-}
-
 enum { OUT_BYTES = 4 * 16 * 16 * 3 * 4, PATIENCE_US = 30000 };
 
 /* The device copies nothing: batches are given all the same, and with registered memory no slot
  * goes back before its copy is done. */
-static void run_next(const void *mode)
+LOOP_TEST(next)
 {
-	bool registered = *(const uint32_t *)mode == PENSTOCK_CUDA_REGISTERED;
+	bool registered = mode == PENSTOCK_CUDA_REGISTERED;
 	struct penstock_cuda_batch batch[3];
-	loop_begin(&loop, NULL);
-	loop.options.memory = *(const uint32_t *)mode;
+	loop_begin(&loop, NULL, mode);
 	loop_open(&loop);
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES); /* before the first is queued */
 	loop_attach(&loop);
@@ -56,12 +47,12 @@ static void run_next(const void *mode)
 }
 
 /* The same when batches are also given back before their copies have begun. */
-static void run_far_ahead(const void *mode)
+LOOP_TEST(far_ahead)
 {
 	struct penstock_cuda_batch batch;
 	uint8_t *back[3];
 	size_t bytes = (size_t)4 * 16 * 16 * 3;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	void *memory;
 	GPU_WANT(loop.gpu.driver.mem_host_alloc(&memory, 3 * bytes, 0));
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
@@ -86,13 +77,13 @@ static void run_far_ahead(const void *mode)
 
 /* The trainer's kernels stand still: buffers that were released behind them are filled again only
  * after them, and what they then read is their own batch. */
-static void run_reuse(const void *mode)
+LOOP_TEST(reuse)
 {
 	enum { BATCHES = 3 };
 	struct penstock_cuda_batch batch;
 	CUdeviceptr out[BATCHES];
 	size_t values = (size_t)4 * 16 * 16 * 3;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop.gpu.fake->hold(FAKE_CUDA_KERNELS);
 	for (int i = 0; i < BATCHES; i++) {
 		out[i] = gpu_room(&loop.gpu, OUT_BYTES);
@@ -129,11 +120,11 @@ static void *let_go_later(void *argument)
 }
 
 /* Detaching with copies under way, batches held, and kernels that read one: waits for all. */
-static void run_detach(const void *mode)
+LOOP_TEST(detach)
 {
 	struct penstock_cuda_batch held, released;
 	pthread_t thread;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUdeviceptr out = gpu_room(&loop.gpu, OUT_BYTES);
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES | FAKE_CUDA_KERNELS);
 	loop_next(&loop, &held);
@@ -157,10 +148,10 @@ static void run_detach(const void *mode)
 }
 
 /* A trainer that captures a CUDA graph is not disturbed by the attachment's thread. */
-static void run_capture(const void *mode)
+LOOP_TEST(capture)
 {
 	struct penstock_cuda_batch batch;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	loop_train(&loop, 3);
 	loop_next(&loop, &batch);
 	loop.gpu.fake->capture(true);
@@ -183,11 +174,11 @@ static void want_refused(CUstream queue, CUdeviceptr out, struct penstock_cuda_b
 
 /* A batch that is used or released in the very stream that is captured: that is refused, the graph
  * is whole, and the batch stays held. */
-static void run_captured_queue(const void *mode)
+LOOP_TEST(captured_queue)
 {
 	struct penstock_cuda_batch batch;
 	CUstream blocking;
-	loop_start(&loop, NULL, *(const uint32_t *)mode);
+	loop_start(&loop, NULL, mode);
 	CUdeviceptr out = gpu_room(&loop.gpu, OUT_BYTES);
 	loop_train(&loop, 2);
 	loop_next(&loop, &batch);
@@ -205,17 +196,6 @@ static void run_captured_queue(const void *mode)
 	loop_train(&loop, 5);
 	GPU_WANT(loop.gpu.driver.mem_free(out));
 	loop_end(&loop);
-}
-
-static void test_order(void **state)
-{
-	(void)state;
-	check_modes(run_next, "next waits for no device");
-	check_modes(run_far_ahead, "far ahead");
-	check_modes(run_reuse, "reuse");
-	check_modes(run_detach, "detach");
-	check_modes(run_capture, "capture");
-	check_modes(run_captured_queue, "captured queue");
 }
 
 /* ---- results ---- */
@@ -285,7 +265,7 @@ static void run_recipe(const void *argument)
 	const struct recipe *recipe = argument;
 	struct penstock_cuda_batch batch;
 	struct penstock_cuda_info info = {.size = sizeof info};
-	loop_begin(&loop, NULL);
+	loop_begin(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	loop.options.dtype = recipe->dtype;
 	loop.options.layout = recipe->layout;
 	loop.options.flip = recipe->flip;
@@ -327,9 +307,8 @@ static void test_results(void **state)
 
 /* ---- arguments ---- */
 
-static void run_arguments(const void *argument)
+FAKE_TEST(arguments)
 {
-	(void)argument;
 	struct penstock_cuda_batch batch, never = {0}, twice;
 	loop_start(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	CUdeviceptr room = gpu_room(&loop.gpu, OUT_BYTES + 16);
@@ -359,9 +338,8 @@ static void run_arguments(const void *argument)
 }
 
 /* A CUDA stream of another device is told, and the batch stays held. */
-static void run_wrong_stream(const void *argument)
+FAKE_TEST(wrong_stream)
 {
-	(void)argument;
 	struct penstock_cuda_batch batch;
 	loop_start(&loop, NULL, PENSTOCK_CUDA_AUTO);
 	CUdeviceptr room = gpu_room(&loop.gpu, OUT_BYTES);
@@ -383,19 +361,18 @@ static void run_wrong_stream(const void *argument)
 	loop_end(&loop);
 }
 
-static void test_arguments(void **state)
-{
-	(void)state;
-	fake_check(run_arguments, NULL, "arguments");
-	fake_check(run_wrong_stream, NULL, "wrong stream");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_next),
+		cmocka_unit_test(test_far_ahead),
+		cmocka_unit_test(test_reuse),
+		cmocka_unit_test(test_detach),
+		cmocka_unit_test(test_capture),
+		cmocka_unit_test(test_captured_queue),
 		cmocka_unit_test(test_results),
 		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_wrong_stream),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
