@@ -43,6 +43,19 @@ static void *room(size_t bytes)
 	return memory;
 }
 
+/* Defines a library's functions that make and free an object: zeros. */
+#define OBJECT(status, success, type, make, destroy) \
+	status make(type *object)                    \
+	{                                            \
+		*object = room(sizeof(**object));    \
+		return success;                      \
+	}                                            \
+	status destroy(type object)                  \
+	{                                            \
+		free(object);                        \
+		return success;                      \
+	}
+
 /* ---- the CUDA runtime: one stream, which is always empty; events that pass late ---- */
 
 struct CUstream_st {
@@ -146,17 +159,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t queue)
 	return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-	*event = room(sizeof(**event));
-	return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-	free(event);
-	return cudaSuccess;
-}
+OBJECT(cudaError_t, cudaSuccess, cudaEvent_t, cudaEventCreate, cudaEventDestroy)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t queue)
 {
@@ -199,17 +202,7 @@ struct cublasContext {
 	cudaStream_t queue;
 };
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
-{
-	*handle = room(sizeof(**handle));
-	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
-{
-	free(handle);
-	return CUBLAS_STATUS_SUCCESS;
-}
+OBJECT(cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasHandle_t, cublasCreate_v2, cublasDestroy_v2)
 
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t queue)
 {
@@ -285,17 +278,7 @@ struct cudnnConvolutionStruct {
 	cudnnMathType_t math;
 };
 
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
-{
-	*handle = room(sizeof(**handle));
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
-{
-	free(handle);
-	return CUDNN_STATUS_SUCCESS;
-}
+OBJECT(cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnHandle_t, cudnnCreate, cudnnDestroy)
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t queue)
 {
@@ -319,17 +302,8 @@ void cudnnGetLastErrorString(char *message, size_t room_bytes)
 	message[0] = 0;
 }
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensor)
-{
-	*tensor = room(sizeof(**tensor));
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor)
-{
-	free(tensor);
-	return CUDNN_STATUS_SUCCESS;
-}
+OBJECT(cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
+	cudnnDestroyTensorDescriptor)
 
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
 	cudnnDataType_t type, int n, int c, int h, int w)
@@ -341,17 +315,8 @@ cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTe
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filter)
-{
-	*filter = room(sizeof(**filter));
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter)
-{
-	free(filter);
-	return CUDNN_STATUS_SUCCESS;
-}
+OBJECT(cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor,
+	cudnnDestroyFilterDescriptor)
 
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
 	cudnnTensorFormat_t format, int k, int c, int h, int w)
@@ -362,17 +327,8 @@ cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDa
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *conv)
-{
-	*conv = room(sizeof(**conv));
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t conv)
-{
-	free(conv);
-	return CUDNN_STATUS_SUCCESS;
-}
+OBJECT(cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnConvolutionDescriptor_t,
+	cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor)
 
 cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t conv, int pad_h,
 	int pad_w, int u, int v, int dilation_h, int dilation_w, cudnnConvolutionMode_t mode,
@@ -492,23 +448,27 @@ static cudnnStatus_t accept(enum algorithm algorithm, unsigned kernel,
 				    : CUDNN_STATUS_NOT_SUPPORTED_SHAPE;
 }
 
+/* The body of a convolution: checks that the algorithm may be used so, and computes. */
+#define CONVOLVE(compute, shape_, ...)                                                            \
+	do {                                                                                      \
+		struct ops_conv shape = shape_;                                                   \
+		cudnnStatus_t status = accept(                                                    \
+			(enum algorithm)algo, shape.kernel, conv, workspace, bytes, alpha, beta); \
+		EXPECT(handle->queue && handle->queue->alive);                                    \
+		if (status != CUDNN_STATUS_SUCCESS)                                               \
+			return status;                                                            \
+		struct conv *made = emulated->conv_new(emulated, &shape);                         \
+		emulated->compute(emulated, made, __VA_ARGS__);                                   \
+		emulated->conv_free(emulated, made);                                              \
+		return CUDNN_STATUS_SUCCESS;                                                      \
+	} while (0)
+
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
 	cudnnTensorDescriptor_t xDesc, const void *x, cudnnFilterDescriptor_t wDesc, const void *w,
 	cudnnConvolutionDescriptor_t conv, cudnnConvolutionFwdAlgo_t algo, void *workspace,
 	size_t bytes, const void *beta, cudnnTensorDescriptor_t yDesc, void *y)
 {
-	struct ops_conv shape = shape_of(xDesc, wDesc, conv, yDesc);
-	struct conv *made;
-	cudnnStatus_t status =
-		accept((enum algorithm)algo, shape.kernel, conv, workspace, bytes, alpha, beta);
-
-	EXPECT(handle->queue && handle->queue->alive);
-	if (status != CUDNN_STATUS_SUCCESS)
-		return status;
-	made = emulated->conv_new(emulated, &shape);
-	emulated->conv_forward(emulated, made, x, w, y);
-	emulated->conv_free(emulated, made);
-	return CUDNN_STATUS_SUCCESS;
+	CONVOLVE(conv_forward, shape_of(xDesc, wDesc, conv, yDesc), x, w, y);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
@@ -516,18 +476,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
 	const void *dy, cudnnConvolutionDescriptor_t conv, cudnnConvolutionBwdDataAlgo_t algo,
 	void *workspace, size_t bytes, const void *beta, cudnnTensorDescriptor_t dxDesc, void *dx)
 {
-	struct ops_conv shape = shape_of(dxDesc, wDesc, conv, dyDesc);
-	struct conv *made;
-	cudnnStatus_t status =
-		accept((enum algorithm)algo, shape.kernel, conv, workspace, bytes, alpha, beta);
-
-	EXPECT(handle->queue && handle->queue->alive);
-	if (status != CUDNN_STATUS_SUCCESS)
-		return status;
-	made = emulated->conv_new(emulated, &shape);
-	emulated->conv_backward_data(emulated, made, w, dy, dx);
-	emulated->conv_free(emulated, made);
-	return CUDNN_STATUS_SUCCESS;
+	CONVOLVE(conv_backward_data, shape_of(dxDesc, wDesc, conv, dyDesc), w, dy, dx);
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
@@ -535,18 +484,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
 	const void *dy, cudnnConvolutionDescriptor_t conv, cudnnConvolutionBwdFilterAlgo_t algo,
 	void *workspace, size_t bytes, const void *beta, cudnnFilterDescriptor_t dwDesc, void *dw)
 {
-	struct ops_conv shape = shape_of(xDesc, dwDesc, conv, dyDesc);
-	struct conv *made;
-	cudnnStatus_t status =
-		accept((enum algorithm)algo, shape.kernel, conv, workspace, bytes, alpha, beta);
-
-	EXPECT(handle->queue && handle->queue->alive);
-	if (status != CUDNN_STATUS_SUCCESS)
-		return status;
-	made = emulated->conv_new(emulated, &shape);
-	emulated->conv_backward_filter(emulated, made, x, dy, dw);
-	emulated->conv_free(emulated, made);
-	return CUDNN_STATUS_SUCCESS;
+	CONVOLVE(conv_backward_filter, shape_of(xDesc, dwDesc, conv, dyDesc), x, dy, dw);
 }
 
 /* ---- cuDNN: normalisation ---- */
