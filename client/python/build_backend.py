@@ -1,4 +1,4 @@
-"""The build backend of pyproject.toml: scikit-build-core's, which also refuses what cannot work with a sentence."""
+"""The build backend: scikit-build-core's, with clear errors for what cannot work."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ _SOURCE = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
 
 if not _SOURCE.is_file():
     raise SystemExit(
-        f"penstock: {_SOURCE} is not there: the package is built from the whole repository, whose folder client/python "
-        "this has to be. Clone the repository and run `pip install ./client/python` in it."
+        f"penstock: {_SOURCE} does not exist: the package can only be built in the folder client/python of the whole "
+        "repository. Clone the repository and run `pip install ./client/python` in it."
     )
 
 
 def build_sdist(*_: object, **__: object) -> NoReturn:
-    """A source distribution could hold this folder alone, and the daemon that the package carries lies above it."""
+    """Refuses: a source distribution could contain only this folder, and the daemon's source is
+    outside of it."""
     raise SystemExit(
-        "penstock: there is no source distribution: it could not hold the daemon, which lies outside of client/python. "
-        "Build a wheel from the repository: `pip wheel ./client/python`, `python -m build --wheel client/python`, or "
-        "scripts/wheel for one that runs on older systems too."
+        "penstock: a source distribution cannot be built, because it could not contain the daemon's source, which is "
+        "outside of client/python. Build a wheel from the repository instead: `pip wheel ./client/python`, `python -m "
+        "build --wheel client/python`, or scripts/wheel for a wheel that also runs on older systems."
     )

@@ -168,7 +168,7 @@ class Validation(unittest.TestCase):
         (self.home / "short.csv").write_text("\n".join([lines[0], *lines[3:]]))
         self.refuses("2 images have no label", self.names[-1], labels=self.home / "short.csv")
         (self.flat / f"{self.names[0]}.JPEG").rename(self.home / "away")
-        self.refuses("1 images that have a label are not there", self.names[0])
+        self.refuses("1 images that have a label are missing", self.names[0])
         (self.home / "away").rename(self.flat / f"{self.names[0]}.JPEG")
         self.refuses("expected 50000", count=50000)
 
@@ -177,9 +177,9 @@ class Validation(unittest.TestCase):
         head = "ImageId,PredictionString\n"
         first = self.names[0]
         for text, words in (
-            (head + f"{first},cat 1 2 3 4\n", "line 2: 'cat' is no synset"),
+            (head + f"{first},cat 1 2 3 4\n", "line 2: 'cat' is not a synset"),
             (head + f"{first}\n", "line 2: ''"),
-            (head + f"{first},n01440764 1\n" * 2, f"line 3: {first} has a label already"),
+            (head + f"{first},n01440764 1\n" * 2, f"line 3: {first} already has a label"),
             ("n01440764\ndog\n", "line 2: 'dog' is neither"),
             ("1\n2\n", "--synsets meta.mat"),
             ("", "12 images have no label"),
@@ -187,12 +187,12 @@ class Validation(unittest.TestCase):
             wrong.write_text(text)
             self.refuses(words, labels=wrong)
         wrong.write_bytes(b"\x89\xff\x00")
-        self.refuses("no text file", labels=wrong)
+        self.refuses("not a text file", labels=wrong)
         self.refuses("No such file", labels=self.home / "gone")
         for numbers in ("0", "5"):
             wrong.write_text("1\n" * 3 + numbers + "\n")
             self.refuses(f"line 4: there is no class {numbers}", labels=wrong, more=("--synsets", self.synsets))
-        for text, words in (("n01440764\ncat\n", "class 2 is 'cat'"), ("n01440764\n" * 2, "named twice")):
+        for text, words in (("n01440764\ncat\n", "class 2 is 'cat'"), ("n01440764\n" * 2, "appear twice")):
             wrong.write_text(text)
             self.refuses(words, labels=self.txt, more=("--synsets", wrong))
 
@@ -200,7 +200,7 @@ class Validation(unittest.TestCase):
         (self.home / "empty").mkdir()
         self.out.mkdir()
         (self.out / "mine").write_text("mine")
-        self.assertIn("is there already", self.recipe("--labels", self.csv, "--count", 12, code=1))
+        self.assertIn("already exists", self.recipe("--labels", self.csv, "--count", 12, code=1))
         self.assertEqual((self.out / "mine").read_text(), "mine")
         self.out = self.home / "new"
         flat, self.flat = self.flat, self.home / "empty"

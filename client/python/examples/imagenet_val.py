@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Gives ImageNet's validation images their classes: class folders of links, or WebDataset tars.
+"""Sorts ImageNet's validation images into class folders of links, or into WebDataset tars.
 
-ILSVRC2012_img_val.tar unpacks into one flat folder of 50,000 files; which class each is of stands in another file:
+ILSVRC2012_img_val.tar unpacks into one flat folder of 50,000 files. Another file has their classes:
 
-    imagenet_val.py VAL OUT --labels LOC_val_solution.csv                 # Kaggle's: ImageId,PredictionString
-    imagenet_val.py VAL OUT --labels ILSVRC2012_validation_ground_truth.txt --synsets meta.mat        # the devkit's two
-    imagenet_val.py VAL OUT --labels FILE ... --tars                      # OUT/val-000000.tar ... instead of folders
+    # Kaggle's file: ImageId,PredictionString
+    imagenet_val.py VAL OUT --labels LOC_val_solution.csv
+    # the devkit's two files
+    imagenet_val.py VAL OUT --labels ILSVRC2012_validation_ground_truth.txt --synsets meta.mat
+    # OUT/val-000000.tar ... instead of folders
+    imagenet_val.py VAL OUT --labels FILE ... --tars
 
-The devkit's numbers, 1 to 1000, are not in the order of the classes' names, which is what ImageFolder,
-torchvision's weights and penstock count by: hence meta.mat (read with scipy), or a text file with the 1,000 names
-in the devkit's order. Lines of names instead of numbers (one per image, in order) are understood too.
+ImageFolder, torchvision's weights and penstock number the classes in the order of their names; the
+devkit's numbers, 1 to 1000, have another order. Therefore the script needs meta.mat (read with
+scipy), or a text file with the 1,000 names in the devkit's order. FILE may also contain names
+instead of numbers (one per image, in order).
 
-Everything is checked before anything is written, and OUT appears at once, whole.
+The script checks everything before it writes anything, and OUT appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -32,18 +36,18 @@ SYNSET = re.compile(r"n\d{8}")
 
 
 class Wrong(Exception):
-    """An input that is not as it must be: where, what was expected, what to do."""
+    """A wrong input. The text says where, what was expected, and what to do."""
 
 
 def read_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise Wrong(f"{path} is no text file (for meta.mat there is --synsets)") from None
+        raise Wrong(f"{path} is not a text file (pass meta.mat with --synsets)") from None
 
 
 def read_synsets(path: Path) -> list[str]:
-    """The classes' names; that of the devkit's number k is at k - 1."""
+    """The names of the classes. The name of the devkit's number k is at k - 1."""
     if path.suffix == ".mat":
         names = read_meta(path)
     else:
@@ -52,7 +56,7 @@ def read_synsets(path: Path) -> list[str]:
         if not SYNSET.fullmatch(name):
             raise Wrong(f"{path}: class {number} is '{name}': expected a synset like n01440764")
     if len(set(names)) != len(names):
-        raise Wrong(f"{path}: {len(names) - len(set(names))} synsets are named twice")
+        raise Wrong(f"{path}: {len(names) - len(set(names))} synsets appear twice")
     return names
 
 
@@ -60,43 +64,44 @@ def read_meta(path: Path) -> list[str]:
     try:
         from scipy.io import loadmat
     except ImportError:
-        raise Wrong(f"{path}: reading it needs scipy (pip install scipy). Without: --synsets FILE with its synsets as "
-                    "text, one a line, in the order of ILSVRC2012_ID") from None
+        raise Wrong(f"{path}: reading it needs scipy: run `pip install scipy`, or pass --synsets a text file with its "
+                    "synsets, one per line, in the order of ILSVRC2012_ID") from None
     try:
         rows = loadmat(str(path), squeeze_me=True)["synsets"]
-        # Those with children are no classes, but what classes lie below.
+        # Only leaves are classes; rows with children are groups of classes.
         leaves = sorted((int(row["ILSVRC2012_ID"]), str(row["WNID"])) for row in rows if int(row["num_children"]) == 0)
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise Wrong(f"{path} is not the devkit's meta.mat: {error}") from None
     if [number for number, _ in leaves] != list(range(1, len(leaves) + 1)):
-        raise Wrong(f"{path}: the leaves' ILSVRC2012_ID are not 1 to {len(leaves)}")
+        raise Wrong(f"{path}: expected the leaves' ILSVRC2012_ID to be 1 to {len(leaves)}")
     return [name for _, name in leaves]
 
 
 def read_kaggle(path: Path, lines: list[str]) -> dict[str, str]:
-    """`ILSVRC2012_val_00048981,n03995372 85 1 499 272 ...`: the first word is the class, the rest are boxes."""
+    """`ILSVRC2012_val_00048981,n03995372 85 1 499 272 ...`: the first word is the class, the rest
+    are boxes."""
     labels: dict[str, str] = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if number == 1 or not row:
             continue
         name = row[1].split()[0] if len(row) > 1 and row[1].split() else ""
         if not SYNSET.fullmatch(name):
-            raise Wrong(f"{path}, line {number}: '{name}' is no synset: expected ImageId,nXXXXXXXX ...")
+            raise Wrong(f"{path}, line {number}: '{name}' is not a synset: expected ImageId,nXXXXXXXX ...")
         if row[0] in labels:
-            raise Wrong(f"{path}, line {number}: {row[0]} has a label already")
+            raise Wrong(f"{path}, line {number}: {row[0]} already has a label")
         labels[row[0]] = name
     return labels
 
 
 def read_ordered(path: Path, lines: list[str], synsets: list[str] | None) -> dict[str, str]:
-    """A line for each image, in order: a name, or the devkit's number."""
+    """Reads a line for each image, in order: a name, or the devkit's number."""
     labels: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         name = line.strip()
         if re.fullmatch(r"\d+", name):
             if synsets is None:
-                raise Wrong(f"{path} has the devkit's numbers: say what they mean with --synsets meta.mat (beside it "
-                            "in the devkit)")
+                raise Wrong(f"{path} has the devkit's numbers: pass --synsets meta.mat too (the devkit has it in the "
+                            "same folder)")
             if not 1 <= int(name) <= len(synsets):
                 raise Wrong(f"{path}, line {number}: there is no class {name}: --synsets has 1 to {len(synsets)}")
             name = synsets[int(name) - 1]
@@ -118,12 +123,12 @@ def find_images(folder: Path) -> dict[str, Path]:
     for path in sorted(folder.iterdir()):
         match = IMAGE.fullmatch(path.name)
         if match and match[1] in images:
-            raise Wrong(f"{folder}: {path.name} and {images[match[1]].name} are one image")
+            raise Wrong(f"{folder}: {path.name} and {images[match[1]].name} are the same image")
         if match:
             images[match[1]] = path.resolve()
     if not images:
-        raise Wrong(f"{folder} has no ILSVRC2012_val_*.JPEG: it must be the folder that ILSVRC2012_img_val.tar was "
-                    "unpacked into")
+        raise Wrong(f"{folder} has no ILSVRC2012_val_*.JPEG: expected the folder into which ILSVRC2012_img_val.tar was "
+                    "unpacked")
     return images
 
 
@@ -132,15 +137,14 @@ def some(names: set[str]) -> str:
 
 
 def match(images: dict[str, Path], labels: dict[str, str], count: int) -> list[tuple[str, str, Path]]:
-    """(class, image, file), in the order that penstock has class folders in."""
-    unlabelled, missing = images.keys() - labels.keys(), labels.keys() - images.keys()
-    if unlabelled:
-        raise Wrong(f"{len(unlabelled)} images have no label: {some(unlabelled)}")
+    """(class, image, file), in penstock's order of class folders."""
+    unlabeled, missing = images.keys() - labels.keys(), labels.keys() - images.keys()
+    if unlabeled:
+        raise Wrong(f"{len(unlabeled)} images have no label: {some(unlabeled)}")
     if missing:
-        raise Wrong(f"{len(missing)} images that have a label are not there: {some(missing)}; was the tar unpacked to "
-                    "its end?")
+        raise Wrong(f"{len(missing)} images that have a label are missing: {some(missing)}; unpack the whole tar file")
     if len(images) != count:
-        raise Wrong(f"{len(images)} images and labels: expected {count} (--count says otherwise)")
+        raise Wrong(f"found {len(images)} images and labels: expected {count} (--count changes that)")
     return sorted((labels[name], name, path) for name, path in images.items())
 
 
@@ -166,7 +170,7 @@ def add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def write(args: argparse.Namespace, rows: list[tuple[str, str, Path]]) -> None:
-    """Into a folder beside OUT, which becomes OUT when all is in it."""
+    """Writes a folder beside OUT and renames it to OUT when it is complete."""
     work = Path(tempfile.mkdtemp(prefix=f".{args.out.name}.", dir=args.out.parent))
     try:
         if args.tars:
@@ -189,7 +193,7 @@ def number(text: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("val", type=Path, help="the flat folder of ILSVRC2012_val_*.JPEG")
-    parser.add_argument("out", type=Path, help="a folder to make")
+    parser.add_argument("out", type=Path, help="the folder to create")
     parser.add_argument("--labels", type=Path, required=True,
                         help="LOC_val_solution.csv or ILSVRC2012_validation_ground_truth.txt")
     parser.add_argument("--synsets", type=Path, help="the devkit's meta.mat, or its synsets as text in that order")
@@ -199,7 +203,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
-            raise Wrong(f"{args.out} is there already: name a folder that is not, or remove it")
+            raise Wrong(f"{args.out} already exists: choose another folder, or remove it")
         labels = read_labels(args.labels, args.synsets)
         rows = match(find_images(args.val), labels, args.count)
         write(args, rows)

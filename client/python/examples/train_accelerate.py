@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The loader under Hugging Face Accelerate, stopped and resumed.
+"""The loader with Hugging Face Accelerate, stopped and resumed.
 
     accelerate launch train_accelerate.py --train ~/imagenet/train --val ~/imagenet/val
-    accelerate launch train_accelerate.py ... --resume         # goes on with the next batch, on any number of processes
+    accelerate launch train_accelerate.py ... --resume   # continues, on any number of processes
 
-The loader does not go through accelerator.prepare(), which is there to divide a DataLoader among processes and to
-move its batches: penstock's divides itself (RANK and WORLD_SIZE, as `accelerate launch` sets them) and yields what
-is on the device. register_for_checkpointing() keeps its place in save_state()'s folder.
+The loader is not passed to accelerator.prepare(), which divides a DataLoader among processes and
+moves its batches. penstock's loader divides its batches itself, by RANK and WORLD_SIZE, which
+`accelerate launch` sets, and its batches are already on the device. register_for_checkpointing()
+makes save_state() save the loader's position.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from torch import nn
 
 import penstock
 
-# Rows that are not to be counted in evaluation: repeated so that ranks have equally many batches, or undecodable.
+# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
+# or broken.
 UNCOUNTED = penstock.PADDED | penstock.INVALID
 
 
 @torch.inference_mode()
 def evaluate(accelerator: Accelerator, model: nn.Module, loader: penstock.Loader) -> float:
-    """Share of right answers over every image once, whatever the number of processes."""
+    """The share of correct predictions. It counts every image once, for any number of processes."""
     model.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=accelerator.device)
     for batch in loader.batches():
@@ -40,7 +42,7 @@ def evaluate(accelerator: Accelerator, model: nn.Module, loader: penstock.Loader
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--train", required=True, help="folder of class folders, or tars")
+    parser.add_argument("--train", required=True, help="a folder of class folders, or tar files")
     parser.add_argument("--val")
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--classes", type=int, default=1000)
@@ -48,7 +50,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=256, help="per process")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--epochs", type=int, default=90)
-    parser.add_argument("--steps", type=int, help="leave after so many of this run")
+    parser.add_argument("--steps", type=int, help="stop after this many steps of this run")
     parser.add_argument("--mixed-precision", default=None, help="no, fp16 or bf16")
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint"), help="a folder")
     parser.add_argument("--checkpoint-steps", type=int, default=1000)

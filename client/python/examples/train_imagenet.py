@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Trains a classifier of torchvision's on ImageNet: on one GPU, on many under torchrun, or, to try it, on the CPU.
+"""Trains a classifier of torchvision on ImageNet: on one GPU, on many with torchrun, or on the CPU.
 
     train_imagenet.py --train ~/imagenet/train --val ~/imagenet/val
-    torchrun --nproc-per-node 8 train_imagenet.py --train "/data/train-{000000..000146}.tar" --val "/data/val-*.tar" \
-        --model vit_b_16 --batch-size 128 --lr 1e-3 --optimizer adamw --weight-decay 0.1 --resume \
+    torchrun --nproc-per-node 8 train_imagenet.py \
+        --train "/data/train-{000000..000146}.tar" --val "/data/val-*.tar" --resume \
+        --model vit_b_16 --batch-size 128 --lr 1e-3 --optimizer adamw --weight-decay 0.1 \
         --augment RandAugment --mixup 0.2 --cutmix 1 --random-erase 0.25 --balanced
 
-What is of penstock are two loaders, `batch.samples` in evaluate(), and the loader's state in the checkpoint: the
-run that was stopped, by SIGTERM, SIGUSR1 (Slurm's --signal=USR1@120) or worse, goes on with exactly the batch that
-would have come, also on another number of GPUs. --batch-size is per rank, as in PyTorch's own scripts.
+It uses penstock in three places: two loaders, `batch.samples` in evaluate(), and the loader's state
+in the checkpoint. A run that was stopped, by SIGTERM, by SIGUSR1 (Slurm's --signal=USR1@120) or by
+a crash, continues with the next batch after its checkpoint, also on another number of GPUs.
+--batch-size is per rank, as in PyTorch's own scripts.
 
-It has run on CPUs only, also under torchrun with gloo; its lines for GPUs are PyTorch's usual ones.
+It has run only on CPUs, also with torchrun and gloo; its lines for GPUs are the usual ones of
+PyTorch.
 """
 
 from __future__ import annotations
@@ -31,17 +34,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 import penstock
 
-# Rows that are not to be counted in evaluation: repeated so that ranks have equally many batches, or undecodable.
+# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
+# or broken.
 UNCOUNTED = penstock.PADDED | penstock.INVALID
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--train", required=True, help="folder of class folders, or tars")
+    parser.add_argument("--train", required=True, help="a folder of class folders, or tar files")
     parser.add_argument("--val", help="the same, for evaluation after each epoch")
     parser.add_argument("--model", default="resnet50", help="a classifier of torchvision.models")
-    parser.add_argument("--classes", type=int, help="how many (default: the class folders there are, else 1000)")
+    parser.add_argument("--classes", type=int, help="default: the number of class folders, or 1000 if there are none")
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--batch-size", type=int, default=256, help="per rank")
     parser.add_argument("--epochs", type=int, default=90)
@@ -52,21 +56,22 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--label-smoothing", type=float, default=0.1)
     parser.add_argument("--augment", choices=("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix"))
     parser.add_argument("--random-erase", type=float, default=0, help="probability")
-    parser.add_argument("--mixup", type=float, default=0, help="alpha; with --cutmix one of the two for each batch")
+    parser.add_argument("--mixup", type=float, default=0, help="alpha; with --cutmix, each batch gets one of the two")
     parser.add_argument("--cutmix", type=float, default=0, help="alpha")
-    parser.add_argument("--balanced", action="store_true", help="draw each class as often as the others")
+    parser.add_argument("--balanced", action="store_true", help="draw all classes equally often")
     parser.add_argument("--no-amp", action="store_true", help="float32 throughout, not float16 (CPU: bfloat16)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, help="leave after so many of this run, with a checkpoint")
+    parser.add_argument("--steps", type=int, help="save a checkpoint and stop after this many steps of this run")
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint.pt"))
     parser.add_argument("--checkpoint-steps", type=int, default=1000)
-    parser.add_argument("--resume", action="store_true", help="go on from --checkpoint, if it is there")
+    parser.add_argument("--resume", action="store_true", help="continue from --checkpoint if it exists")
     parser.add_argument("--print-steps", type=int, default=50)
     return parser.parse_args()
 
 
 def recipe(args: argparse.Namespace) -> "dict[str, Any]":
-    """How the loader makes training batches: images in the daemon; mixed, with soft labels for the loss, on the device."""
+    """The loader's arguments for training. The daemon transforms images; batches are mixed, and get
+    soft labels, on the device."""
     crop: "list[Any]" = [{"RandomResizedCrop": {"size": args.image_size}}, "RandomHorizontalFlip"]
     crop += [args.augment] if args.augment else []
     erase = ["ToTensor", {"Normalize": {"mean": MEAN, "std": STD}}, {"RandomErasing": {"p": args.random_erase}}]
@@ -81,7 +86,8 @@ def recipe(args: argparse.Namespace) -> "dict[str, Any]":
 
 
 class Job:
-    """This process's place among the ranks, and its device. torchrun sets RANK, WORLD_SIZE and LOCAL_RANK."""
+    """This process's place among the ranks, and its device. torchrun sets RANK, WORLD_SIZE and
+    LOCAL_RANK."""
 
     def __init__(self) -> None:
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -100,14 +106,15 @@ class Job:
         self.stop = True
 
     def sum(self, values: list[float]) -> list[float]:
-        """Over all ranks."""
+        """Sums each value over all ranks."""
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
         if self.world > 1:
             dist.all_reduce(tensor)
         return tensor.tolist()
 
     def stopping(self, step: int) -> bool:
-        """Whether any rank was told to leave: all leave after the same step. Asked every tenth, as asking waits."""
+        """Whether any rank got a signal to stop, so that all ranks stop after the same step. They
+        communicate only every tenth step, because that waits."""
         if self.world == 1:
             return self.stop
         return step % 10 == 0 and self.sum([self.stop])[0] > 0
@@ -124,14 +131,14 @@ class Trainer:
         self.amp = not args.no_amp
         device = self.job.device
 
-        # Under torchrun each rank gets its slice of every global batch. The images come normalised, as float32 tensors
-        # of shape (batch, 3, size, size) in channels_last, on the device.
+        # With torchrun, each rank gets its part of every global batch. The images are normalized
+        # float32 tensors (batch, 3, size, size) in channels_last, on the device.
         common = {"batch_size": args.batch_size, "image_size": args.image_size, "device": device}
         self.train = penstock.Loader(args.train, train=True, seed=args.seed, **recipe(args), **common)
         self.val = penstock.Loader(args.val, train=False, **common) if args.val else None
 
         torch.manual_seed(args.seed)
-        classes = args.classes or len(self.train.classes) or 1000  # tars have no names of classes
+        classes = args.classes or len(self.train.classes) or 1000  # tar files have no class names
         self.net = torchvision.models.get_model(args.model, num_classes=classes)
         self.net.to(device, memory_format=torch.channels_last)
         self.model: nn.Module = self.net
@@ -153,7 +160,8 @@ class Trainer:
         return torch.optim.SGD(groups, lr=self.args.lr, momentum=0.9, nesterov=True)
 
     def set_rate(self, progress: float) -> None:
-        """Warm-up, then half a cosine; of progress in epochs, not steps: those are others on other numbers of GPUs."""
+        """Warm-up, then half a cosine. `progress` is in epochs, because the number of steps depends
+        on the number of GPUs."""
         warmup = self.args.warmup_epochs
         if progress < warmup:
             rate = self.args.lr * (progress + 1 / len(self.train)) / (warmup + 1 / len(self.train))
@@ -166,8 +174,9 @@ class Trainer:
     # ---- checkpoints ----
 
     def save(self) -> None:
-        """After a step, when all ranks have given the same batches: then rank 0's loader speaks for all of them.
-        The file is the old one or the new one, never half of one."""
+        """Saves a checkpoint after a step. All ranks have then delivered the same batches, so the
+        state of rank 0's loader is valid for all of them. The file is either the old one or the new
+        one, never half of one."""
         if self.job.rank == 0:
             checkpoint = {
                 "step": self.step,
@@ -190,7 +199,7 @@ class Trainer:
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         self.scaler.load_state_dict(checkpoint["scaler"])
         self.train.load_state_dict(checkpoint["loader"])
-        self.epoch = checkpoint["loader"]["epoch"]  # of the batch that comes next
+        self.epoch = checkpoint["loader"]["epoch"]  # of the next batch
         self.step = self.first_step = checkpoint["step"]
         self.job.print(f"going on after step {self.step}, in epoch {self.epoch}")
 
@@ -211,11 +220,11 @@ class Trainer:
         return loss.detach()
 
     def train_epoch(self, epoch: int) -> bool:
-        """One epoch, or the rest of one. False when the run is to end."""
+        """Trains one epoch, or the rest of one. False if the run must stop."""
         self.model.train()
         waited, rows, began = 0.0, 0, time.perf_counter()
         asked = began
-        done = len(self.train) - self.train.remaining  # above 0 in an epoch that goes on
+        done = len(self.train) - self.train.remaining  # above 0 in a resumed epoch
         for done, (images, labels) in enumerate(self.train, done + 1):
             waited += time.perf_counter() - asked
             self.set_rate(epoch + (done - 1) / len(self.train))
@@ -234,16 +243,16 @@ class Trainer:
             if self.step % self.args.checkpoint_steps == 0 and done < len(self.train):
                 self.save()
             asked = time.perf_counter()
-        # Who waits for whom, in a sentence; `penstock top` shows it while it happens.
+        # The verdict says in a sentence what limits the speed; `penstock top` shows it live.
         self.job.print(f"epoch {epoch}: {self.train.stats()['verdict']}")
         return True
 
     @torch.inference_mode()
     def evaluate(self, loader: penstock.Loader, epoch: int) -> None:
-        """Over every image once, whatever the number of ranks and the size of the last batch."""
+        """Counts every image once, for any number of ranks and any size of the last batch."""
         self.model.eval()
         if self.job.world > 1:
-            for buffer in self.net.buffers():  # what batch norm has seen: each rank its own
+            for buffer in self.net.buffers():  # batch norm's statistics differ between ranks
                 dist.broadcast(buffer, 0)
         right = right5 = count = 0.0
         for batch in loader.batches():

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The loader with JAX: a small convolutional net, jitted.
 
-    make_dataset pictures                   # or any folder of class folders of yours
-    train_jax.py pictures
+    make_dataset images                     # or your own folder of class folders
+    train_jax.py images
 
-framework="jax" yields JAX's arrays, on the CPU without copying them once more. Here they are raw uint8 pixels, a
-quarter of the bytes to bring to a device, and are normalised there. With several processes (jax.distributed) each
-gets its slice of every global batch: rank and world_size say which. It has run on the CPU only, in one process.
+framework="jax" yields JAX's arrays, on the CPU without another copy. Here they are raw uint8
+pixels, which are a quarter of the bytes to transfer to a device, and are normalized there. With
+several processes (jax.distributed), each process gets its part of every global batch, by rank and
+world_size. This example has run only on the CPU, in one process.
 """
 
 from __future__ import annotations

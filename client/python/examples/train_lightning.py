@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The loader under Lightning: one process or several, stopped and resumed.
+"""The loader with Lightning: one process or several, stopped and resumed.
 
     train_lightning.py --train ~/imagenet/train --val ~/imagenet/val --devices 8
-    train_lightning.py ... --ckpt-path last              # goes on with the next batch, also in the middle of an epoch
+    train_lightning.py ... --ckpt-path last              # continues, also in the middle of an epoch
 
-A penstock.Loader goes where a DataLoader would. Lightning finds its state_dict() and load_state_dict() by itself
-and keeps its place in each checkpoint. There is no sampler that Lightning could replace: each rank says who it is,
-and gets its slice of every global batch. In the middle of an epoch Lightning itself wants the same number of ranks
-again; between epochs any number will do.
+Use a penstock.Loader in place of a DataLoader. Lightning finds its state_dict() and
+load_state_dict() by itself and saves the loader's position in each checkpoint. The loader has no
+sampler that Lightning could replace: each rank passes its rank and gets its part of every global
+batch. To resume in the middle of an epoch, Lightning requires the same number of ranks; between
+epochs, any number works.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from torch import nn
 
 import penstock
 
-# Rows that are not to be counted in evaluation: repeated so that ranks have equally many batches, or undecodable.
+# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
+# or broken.
 UNCOUNTED = penstock.PADDED | penstock.INVALID
 
 
 class Batches:
-    """An evaluation's batches as objects, with `samples`, where a Loader by itself yields (images, labels)."""
+    """Iterates over the batches of an evaluation as objects with `samples`; iterating over a Loader
+    yields only (images, labels)."""
 
     def __init__(self, loader: penstock.Loader) -> None:
         self.loader = loader
@@ -49,7 +52,7 @@ class Data(lightning.LightningDataModule):
     def loader(self, source: str, train: bool) -> penstock.Loader:
         trainer = self.trainer
         assert trainer is not None
-        # Lightning starts the ranks itself and does not set RANK as torchrun does; here they are known.
+        # Lightning starts the ranks itself and does not set RANK as torchrun does: pass them here.
         return penstock.Loader(source, train=train, batch_size=self.args.batch_size, image_size=self.args.image_size,
                                rank=trainer.global_rank, world_size=trainer.world_size,
                                device=trainer.strategy.root_device)
@@ -93,7 +96,7 @@ class Classifier(lightning.LightningModule):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--train", required=True, help="folder of class folders, or tars")
+    parser.add_argument("--train", required=True, help="a folder of class folders, or tar files")
     parser.add_argument("--val")
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--classes", type=int, default=1000)
@@ -106,14 +109,14 @@ def main() -> None:
     parser.add_argument("--devices", default="auto")
     parser.add_argument("--checkpoint-steps", type=int, default=1000)
     parser.add_argument("--folder", default=".", help="for checkpoints")
-    parser.add_argument("--ckpt-path", help="a checkpoint to go on from, or `last`")
+    parser.add_argument("--ckpt-path", help="a checkpoint to continue from, or `last`")
     args = parser.parse_args()
 
     keep = ModelCheckpoint(args.folder, save_last=True, every_n_train_steps=args.checkpoint_steps)
     devices: Any = args.devices if args.devices == "auto" else int(args.devices)
     trainer = lightning.Trainer(accelerator=args.accelerator, devices=devices, max_epochs=args.epochs,
                                 max_steps=args.max_steps, callbacks=[keep], logger=False, default_root_dir=args.folder,
-                                use_distributed_sampler=False)  # the loader's order is already divided among the ranks
+                                use_distributed_sampler=False)  # the loader divides its batches itself
     ckpt_path: Optional[str] = args.ckpt_path
     trainer.fit(Classifier(args.model, args.classes, args.lr), Data(args), ckpt_path=ckpt_path)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The loader without PyTorch: two layers and their gradients in NumPy.
 
-    make_dataset pictures                   # or any folder of class folders of yours
-    train_numpy.py pictures [--checkpoint small.npz]
+    make_dataset images                     # or your own folder of class folders
+    train_numpy.py images [--checkpoint small.npz]
 
-The loader yields NumPy arrays of torch's shapes and values where torch is not installed, and by framework="numpy"
-where it is. Ctrl-C stops it after a step, and with --checkpoint the next run goes on from there, to the bit.
+The loader yields NumPy arrays with the shapes and values of the torch tensors. It does so if torch
+is not installed, or with framework="numpy". Ctrl-C stops the run after a step. With --checkpoint,
+the next run continues from there, to the last bit.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SIDE, CELLS, HIDDEN = 64, 16, 64
 
 
 def features(images: Any) -> Any:
-    """(rows, 3, 64, 64), normalised: the mean and the spread of each of 16 x 16 cells."""
+    """The mean and the standard deviation of each of 16 x 16 cells, from normalized images (rows,
+    3, 64, 64)."""
     step = SIDE // CELLS
     cells = images.reshape(-1, 3, CELLS, step, CELLS, step)
     return np.concatenate([cells.mean((3, 5)), cells.std((3, 5))], 1).reshape(len(cells), -1)
@@ -45,7 +47,7 @@ def init(classes: int, seed: int) -> Weights:
 
 
 def gradients(weights: Weights, x: Any, labels: Any) -> tuple[Weights, int]:
-    """Of the mean cross-entropy; and how many were right."""
+    """The gradients of the mean cross-entropy, and the number of correct predictions."""
     hidden = np.maximum(x @ weights["w1"] + weights["b1"], 0)
     scores = hidden @ weights["w2"] + weights["b2"]
     right = int((scores.argmax(1) == labels).sum())
@@ -58,7 +60,7 @@ def gradients(weights: Weights, x: Any, labels: Any) -> tuple[Weights, int]:
 
 
 def save(path: Path, step: int, weights: Weights, momentum: Weights, loader: penstock.Loader) -> None:
-    """All of one moment, in a file that is the old one or the new one."""
+    """Saves one moment. The file is either the old one or the new one, never half of one."""
     parts = {f"momentum_{name}": array for name, array in momentum.items()}
     temporary = path.with_suffix(".new")
     with open(temporary, "wb") as file:
@@ -71,7 +73,7 @@ def main() -> None:
     parser.add_argument("source", help="a folder of class folders")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, help="leave after so many of this run, as if it had been stopped")
+    parser.add_argument("--steps", type=int, help="stop after this many steps of this run")
     parser.add_argument("--checkpoint", type=Path)
     args = parser.parse_args()
     stop: list[int] = []

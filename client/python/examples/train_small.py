@@ -1,12 +1,21 @@
 #!/usr/bin/env python3
-"""A small net, trained on the CPU in a minute, that can be stopped at any time and goes on with the next batch.
+# A map of this folder:
+#   train_small.py       PyTorch on the CPU, the smallest one: start here
+#   train_imagenet.py    PyTorch on ImageNet: one GPU, many under torchrun, or the CPU
+#   train_accelerate.py  Hugging Face Accelerate
+#   train_lightning.py   Lightning
+#   train_jax.py         JAX
+#   train_numpy.py       NumPy only
+#   imagenet_val.py      sorts ImageNet's validation images into their classes
+"""Trains a small net on the CPU in a minute; you can stop and resume it at any time.
 
-    make_dataset pictures                               # or any folder of class folders of yours
-    train_small.py pictures --checkpoint small.pt       # Ctrl-C
-    train_small.py pictures --checkpoint small.pt       # goes on
+    make_dataset images                               # or your own folder of class folders
+    train_small.py images --checkpoint small.pt       # Ctrl-C
+    train_small.py images --checkpoint small.pt       # continues
 
-However often it was stopped, and wherever: the weights at the end are those of a run that was not, to the last bit
-(on one machine, with one version of PyTorch and one number of threads). The last line's number is theirs.
+No matter how often and where it was stopped, the weights at the end are those of an uninterrupted
+run, to the last bit (on the same machine, with the same version of PyTorch and the same number of
+threads). The last line prints a checksum of the weights.
 """
 
 from __future__ import annotations
@@ -33,7 +42,7 @@ def small_net(classes: int) -> nn.Module:
 
 
 def save(path: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, loader: penstock.Loader) -> None:
-    """All of one moment: the weights after a step, and where the loader is then."""
+    """Saves one moment: the weights after a step, and the loader's position after the same step."""
     parts = {"step": step, "loader": loader.state_dict()}
     parts |= {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     temporary = path.with_suffix(".new")
@@ -53,11 +62,12 @@ def main() -> None:
     parser.add_argument("source", help="a folder of class folders")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, help="leave after so many of this run, as if it had been stopped")
+    parser.add_argument("--steps", type=int, help="stop after this many steps of this run")
     parser.add_argument("--checkpoint", type=Path)
     args = parser.parse_args()
 
-    # A step is finished before the run is left: else the weights would be those of half a step.
+    # A signal only sets a flag, so that the current step is finished: the weights must not be those
+    # of half a step.
     stop: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda which, frame: stop.append(which))
