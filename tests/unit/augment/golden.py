@@ -31,7 +31,7 @@ SIZES = ((1, 1), (1, 9), (7, 1), (2, 2), (3, 3), (4, 5), (33, 17), (223, 225), (
 
 
 def mixed(x):
-    """The mixer of SplitMix64, as base/hash.h has it."""
+    """The mixer of SplitMix64, as in base/hash.h."""
     x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return x ^ x >> np.uint64(31)

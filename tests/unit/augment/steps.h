@@ -1,5 +1,5 @@
-/* Recipes with torchvision's defaults, and the statistics that the tests of draws share. Keys are
- * fixed, so what passes once passes always. */
+/* Recipes with torchvision's defaults, and the statistics that the tests of draws share. Keys
+ * are fixed, so a test that passes once always passes. */
 #pragma once
 
 #include "augment/step.h"
@@ -82,7 +82,7 @@ static inline bool steps_same_matrix(const struct op *a, const struct op *b)
 	return true;
 }
 
-/* A count of `draws` attempts is within 4 sigma of probability `p`. */
+/* The count of `draws` attempts is within 4 sigma of its mean for probability `p`. */
 static inline void steps_check_share(double count, double draws, double p, const char *what)
 {
 	double sigma = sqrt(draws * p * (1 - p));
@@ -90,14 +90,16 @@ static inline void steps_check_share(double count, double draws, double p, const
 		fail_msg("%s: %g of %g, expected %g +- %g", what, count, draws, draws * p, sigma);
 }
 
-/* What chi-square exceeds in one of 10,000 samples (Wilson and Hilferty's approximation). */
+/* The value that chi-square exceeds in one of 10,000 samples (Wilson and Hilferty's
+ * approximation). */
 static inline double steps_chi_square_limit(double freedom)
 {
 	double part = 2 / (9 * freedom), root = 1 - part + 3.719 * sqrt(part);
 	return freedom * root * root * root;
 }
 
-/* Counts against `shares` (NULL: all alike) that add up to 1; those without a share must be 0. */
+/* Compares counts with `shares`, which add up to 1 (NULL: all equal); a count with share 0 must
+ * be 0. */
 static inline void steps_check_shares(
 	const uint32_t *counts, const double *shares, unsigned kinds, const char *what)
 {
@@ -120,7 +122,7 @@ static inline void steps_check_shares(
 
 enum { STEPS_BINS = 20, STEPS_PARTS = 4 };
 
-/* Numbers that should be uniform between two ends, and neither below nor above them. */
+/* Numbers that should be uniform between two ends, with none below or above. */
 struct steps_histogram {
 	double from, to;
 	uint32_t bins[STEPS_BINS];
@@ -144,7 +146,7 @@ static inline void steps_check_uniform(const struct steps_histogram *histogram, 
 	steps_check_shares(histogram->bins, NULL, STEPS_BINS, what);
 }
 
-/* Pairs of numbers between 0 and 1 that should be uniform and have nothing to do with each other.
+/* Pairs of numbers between 0 and 1 that should be uniform and independent.
  */
 struct steps_pairs {
 	uint32_t cells[STEPS_PARTS * STEPS_PARTS];

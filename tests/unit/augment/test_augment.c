@@ -1,5 +1,5 @@
-/* An image through a plan: which op writes where, what is kept, what is left to others, and memory:
- * each part of an augmenter's is its own. */
+/* An image through a plan: where each op writes, which memory stays unchanged, and that the
+ * parts of an augmenter's memory do not overlap. */
 #include "augment/augment.h"
 #include "base/hash.h"
 #include "base/util.h"
@@ -28,8 +28,8 @@ static struct augmenter *augmenter_make(const struct step_recipe *recipe)
 	return augmenter;
 }
 
-/* Ops of both kinds, in place and not, in any order: each list's result is that of its ops counted,
- * since both undo themselves. */
+/* Ops of both kinds, in place and not, in any order. Applying an op twice undoes it, so a list's
+ * result follows from the number of each op. */
 static void test_orders(void **state)
 {
 	(void)state;
@@ -58,9 +58,9 @@ static void test_orders(void **state)
 	augmenter_free(augmenter);
 }
 
-/* Half of the image, and a quarter of what each of two chains makes of it, which is its inverse:
- * the one flips it there and back. So gray comes out, if the image is still there for the second.
- */
+/* Half of the image, plus a quarter of the result of each of two chains. Each result is the image's
+ * inverse; one chain also flips it twice. The sum is gray only if the image is unchanged when the
+ * second chain starts. */
 static void test_chains(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void test_chains(void **state)
 	augmenter_free(augmenter);
 }
 
-/* Blurs take all of the scratch: what lies beside it would show. */
+/* Blurs use all of the scratch memory, so an overlap with memory beside it would show. */
 static void test_scratch(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* Erased rectangles in rows of every type and layout: what is within is the value, rounded to the
- * type, or noise, the same for each type; what is without stays. */
+/* Erased rectangles in rows of every type and layout: the pixels inside have the value, rounded
+ * to the type, or noise, which is the same for each type; the pixels outside stay. */
 #include "augment/erase.h"
 #include "base/util.h"
 #include "proto/erase.h"
@@ -58,7 +58,7 @@ static void check_box(const struct op *op)
 		struct erase_row row = {
 			types[i / 2], i & 1 ? SLOTS_NCHW : SLOTS_NHWC, WIDTH, HEIGHT};
 		if (op->box.noise && row.type == SLOTS_U8)
-			continue; /* refused where lists are read */
+			continue; /* the reader of lists refuses it */
 		memset(before, BEFORE, sizeof(before));
 		memcpy(memory, before, sizeof(memory));
 		op_erase(op, &row, &key, memory);

@@ -1,5 +1,5 @@
-/* What steps may be at their extremes, on images of every shape: each set of kernels makes the same
- * row, and nothing of what the scratch held before shows in it. */
+/* Steps with extreme parameters, on images of every shape: each set of kernels makes the same
+ * row, and no earlier content of the scratch memory shows in it. */
 #include "augment/augment.h"
 #include "base/hash.h"
 #include "base/util.h"
@@ -22,7 +22,7 @@ static uint32_t draw_below(uint32_t count)
 	return (uint32_t)(hash_mix(++drawn) % count);
 }
 
-/* One of both ends, or between them. */
+/* One of the two ends, or a value between them. */
 static double draw_within(double least, double most)
 {
 	uint32_t where = draw_below(4);
@@ -84,7 +84,7 @@ static void image_fill(uint8_t *image, size_t bytes, uint64_t seed)
 		image[i] = (uint8_t)hash_mix(seed + i);
 }
 
-/* With all that it has for an image filled with `old` before. */
+/* First fills all of the augmenter's memory for an image with `old`. */
 static void run(const struct step_recipe *recipe, const struct step_plan *plan, uint32_t side,
 	uint32_t width, uint32_t height, uint8_t old, uint8_t *out)
 {
@@ -116,7 +116,7 @@ static void fail_with(const struct step_plan *plan, const char *kernels)
 		op_text(&plan->op[i], text, sizeof text);
 		print_message("%s\n", text);
 	}
-	fail_msg("%s makes something else of these", kernels);
+	fail_msg("%s gives another result for these", kernels);
 }
 
 /* Every set of kernels that this processor has, on scratch with other contents. */
@@ -157,7 +157,7 @@ static void test_all(void **state)
 	}
 }
 
-/* As narrow as it may be written, it is no blur at all. */
+/* The narrowest blur that a recipe may have changes nothing. */
 static void test_narrow_blur(void **state)
 {
 	(void)state;

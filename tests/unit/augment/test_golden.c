@@ -1,4 +1,4 @@
-/* Ops against what Pillow 13.0.0 makes of the same images (golden.txt, made by golden.py), with
+/* Ops against Pillow 13.0.0's results for the same images (golden.txt, made by golden.py), with
  * every table of kernels: all sizes from one pixel on, factors at and beyond the ends, images of
  * one color, and all 2^24 colors through HSV. */
 #include "base/hash.h"
@@ -36,7 +36,7 @@ static bool line_parse(char *text, struct line *ret)
 	return ret->width <= SIDE_MOST && ret->height <= SIDE_MOST;
 }
 
-/* As golden.py's. */
+/* The same as in golden.py. */
 static uint64_t pattern_byte(const struct line *line, uint64_t i)
 {
 	uint64_t noise = hash_mix(i + 1), row = (uint64_t)3 * line->width;

@@ -1,5 +1,5 @@
 /* Every table of kernels against its twin in plain C: all 2^24 colors, all turns of the hue, all
- * lengths up to some vectors, odd factors, in place and not, guard bytes. */
+ * lengths up to a few vectors, odd factors, in place and not, guard bytes. */
 #include "base/hash.h"
 #include "base/util.h"
 
@@ -37,7 +37,7 @@ static float amount_random(void)
 			: (float)(word % 20001) / 10000.0f;
 }
 
-/* What a kernel wrote, between guards. */
+/* A kernel's output, between guards. */
 struct target {
 	uint8_t bytes[GUARD + 3 * BYTES + GUARD];
 };
@@ -57,7 +57,7 @@ static void target_check(const struct target *target, const uint8_t *wanted, siz
 	}
 }
 
-/* One of the kernels that go from pixels to pixels, with parameters that are drawn once. */
+/* A kernel from pixels to pixels, with parameters that the test draws once. */
 struct call {
 	unsigned kind;
 	float amount;
@@ -136,7 +136,7 @@ static void test_looks(void **state)
 	}
 }
 
-/* 255 everywhere: as large as the sum of an image of 2048 x 2048 can be. */
+/* 255 everywhere: the largest sum that an image of 2048 x 2048 can have. */
 static void test_light_of_white(void **state)
 {
 	const struct augment_kernels *k = *state;
@@ -213,7 +213,7 @@ static void test_box(void **state)
 	}
 }
 
-/* The same for all tables at once, since the twin in C takes long. */
+/* Compares all tables at once, since the C version is slow. */
 static void all_equal(const struct call *call, const uint8_t *from, size_t pixels)
 {
 	static uint8_t wanted[3 * PART], got[3 * PART];
@@ -246,7 +246,7 @@ static void test_all_colors(void **state)
 	}
 }
 
-/* All pairs of most and least, and so of s and v, with all h. */
+/* All pairs of maximum and minimum, and so all pairs of s and v, with all h. */
 static void test_all_turns(void **state)
 {
 	(void)state;

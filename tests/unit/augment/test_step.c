@@ -1,5 +1,5 @@
-/* Recipes: steps within steps, how many ops they come to, and that what is drawn hangs on seed,
- * epoch, position, view and the step's place among its kind, and on nothing else. */
+/* Recipes: nested steps, the number of their ops, and that draws depend only on seed, epoch,
+ * position, view and the step's place among steps of its kind. */
 #include "base/hash.h"
 #include "unit/augment/steps.h"
 
@@ -27,14 +27,14 @@ static bool same_plan(const struct step_plan *a, const struct step_plan *b)
 	return a->count == b->count && same_ops(a->op, b->op, a->count);
 }
 
-/* Steps below it hold no others. */
+/* Steps below it hold no other steps. */
 static const enum step_kind LEAVES = STEP_RANDOM_APPLY;
 
 /* --- keys --- */
 
 enum { SAMPLES = 3000 };
 
-/* How many of the plans under one key are the plans under another. */
+/* How many plans under one key equal the plans under another key. */
 static uint32_t agreements(
 	const struct step_recipe *recipe, struct pixel_key key, struct pixel_key other)
 {
@@ -59,8 +59,8 @@ static void check_alike(uint32_t a, uint32_t b, const char *what)
 		fail_msg("%s: %u of %d agree, expected %u", what, b, SAMPLES, a);
 }
 
-/* What two samples far apart have in common by chance, others have, too, that differ in one thing
- * only. */
+/* Two samples that differ in one part of the key agree as rarely as two samples that are far
+ * apart. */
 static void test_keys(void **state)
 {
 	const struct pixel_key key = {.seed = 1, .position = 1000};
@@ -125,7 +125,7 @@ static void test_pure(void **state)
 		}
 }
 
-/* One behind the other, each as if it were alone. */
+/* One step after the other, each as if it were the only one. */
 static void check_two(enum step_kind first, enum step_kind second)
 {
 	static struct step_plan a, b;
@@ -155,7 +155,7 @@ static void test_list(void **state)
 
 /* --- steps within steps --- */
 
-/* Posterize always, to as many bits: a mark that says which step was carried out. */
+/* Always Posterize; the number of bits marks which step ran. */
 static void add_mark(struct step_recipe *recipe, uint32_t mark)
 {
 	struct step *step = steps_add(recipe, STEP_RANDOM_POSTERIZE);
@@ -294,7 +294,7 @@ static void test_nested(void **state)
 		while (found < UTIL_COUNT(want) && want[found].digits != number)
 			found++;
 		if (found == UTIL_COUNT(want))
-			fail_msg("%u is none of the orders that there are", number);
+			fail_msg("%u is not a possible order", number);
 		counts[found]++;
 	}
 	for (unsigned i = 0; i < UTIL_COUNT(want); i++)
@@ -302,7 +302,7 @@ static void test_nested(void **state)
 	steps_check_shares(counts, shares, UTIL_COUNT(want), "nested");
 }
 
-/* Every step there may be, one within the other. */
+/* As many steps as a recipe may have, each inside the one before. */
 static void test_deep(void **state)
 {
 	struct step_recipe recipe = {0};
@@ -359,7 +359,7 @@ static void test_most(void **state)
 	assert_int_equal(step_most(&recipe), 3);
 }
 
-/* No plan is longer. */
+/* No plan is longer than the bound. */
 static void test_most_holds(void **state)
 {
 	(void)state;
@@ -437,7 +437,7 @@ static void test_golden(void **state)
 		}
 		if (hash_mix(h) == want[kind])
 			continue;
-		print_error("step %d draws otherwise than before: 0x%016llx\n", kind,
+		print_error("step %d draws other values than before: 0x%016llx\n", kind,
 			(unsigned long long)hash_mix(h));
 		wrong++;
 	}

@@ -1,5 +1,4 @@
-/* What each operation draws: how likely, between which ends, how spread, and each thing drawn for
- * itself. */
+/* The draws of each operation: probability, range, distribution, and independence of each value. */
 #include "augment/step_warp.h"
 #include "pixel/draw.h"
 #include "unit/augment/steps.h"
@@ -8,7 +7,7 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* Those that are there or not, and what is there then. */
+/* Operations that run with a probability, and their parameters when they run. */
 static const struct {
 	enum step_kind step;
 	enum op_kind op;
@@ -45,7 +44,7 @@ static void check_chance(unsigned c, double p)
 		assert_true(plan->op[0].amount == chances[c].amount);
 	}
 	(void)snprintf(what, sizeof(what), "step %d, p %g", chances[c].step, p);
-	/* A perspective whose four corners stay is none: one in 57^8. */
+	/* A perspective whose four corners stay in place counts as none: one in 57^8. */
 	steps_check_share(happened, STEPS_DRAWS, p, what);
 }
 
@@ -58,7 +57,7 @@ static void test_chances(void **state)
 			check_chance(c, ps[i]);
 }
 
-/* Under one key each kind is drawn for itself. */
+/* Under one key, draws of different kinds are independent. */
 static void test_chances_apart(void **state)
 {
 	static bool happened[UTIL_COUNT(chances)][STEPS_DRAWS];
@@ -152,7 +151,7 @@ static void test_color_jitter(void **state)
 	}
 }
 
-/* What is not given is not there, and leaves the rest as it was. */
+/* A factor that is not given does not run, and does not change the other draws. */
 static void test_color_jitter_parts(void **state)
 {
 	struct step_recipe all = steps_recipe(STEP_COLOR_JITTER), some = all, none = all;
@@ -178,7 +177,7 @@ static void test_color_jitter_parts(void **state)
 		assert_int_equal(steps_plan(&none, 3, i)->count, 0);
 	}
 	steps_check_share(first, STEPS_DRAWS, 0.5, "brightness before hue");
-	/* A factor that is fixed, but not 1, is there. */
+	/* A factor that is fixed, but not 1, runs. */
 	none.step[0].contrast[0] = none.step[0].contrast[1] = 0.5;
 	assert_int_equal(steps_plan(&none, 3, 0)->count, 1);
 	assert_true(steps_plan(&none, 3, 0)->op[0].amount == 0.5);
@@ -257,7 +256,7 @@ static void check_angles(struct step_recipe *recipe, double turn)
 	steps_check_uniform(&angles, "angle");
 }
 
-/* torchvision's affine turns clockwise, Image.rotate the other way; Pillow's matrices lead from
+/* torchvision's affine turns clockwise, Image.rotate counterclockwise; Pillow's matrices map
  * output to source. */
 static void test_angles(void **state)
 {
@@ -291,7 +290,7 @@ static void test_affine_scale_and_shear(void **state)
 	steps_check_uniform(&y, "shear along y");
 }
 
-/* round() of a number between -m and m: whole ones at the ends are half as likely. */
+/* round() of a number between -m and m: the integers at the ends are half as likely. */
 static void test_affine_translation(void **state)
 {
 	enum { MOST = 11 }; /* 0.05 of 224 is 11.2 */
@@ -318,7 +317,7 @@ static void test_affine_translation(void **state)
 	steps_check_pairs(&pairs, "translation by x and y");
 }
 
-/* The corners are drawn again here, from the words that step.c names, and must give the same
+/* The test draws the corners again, from the words that step.c names, and must get the same
  * matrix. */
 static void test_perspective(void **state)
 {
@@ -351,8 +350,8 @@ static void test_perspective(void **state)
 		steps_check_shares(counts[k], NULL, INWARDS, "corner");
 }
 
-/* The largest that is allowed, in images of odd and of the smallest sides: nothing leaves the
- * image, and nothing fails. */
+/* The largest values that are allowed, in images with odd and with the smallest sides: nothing
+ * leaves the image, and nothing fails. */
 static void test_perspective_odd(void **state)
 {
 	struct step_recipe recipe = steps_recipe(STEP_RANDOM_PERSPECTIVE);
@@ -383,7 +382,7 @@ static void test_erasing(void **state)
 	recipe.step[0].value_random = true;
 	recipe.step[0].value[1] = 0.25;
 	for (uint32_t i = 0; i < STEPS_DRAWS; i++) {
-		enum { SIDE = 20000 }; /* so that rounding is not seen */
+		enum { SIDE = 20000 }; /* so that rounding has no effect */
 		const struct pixel_key key = {.seed = 13, .position = i};
 		step_plan(&recipe, &key, SIDE, SIDE, &plan);
 		assert_int_equal(plan.count, 1);

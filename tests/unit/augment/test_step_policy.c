@@ -1,6 +1,6 @@
 /* RandAugment, TrivialAugmentWide, AutoAugment and AugMix: tables against torchvision's
- * (policies.txt, which e2e/pixels/policy_torchvision.py writes), and how often each operation, magnitude
- * and sign comes. */
+ * (policies.txt, which e2e/pixels/policy_torchvision.py writes), and how often each operation,
+ * magnitude and sign occurs. */
 #include "augment/step_policy.h"
 #include "unit/augment/steps.h"
 
@@ -32,7 +32,7 @@ static enum policy_op operation(void)
 	for (enum policy_op op = 0; op < POLICY_OPS; op++)
 		if (strcmp(policy_op_names[op], name) == 0)
 			return op;
-	fail_msg("%s is no operation", name);
+	fail_msg("%s is not an operation", name);
 	return POLICY_OPS;
 }
 
@@ -93,9 +93,9 @@ static void test_tables(void **state)
 	assert_int_equal(policies, 3 * POLICY_AUTO_COUNT);
 }
 
-/* --- which operation it was --- */
+/* --- which operation ran --- */
 
-/* Each operation at each magnitude with each sign, as policy_apply has it. */
+/* Each operation at each magnitude with each sign, as policy_apply makes it. */
 enum { BINS_MOST = 31 };
 
 struct known {
@@ -124,15 +124,15 @@ static bool op_is(const struct op *a, const struct op *b)
 	return a->kind == b->kind && a->amount == b->amount && steps_same_matrix(a, b);
 }
 
-/* At the largest magnitude everything but Identity does something, and always the same kind of
- * thing; only Rotate has a short cut. */
+/* At the largest magnitude every operation except Identity has an effect, and always of the same
+ * kind; only Rotate has a shortcut. */
 static bool known_may_be(const struct known *known, enum policy_op i, const struct op *op)
 {
 	const struct step_plan *plan = &known->plans[i][known->bins - 1][0];
 	return i == POLICY_ROTATE || (plan->count && plan->op[0].kind == op->kind);
 }
 
-/* The first that does what was done. */
+/* The first operation with the observed effect. */
 static enum policy_op known_find(
 	const struct known *known, const struct op *op, uint32_t *ret_bin, uint32_t *ret_minus)
 {
@@ -144,7 +144,7 @@ static enum policy_op known_find(
 				if (plan->count && op_is(op, &plan->op[0]))
 					return i;
 			}
-	fail_msg("no operation does what was done: kind %d, amount %g", op->kind, op->amount);
+	fail_msg("no operation has this effect: kind %d, amount %g", op->kind, op->amount);
 	return POLICY_OPS;
 }
 
@@ -154,7 +154,7 @@ static struct known known;
 
 enum { RAND_OPS = POLICY_INVERT };
 
-/* Two operations: those that are both seen, Identity being none. */
+/* Two operations: the draws in which both have a visible effect, so neither is Identity. */
 static void test_rand_augment(void **state)
 {
 	enum { SEEN = RAND_OPS - 1 };
@@ -171,7 +171,7 @@ static void test_rand_augment(void **state)
 		assert_true(plan->count <= 2);
 		seen[plan->count]++;
 		for (uint32_t k = 0; k < plan->count; k++) {
-			/* Magnitude 9, which Posterize shares with 8 and others. */
+			/* Magnitude 9; for Posterize, 8 and others have the same effect. */
 			uint32_t bin, sign;
 			ops[k] = known_find(&known, &plan->op[k], &bin, &sign);
 			assert_true(op_is(&plan->op[k], &known.plans[ops[k]][9][sign].op[0]));
@@ -221,7 +221,7 @@ static bool is_warp(enum policy_op op)
 	return op >= POLICY_SHEAR_X && op <= POLICY_ROTATE;
 }
 
-/* Warps of magnitude 0 are not seen. */
+/* Warps of magnitude 0 have no visible effect. */
 static void test_trivial_augment(void **state)
 {
 	enum { BINS = 31 };
@@ -245,7 +245,7 @@ static void test_trivial_augment(void **state)
 	shares[POLICY_IDENTITY] += 5.0 / BINS / RAND_OPS;
 	steps_check_shares(ops, shares, RAND_OPS, "operations");
 	for (enum policy_op op = 0; op <= POLICY_SHARPNESS; op++) {
-		/* At magnitude 0 both signs are one, and of warps none. */
+		/* At magnitude 0 both signs have the same effect, and warps have none. */
 		for (unsigned i = 0; i < 2 * BINS; i++)
 			signed_bins[i] = 0.5 / (is_warp(op) ? BINS - 1 : BINS);
 		signed_bins[0] = is_warp(op) ? 0 : 1.0 / BINS;
@@ -256,7 +256,8 @@ static void test_trivial_augment(void **state)
 	for (unsigned i = 0; i < 2 * BINS; i++)
 		signed_bins[i] = i % 2 ? 0 : 1.0 / BINS;
 	steps_check_shares(bins[POLICY_SOLARIZE], signed_bins, 2 * BINS, "Solarize");
-	/* Bits 8 .. 2: five magnitudes each, the ends half of it, and even ones the ties. */
+	/* Bits 8 .. 2: five magnitudes each; the ends get half as many, and even numbers get the
+	 * ties. */
 	memset(signed_bins, 0, sizeof(signed_bins));
 	for (bin = 0; bin < BINS; bin++) {
 		const struct op *op = &known.plans[POLICY_POSTERIZE][bin][0].op[0];
@@ -269,7 +270,7 @@ static void test_trivial_augment(void **state)
 
 /* --- AutoAugment --- */
 
-/* What a policy may come to, and how likely that is. */
+/* The possible results of a policy, and their probabilities. */
 struct outcome {
 	uint32_t count;
 	struct op op[POLICY_AUTO_LENGTH];
@@ -309,7 +310,7 @@ static void outcome_add(struct outcomes *outcomes, const struct step_plan *plan,
 	outcome->share += share;
 }
 
-/* Each operation of a policy: not at all, with plus, with minus. */
+/* Each operation of a policy: does not run, runs with plus, runs with minus. */
 static void outcomes_of_policy(
 	struct outcomes *outcomes, const struct policy_auto *ops, const struct known *all)
 {
@@ -335,7 +336,7 @@ static void check_auto(enum step_policy policy)
 	static uint32_t counts[UTIL_COUNT(outcomes.list) + 1];
 	static double shares[UTIL_COUNT(outcomes.list) + 1];
 	struct step_recipe recipe = steps_recipe(STEP_AUTO_AUGMENT);
-	unsigned kinds = 1; /* 0: what is too rare to be counted for itself */
+	unsigned kinds = 1; /* 0: results that are too rare to be counted separately */
 	memset(&outcomes, 0, sizeof(outcomes));
 	memset(counts, 0, sizeof(counts));
 	shares[0] = 0;
@@ -368,7 +369,7 @@ static void test_auto_augment(void **state)
 
 /* --- AugMix --- */
 
-/* The chains tile what follows. */
+/* The chains cover the rest without gaps. */
 static const struct op *chain_next(const struct step_plan *plan, const struct op *chain)
 {
 	const struct op *end = plan->op + plan->count;
@@ -396,7 +397,7 @@ static void test_aug_mix_weights(void **state)
 		assert_ptr_equal(chain, plan->op + plan->count);
 		assert_true(fabs(sum - 1) < 1e-6);
 		steps_count(&own, op->amount);
-		/* Of three with alpha 1, a share is Beta(1, 2). */
+		/* With three shares and alpha 1, each share is Beta(1, 2). */
 		double unit = fmin(fmax(first * (2 - first), 0), 1);
 		steps_count(&share, unit);
 		steps_pair(&pairs, op->amount, unit);
@@ -406,7 +407,7 @@ static void test_aug_mix_weights(void **state)
 	steps_check_pairs(&pairs, "the image's and a chain's weight");
 }
 
-/* Variances of Beta(alpha, alpha) and of one of Dirichlet's ten. */
+/* Variances of Beta(alpha, alpha) and of one of ten Dirichlet shares. */
 static void test_aug_mix_alpha(void **state)
 {
 	static const double alphas[] = {0.01, 0.3, 5, 100};
@@ -419,7 +420,7 @@ static void test_aug_mix_alpha(void **state)
 		for (uint32_t i = 0; i < STEPS_DRAWS; i++) {
 			const struct op *op = steps_plan(&recipe, 9 + a, i)->op;
 			own += (op->amount - 0.5) * (op->amount - 0.5);
-			if (op->amount > 0.999) /* too little is left to see its shares */
+			if (op->amount > 0.999) /* too little remains for its shares to show */
 				continue;
 			double first = op[1].amount / (1 - op->amount);
 			assert_true(first >= 0 && first <= 1.001);
@@ -434,7 +435,7 @@ static void test_aug_mix_alpha(void **state)
 static void test_aug_mix_depth(void **state)
 {
 	struct step_recipe recipe = steps_recipe(STEP_AUG_MIX);
-	/* Of thirteen operations five are warps, and of magnitudes one in three is 0. */
+	/* Five of thirteen operations are warps, and one magnitude in three is 0. */
 	const double q = 5.0 / 13 / 3, r = 1 - q;
 	const double shares[4] = {(q + q * q + q * q * q) / 3, (r + 2 * q * r + 3 * q * q * r) / 3,
 		(r * r + 3 * q * r * r) / 3, r * r * r / 3};

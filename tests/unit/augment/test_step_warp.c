@@ -1,5 +1,5 @@
-/* What rotations, shears, translations and perspectives come to: matrices of CPython and
- * torchvision (golden, by warp_matrices.py), short cuts, what stays, what has no map. */
+/* Rotations, shears, translations and perspectives: matrices of CPython and torchvision (golden,
+ * by warp_matrices.py), shortcuts, transforms that change nothing, transforms without a map. */
 #include "augment/step_warp.h"
 #include "base/util.h"
 
@@ -15,13 +15,13 @@
 static const struct step_warp square = {
 	.width = 224, .height = 224, .interpolation = WEIGHTS_BICUBIC, .fill = {1, 2, 3}};
 
-/* Equal but for last bits of libm's, which CPython asks. */
+/* Equal except for the last bits, which CPython takes from libm. */
 static void check_matrix(const struct op *op, const double *want, unsigned line)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		double most = fmax(fabs(want[i]), 1) * 0x1p-50;
 		if (i % 3 == 2)
-			most *= 1024; /* sums of products with a centre */
+			most *= 1024; /* sums of products with a center */
 		if (!(fabs(op->matrix[i] - want[i]) <= most))
 			fail_msg("golden %u: matrix[%u] is %a, expected %a", line, i, op->matrix[i],
 				want[i]);
@@ -69,7 +69,7 @@ static void test_policy_shear(void **state)
 	for (int i = -99; i <= 99; i++) {
 		double magnitude = i / 100.0;
 		assert_int_equal(step_warp_shear_x(&square, magnitude, &op), i != 0);
-		/* tan(radians(degrees(atan(m)))): m, but for a last bit or two. */
+		/* tan(radians(degrees(atan(m)))): m, except for the last bit or two. */
 		assert_true(fabs(op.matrix[1] - magnitude) <= 4 * 0x1p-53);
 		assert_true(op.matrix[0] == 1 && op.matrix[3] == 0 && op.matrix[4] == 1);
 		assert_int_equal(step_warp_shear_y(&square, magnitude, &op), i != 0);
@@ -114,7 +114,7 @@ static void test_quarters(void **state)
 			check_quarters(&square, 360.0 * turns + 90.0 * quarters, quarters);
 	check_quarters(&wide, -180, 2);
 	check_quarters(&wide, 720, 0);
-	/* No short cut: a side would not fit, or there is a centre. */
+	/* No shortcut: a side would not fit, or the rotation has a center. */
 	assert_true(step_warp_rotate(&wide, 90, NULL, &op));
 	assert_int_equal(op.kind, OP_AFFINE);
 	assert_true(op.matrix[0] == 0 && op.matrix[1] == -1 && op.matrix[3] == 1);
@@ -124,7 +124,7 @@ static void test_quarters(void **state)
 	assert_false(step_warp_rotate(&square, -360, center, &op));
 }
 
-/* A corner, by the op's matrix, goes where it came from; coefficients are floats, as torch gives.
+/* The op's matrix maps a corner to its origin; coefficients are floats, as torch computes them.
  */
 static void check_perspective(const struct step_warp *warp, const int32_t corners[4][2])
 {
@@ -173,7 +173,7 @@ static void test_no_map(void **state)
 	assert_true(op.matrix[0] == 1 && op.matrix[1] == 0 && op.matrix[6] == 0);
 }
 
-/* The largest side that images have: nothing overflows, however far the corners are drawn in. */
+/* The largest side that images have: nothing overflows for any corners. */
 static void test_large(void **state)
 {
 	const struct step_warp large = {.width = 2048, .height = 2048};

@@ -1,7 +1,7 @@
-/* What moves pixels: each kernel of `walk`, `bilinear` and `bicubic` against plain C, within
- * guards, the image ending where no byte can be read; every way of a transform against Pillow's own
- * steps told pixel by pixel, over odd sizes and matrices that nobody should have; transposes;
- * golden hashes of Pillow's bytes (warp_golden.py). */
+/* Geometric ops: each kernel of `walk`, `bilinear` and `bicubic` against plain C, between
+ * guards, with the image's end at the end of readable memory; every path of a transform against
+ * Pillow's steps, pixel by pixel, with odd sizes and absurd matrices; transposes; golden hashes
+ * of Pillow's bytes (warp_golden.py). */
 #include "augment/kernels/kernels.h"
 #include "augment/warp.h"
 #include "base/hash.h"
@@ -71,7 +71,7 @@ static struct augment_walk walk_random(const struct op_image *image, uint32_t co
 {
 	int32_t across = (int32_t)(image->width << 16), down = (int32_t)(image->height << 16);
 	struct augment_walk walk = {.from = image->pixels, .row = 3 * image->width};
-	/* From one place in the image to another one, but for its last row. */
+	/* From one place in the image to another, except its last row. */
 	int32_t x = (int32_t)random_below((uint32_t)across);
 	int32_t y = (int32_t)random_below((uint32_t)down - 65536);
 	int32_t to_x = (int32_t)random_below((uint32_t)across);
@@ -111,7 +111,7 @@ static void test_walk(void **state)
 		}
 }
 
-/* --- the twin: Pillow's steps, each pixel by itself --- */
+/* --- the reference: Pillow's steps, pixel by pixel --- */
 
 static bool twin_inside(double at, uint32_t side)
 {
@@ -125,9 +125,8 @@ static const uint8_t *twin_at(const struct op_image *from, int64_t x, int64_t y)
 	return from->pixels + 3 * ((size_t)y * from->width + (size_t)x);
 }
 
-/* x and y of the source for output (x, y) where NEAREST has a matrix of its own kind; false:
- * outside.
- */
+/* x and y of the source for output (x, y), for matrices that NEAREST treats separately; false:
+ * outside. */
 static bool twin_nearest(
 	const struct op *op, const struct op_image *from, uint32_t x, uint32_t y, int64_t ret[2])
 {
@@ -225,7 +224,7 @@ static void twin_pixel(
 
 /* --- filtering kernels --- */
 
-/* An image whose last byte is the last one of its page; the page behind it cannot be read. */
+/* An image whose last byte is the last one of its page; the page after it cannot be read. */
 struct fenced {
 	struct op_image image;
 	uint8_t *pages;
@@ -252,7 +251,7 @@ static void fenced_free(const struct fenced *fenced)
 	assert_int_equal(munmap(fenced->pages, fenced->bytes + page), 0);
 }
 
-/* What keeps the middle where it is. */
+/* A translation that keeps the middle in place. */
 static void matrix_centre(double *m, const struct op_image *image)
 {
 	double x = image->width * 0.5, y = image->height * 0.5;
@@ -273,7 +272,7 @@ enum {
 	MATRICES
 };
 
-/* Matrices as recipes have them, and singular, huge, no numbers. */
+/* Matrices that recipes give, and singular, huge and NaN ones. */
 static void matrix_random(double *m, unsigned kind, const struct op_image *image)
 {
 	static const double beyond[] = {0, -0.0, 1, -1, 0.5, 1e-300, 1e9, -1e9, 1e300, -1e300,
@@ -297,7 +296,9 @@ static void matrix_random(double *m, unsigned kind, const struct op_image *image
 	} else if (kind == MATRIX_NEAR) { /* around places where a tap, a part or the image ends */
 		m[2] = ((double)random_below(5) - 2) / 2 + random_unit() * 0x1p-50;
 		m[5] = ((double)random_below(5) - 2) / 2 + random_unit() * 0x1p-50;
-	} else if (kind == MATRIX_FLAT) { /* singular: one line, or one place, often the last */
+	} else if (kind ==
+		   /* Singular: all outputs come from one line or one place, often the last. */
+		   MATRIX_FLAT) {
 		m[0] = random_below(2);
 		m[4] = 0;
 		m[2] = m[0] > 0 ? 0 : width - random_unit() * random_unit() * 2;
@@ -317,7 +318,7 @@ static void matrix_random(double *m, unsigned kind, const struct op_image *image
 typedef void filter_fn(
 	uint8_t *to, const struct augment_warp *warp, uint32_t x, uint32_t y, size_t count);
 
-/* Which kernel of `kernels` op is for. */
+/* The kernel of `kernels` that the op uses. */
 static filter_fn *filter_of(const struct augment_kernels *kernels, const struct op *op)
 {
 	return op->filter == WEIGHTS_BILINEAR ? kernels->bilinear : kernels->bicubic;
@@ -410,9 +411,9 @@ static double random_entry(unsigned kind, unsigned entry, const struct op_image 
 	if (entry >= 6)
 		return kind == 2 ? odd[random_below(UTIL_COUNT(odd))] : random_unit() / size;
 	switch (kind) {
-	case 0: /* what recipes come to */
+	case 0: /* matrices that recipes give */
 		return shift ? random_unit() * size / 2 : diagonal + random_unit() / 2;
-	case 1: /* scaling alone, by halves too, or a shift by whole pixels */
+	case 1: /* only scaling, also by halves, or a shift by whole pixels */
 		if (!diagonal && !shift)
 			return 0;
 		return shift ? (double)random_below(9) - 4 : (random_below(9) + 1) / 4.0;
@@ -444,7 +445,7 @@ static void test_transforms(void **state)
 	}
 }
 
-/* Images as they are in training, by what filters and by what it is left out for. */
+/* Images of training size, with each filter and for each reason to skip it. */
 static void test_filtered_images(void **state)
 {
 	static const uint32_t of[][2] = {
@@ -464,7 +465,7 @@ static void test_filtered_images(void **state)
 	}
 }
 
-/* Each quarter and each flip, told by where the corners of an image go. */
+/* Each quarter turn and each flip, recognized by where the image's corners go. */
 static void test_transposes(void **state)
 {
 	(void)state;

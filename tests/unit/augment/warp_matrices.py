@@ -13,7 +13,7 @@ import warp_pillow  # noqa: E402  its formulas, which it holds against torchvisi
 
 
 class Caught(Image.Image):
-    """An image that keeps the matrix which rotate() would have carried out."""
+    """An image that keeps the matrix that rotate() would have applied."""
 
     def transform(self, size, method, data, *rest, **more):
         self.matrix = list(data)

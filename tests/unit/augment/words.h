@@ -1,4 +1,4 @@
-/* words: ops as tests write them: names and numbers, one line a list of ops in their order.
+/* words: how tests write ops: names and numbers; each line is a list of ops in their order.
  *
  *   brightness F, contrast F, saturation F, hue F, grayscale, invert, posterize BITS,
  *   solarize LEVEL, equalize, autocontrast, sharpness F, blur KX KY SX SY, pillow_blur RADIUS,

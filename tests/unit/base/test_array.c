@@ -1,4 +1,4 @@
-/* array: grows when it is full, keeps what is in it, and survives a room that cannot be. */
+/* array: grows when it is full, keeps what is in it, and survives an impossible size. */
 #include "base/array.h"
 
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void test_grows(void **state)
 static void test_no_memory(void **state)
 {
 	(void)state;
-	/* Not known to the compiler, which would refuse them. */
+	/* Hidden from the compiler, which would refuse them. */
 	volatile size_t huge = SIZE_MAX / 16, bytes = 8;
 	size_t room = huge;
 	assert_null(array_grown(NULL, room, &room, bytes));

@@ -1,4 +1,4 @@
-/* choose: a race has the right winner, is held once, and PENSTOCK_KERNELS goes before it. */
+/* choose: a race has the right winner and runs once, and PENSTOCK_KERNELS overrides it. */
 #include "base/choose.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define NEVER (1u << 31)
 
-/* How long each lap of a table takes; the first lap is the one that does not count. */
+/* How long each lap of a table takes; the first lap does not count. */
 struct runner {
 	uint64_t laps[3];
 	bool competes;
@@ -90,7 +90,7 @@ static void test_race(void **state)
 	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
 	assert_ptr_equal(winner, &runner[1]);
 	assert_int_equal(held, 9);
-	/* Who does not compete has no lap. */
+	/* A table that does not compete runs no lap. */
 	race = race_new();
 	runner[0].competes = false;
 	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);

@@ -59,7 +59,7 @@ static void cuts_what_is_too_long(void **state)
 	(void)fault_prefix(&box.fault, -1, "head");
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.fault.text, "head: xxx", 9);
-	/* The end, which says what is wrong, stays. */
+	/* The end, which names the problem, stays. */
 	(void)fault_set(&box.fault, -1, "begins %s is too long: shorten it", text);
 	assert_int_equal(strlen(box.fault.text), FAULT_TEXT - 1);
 	assert_memory_equal(box.fault.text, "begins xxx", 10);

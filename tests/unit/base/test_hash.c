@@ -23,7 +23,7 @@ static void matches_fnv1a(void **state)
 		hash_bytes(hash_bytes(HASH_SEED, "foo", 3), "bar", 3), 0x85944171f73967e8u);
 }
 
-/* The generator of seed 0 mixes its own increment first. */
+/* The generator with seed 0 mixes its increment first. */
 static void matches_splitmix64(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* log: one line for each call, whatever the text holds, cut where it is too long; nothing beyond
- * the level that was set; as text, as JSON, to the journal; never waiting for a reader. */
+/* log: one line for each call, whatever the text contains, cut if it is too long; nothing beyond
+ * the configured level; as text, as JSON, to the journal; a write never waits for a reader. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void set_level(enum log_level level)
 	log_set_levels(&levels);
 }
 
-/* What a call writes to stderr. */
+/* The bytes that a call writes to stderr. */
 static size_t logged_of(
 	enum log_level level, enum log_topic topic, const char *text, char *ret, size_t room)
 {

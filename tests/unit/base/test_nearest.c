@@ -1,4 +1,4 @@
-/* nearest: distances, and which names are offered for a word. */
+/* nearest: distances, and which names are suggested for a word. */
 #include "base/nearest.h"
 
 #include <limits.h>
@@ -57,7 +57,7 @@ static void test_names(void **state)
 	assert_string_equal(nearest_of("batchsiez", names), "batch_size");
 	assert_string_equal(nearest_of("epohc", names), "epoch");
 	assert_string_equal(nearest_of("size", names), "size");
-	/* Two letters of four are another word. */
+	/* A word in which two of four letters differ is another word. */
 	assert_null(nearest_of("seal", names));
 	assert_null(nearest_of("workers", names));
 	assert_null(nearest_of("seed", none));
@@ -69,7 +69,7 @@ static void test_names(void **state)
 	assert_null(nearest_of("blur", others));
 }
 
-/* Of several as near, the first one tried. */
+/* Of several equally near names, the first one tried. */
 static void test_first_wins(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* permit: the bound holds with many threads, none starves, and a request that can never fit is
+/* permit: the bound holds with many threads, no thread starves, and a request that can never fit is
  * refused at once. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,7 +119,7 @@ static void wait_for_tickets(struct crowd *crowd, uint64_t tickets)
 	}
 }
 
-/* A request for everything waits first. A small one that would fit at once waits behind it, and
+/* A request for everything waits first. A small one that would fit at once waits after it, and
  * permit_try refuses. */
 static void serves_in_order_of_arrival(void **state)
 {
@@ -135,7 +135,7 @@ static void serves_in_order_of_arrival(void **state)
 	wait_for_tickets(&crowd, 3);
 	assert_int_equal(permit_try(&crowd.permit, 1), -EAGAIN);
 	assert_int_equal(atomic_load(&crowd.arrivals), 0);
-	/* Their time counts while they still wait. */
+	/* The time of waiting threads counts before they are done. */
 	permit_stats_read(&crowd.permit, &stats);
 	assert_true(stats.wait_ns > 0);
 	assert_int_equal(stats.largest, 10);
@@ -148,7 +148,7 @@ static void serves_in_order_of_arrival(void **state)
 	permit_stats_read(&crowd.permit, &stats);
 	assert_true(stats.wait_ns >= waited);
 	assert_int_equal(stats.largest, TOTAL);
-	/* Nobody waits any more, and the sum stays as it is. */
+	/* No thread waits any more, and the sum no longer grows. */
 	waited = stats.wait_ns;
 	(void)usleep(1000);
 	permit_stats_read(&crowd.permit, &stats);

@@ -1,5 +1,5 @@
-/* Old names of options and keys: each leads to a name of today, and both of them on one command
- * line are seen. */
+/* Old names of options and keys: each maps to a current name, and using both on one command line
+ * is detected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

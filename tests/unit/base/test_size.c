@@ -1,4 +1,4 @@
-/* size: what is a size, what is not, and the exact number of bytes. */
+/* size: which texts are sizes, and the exact number of bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void refuses_what_is_no_size(void **state)
 	for (size_t i = 0; i < UTIL_COUNT(wrong); i++) {
 		uint64_t bytes = 99;
 		if (size_parse(wrong[i], &bytes) != -EINVAL)
-			fail_msg("\"%s\" was taken for a size", wrong[i]);
+			fail_msg("\"%s\" was accepted as a size", wrong[i]);
 		assert_int_equal(bytes, 99);
 	}
 }

@@ -67,7 +67,7 @@ static void test_collect(void **state)
 	}
 }
 
-/* Joining waits for the work; nobody needs to be woken. */
+/* Joining waits for the work, and needs no wake. */
 static void test_join(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* confined: what the tests of confine/ share: a child process that is confined and reports. */
+/* confined: shared by the tests of confine/: a child process that is confined and reports. */
 #pragma once
 
 #include "confine/confine.h"
@@ -27,7 +27,7 @@
 
 enum { CONFINED_LIMIT_S = 60 };
 
-/* In the child: says what was expected, and ends it. */
+/* In the child: prints what was expected, and ends the child. */
 #define CONFINED_EXPECT(condition)                                                        \
 	do {                                                                              \
 		if (!(condition)) {                                                       \
@@ -58,7 +58,7 @@ static void confined_run(void (*body)(void))
 	assert_int_equal(confined_child(body), 0);
 }
 
-/* In the child: the kernel answers so to a call from now on. */
+/* In the child: from now on the kernel gives this answer to a call. */
 static inline void confined_forbid(int call, int error)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);

@@ -45,7 +45,7 @@ static void calls_expect_refused(const int *calls, size_t count)
 	}
 }
 
-/* Calls that sanitizers do not make either. */
+/* Calls that sanitizers do not make. */
 static const int calls_outward[] = {SYS_execveat, SYS_io_uring_setup, SYS_process_vm_writev,
 	SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns, SYS_bpf,
 	SYS_perf_event_open, SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key,
@@ -64,7 +64,7 @@ static void calls_refused(void)
 	CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
 }
 
-/* With these the owner of a file could have any signal sent to any process of the same user. */
+/* These calls could make the kernel send any signal to any process of the same user. */
 static void calls_expect_no_owner(void)
 {
 	const struct f_owner_ex other = {F_OWNER_PID, getppid()};
@@ -108,7 +108,7 @@ static void calls_programs(void)
 	CONFINED_EXPECT(fork() == -1);
 	CONFINED_EXPECT(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == -1 && errno == EPERM);
 	CONFINED_EXPECT(syscall(SYS_clone3, 0, 0) == -1 && errno == ENOSYS);
-	/* A thread with a namespace of its own. (Without a stack; the filter answers first.) */
+	/* A thread with its own namespace. (Without a stack: the filter answers first.) */
 	CONFINED_EXPECT(syscall(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_NEWUTS,
 				NULL, 0, 0, 0) == -1 &&
 			errno == ENOSYS);
@@ -119,7 +119,7 @@ static void calls_programs(void)
 	CONFINED_EXPECT(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == -1);
 	CONFINED_EXPECT(prctl(PR_SET_SECCOMP, 1, 0, 0, 0) == -1);
 	CONFINED_EXPECT(setrlimit(RLIMIT_CORE, &none) == -1);
-	/* Another process's threads. */
+	/* Threads of another process. */
 	CONFINED_EXPECT(syscall(SYS_tgkill, getppid(), getppid(), 0) == -1);
 }
 

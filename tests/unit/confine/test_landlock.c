@@ -1,6 +1,6 @@
-/* Landlock: no thread can open files outside, not even through a link; files that the daemon needs
- * can be opened; ports, signals and abstract sockets, where the kernel has them; and the sentence
- * for a kernel without Landlock. */
+/* Landlock: no thread can open files outside, not even through a link; files that the daemon
+ * needs can be opened; ports, signals and abstract sockets, where the kernel has them; and the
+ * message for a kernel without Landlock. */
 #include "confined.h"
 
 #include "base/util.h"
@@ -79,7 +79,7 @@ static bool landlock_missing(long wanted)
 {
 	if (landlock_abi() >= wanted)
 		return false;
-	print_message("skipped: this kernel's Landlock is of ABI %ld, %ld has what is tested\n",
+	print_message("skipped: this kernel has Landlock ABI %ld; the test needs ABI %ld\n",
 		landlock_abi(), wanted);
 	return true;
 }
@@ -181,7 +181,7 @@ static void landlock_ports(void)
 	landlock_bind(port);
 	CONFINED_EXPECT(landlock_state.ports);
 	int fd = landlock_listen(port);
-	CONFINED_EXPECT(fd >= 0 || fd == -EADDRINUSE); /* somebody was faster */
+	CONFINED_EXPECT(fd >= 0 || fd == -EADDRINUSE); /* another process was faster */
 	CONFINED_EXPECT(landlock_listen(0) == -EACCES);
 	CONFINED_EXPECT(landlock_listen((uint16_t)(port ^ 1)) == -EACCES);
 	int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,5 +1,5 @@
-/* address: what is an address and what is not, what is said of each, and the sockets that come of
- * them. */
+/* address: which texts are addresses, the message for each that is not, and the sockets that
+ * they create. */
 #include "http/address.h"
 
 #include <setjmp.h>
@@ -145,13 +145,13 @@ static void unix_sockets_are_private_and_stale_ones_replaced(void **state)
 	assert_false(s.open);
 	assert_string_equal(s.text, text);
 	must_fail(text, -EADDRINUSE, "another process listens there");
-	/* A daemon that was killed takes nothing away. */
+	/* A killed daemon leaves its socket; the next one replaces it. */
 	(void)close(s.fd);
 	assert_int_equal(lstat(path, &status), 0);
 	s = must_listen(text, &a);
 	address_close(&a, &s);
 	assert_int_equal(lstat(path, &status), -1);
-	/* A name that is another's by now stays. */
+	/* The close leaves a path alone that another file has taken over. */
 	s = must_listen(text, &a);
 	assert_int_equal(unlink(path), 0);
 	int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);

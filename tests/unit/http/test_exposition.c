@@ -1,4 +1,5 @@
-/* exposition: OpenMetrics into Prometheus' older text, and which of them is asked for. */
+/* exposition: converts OpenMetrics to the older Prometheus text, and detects which of them a
+ * client asks for. */
 #include "http/exposition.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* http: the server without a daemon behind it: what is said before anything is published, sheets
- * that are given, not given and given unasked, connections beyond the limit, many that want sheets
- * or read slowly, descriptors that are out, and an end in the middle of it all. */
+/* http: the server without a daemon: answers before anything is published; sheets that are
+ * available, missing or not asked for; connections beyond the limit; many clients that want
+ * sheets or read slowly; a process without free descriptors; and a stop while requests run. */
 #include "base/clock.h"
 #include "http/http.h"
 #include "http/sheet_png.h"
@@ -32,7 +32,7 @@ enum {
 	WAITERS = HTTP_CONNECTIONS / 2,
 	LARGE = 2 << 20,
 	DEAF_MS = 1000, /* HTTP_DEAF_MS */
-	READERS = 8, /* of 2 MiB each, and 8 MiB may be held for them */
+	READERS = 8, /* of 2 MiB each; the server may hold 8 MiB for them */
 };
 
 static atomic_int woken;
@@ -81,7 +81,7 @@ static void ask(int fd, const char *path)
 	assert_int_equal(send(fd, request, (size_t)n, MSG_NOSIGNAL), n);
 }
 
-/* All that comes until the server closes; the status. */
+/* Reads until the server closes. Returns the status. */
 static int answer_of(int fd, char *answer)
 {
 	size_t size = 0;
@@ -104,7 +104,7 @@ static int get(const struct http *http, const char *path, char *answer)
 	return answer_of(fd, answer);
 }
 
-/* The event loop's part: until a sheet is wanted. */
+/* Plays the event loop: waits until a client wants a sheet. */
 static uint32_t wait_for_wish(struct http *http)
 {
 	uint32_t stream;
@@ -117,7 +117,7 @@ static uint32_t wait_for_wish(struct http *http)
 	return 0;
 }
 
-/* The wish is there before its bell rings. */
+/* The server stores the request before it wakes the loop. */
 static void wait_for_bell(void)
 {
 	for (int i = 0; i < LIMIT_MS && atomic_load(&woken) == 0; i++)
@@ -189,14 +189,14 @@ static void sheets_are_given_or_not(void **state)
 	http_sheet_give(http, sheet_of(3));
 	assert_int_equal(answer_of(fd, answer), 200);
 	assert_non_null(strstr(answer, "\"stream\":3"));
-	/* Who wanted another stream has its turn after. */
+	/* A client that wanted another stream comes next. */
 	assert_int_equal(wait_for_wish(http), 5);
 	http_sheet_give(http, NULL);
 	assert_int_equal(answer_of(other, answer), 404);
 	fd = client_of(http);
 	ask(fd, "/sheet?stream=9");
 	assert_int_equal(wait_for_wish(http), 9);
-	http_sheet_give(http, sheet_of(8)); /* came too late for somebody else */
+	http_sheet_give(http, sheet_of(8)); /* came too late for another client */
 	http_sheet_give(http, sheet_of(9));
 	assert_int_equal(answer_of(fd, answer), 200);
 	assert_memory_equal(strstr(answer, "\r\n\r\n") + 4, "\x89PNG", 4);
@@ -210,7 +210,7 @@ static void ask_for_sheet(int fd, unsigned stream)
 	ask(fd, path);
 }
 
-/* All that was sent until now has been looked at. */
+/* Waits until the server has handled everything sent so far. */
 static void settle(const struct http *http)
 {
 	static char answer[ANSWER_ROOM];
@@ -218,7 +218,8 @@ static void settle(const struct http *http)
 	assert_int_equal(get(http, "/none", answer), 404);
 }
 
-/* Whatever is asked for: else a flood of wishes would wake the event loop for each. */
+/* This holds for every request; otherwise a flood of requests would wake the event loop once for
+ * each. */
 static void the_event_loop_is_asked_seldom_and_in_turn(void **state)
 {
 	static char answer[ANSWER_ROOM];
@@ -227,7 +228,7 @@ static void the_event_loop_is_asked_seldom_and_in_turn(void **state)
 	(void)state;
 	for (int i = 0; i < WISHES; i++) {
 		fd[i] = client_of(http);
-		settle(http); /* so that the first has the first place */
+		settle(http); /* so that the first client is first in the queue */
 	}
 	uint64_t begin = clock_ns();
 	for (unsigned i = WISHES; i-- > 0;) {
@@ -269,7 +270,7 @@ static void publish_large(struct http *http)
 	http_publish(http, HTTP_STATUS, text);
 }
 
-/* Asks and reads nothing of an answer that has begun. */
+/* Sends a request and does not read the answer that has begun. */
 static int lazy_reader(const struct http *http)
 {
 	int fd = client_of(http);
@@ -299,7 +300,8 @@ static void slow_readers_hold_few_old_answers(void **state)
 		fd[i] = lazy_reader(http);
 	}
 	settle(http);
-	/* The last reads the newest, the four before it what may be held; the first were ended. */
+	/* The last client reads the newest sheet, and the four before it the sheets that the
+	 * server may hold. The server has closed the first clients. */
 	for (int i = 0; i < READERS; i++)
 		if (i < READERS - 5)
 			assert_true(read_all(fd[i]) < LARGE);
@@ -340,7 +342,7 @@ static void the_oldest_that_never_asked_makes_room(void **state)
 	http_stats_read(http, &stats);
 	assert_true(stats.connections <= HTTP_CONNECTIONS);
 	assert_true(stats.refused >= HTTP_CONNECTIONS);
-	/* The first ones are gone, the last is not. */
+	/* The first connections are closed, the last is open. */
 	assert_int_equal(answer_of(silent[0], answer), 0);
 	ask(silent[2 * HTTP_CONNECTIONS - 1], "/");
 	assert_int_equal(answer_of(silent[2 * HTTP_CONNECTIONS - 1], answer), 200);
@@ -349,7 +351,7 @@ static void the_oldest_that_never_asked_makes_room(void **state)
 	http_free(http);
 }
 
-/* Where the log's lines go while a test reads them. */
+/* Where log lines go while a test reads them. */
 struct caught {
 	int file, before;
 };
@@ -388,7 +390,7 @@ static void wait_until_said(const struct caught *caught, const char *words, unsi
 	assert_int_equal(times_said(caught, words), times);
 }
 
-/* Nobody may open another descriptor, however many this process has. */
+/* The process may not open another descriptor. */
 static struct rlimit take_descriptors(void)
 {
 	struct rlimit before, none;
@@ -413,7 +415,7 @@ static void who_cannot_connect_is_told_of_once_until_it_works(void **state)
 		struct rlimit limit = take_descriptors();
 		connect_to(http, fd);
 		wait_until_said(&caught, words, times);
-		/* It tries again each second, and says nothing. */
+		/* The server tries again each second, without another message. */
 		(void)poll(NULL, 0, times == 1 ? DEAF_MS * 5 / 2 : 0);
 		assert_int_equal(times_said(&caught, words), times);
 		assert_int_equal(times_said(&caught, "ulimit -n"), times);

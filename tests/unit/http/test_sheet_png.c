@@ -1,4 +1,4 @@
-/* The contact sheet: what is in the picture and in the text, read back by libpng. */
+/* The contact sheet: libpng reads back its pixels and its text. */
 #include "http/page.h"
 #include "http/sheet_png.h"
 #include "proto/slots.h"
@@ -19,7 +19,7 @@ struct reader {
 	size_t size, at;
 };
 
-struct seen { /* a picture read back; rgb and text malloc'ed */
+struct seen { /* an image that was read back; rgb and text are malloc'ed */
 	uint32_t width, height;
 	uint8_t *rgb;
 	char *text;
@@ -133,7 +133,7 @@ static void test_one_pixel(void **state)
 	free(sheet);
 }
 
-/* The largest that the loop copies, of noise: what compresses worst. */
+/* The largest sheet that the loop copies, filled with noise, which compresses worst. */
 static void test_large(void **state)
 {
 	(void)state;
@@ -175,7 +175,8 @@ static void test_text(void **state)
 	char *text = http_sheet_json(sheet), squeezed[sizeof wanted] = "";
 	size_t n = 0;
 	assert_non_null(text);
-	/* Blanks between tokens are jsontext's affair; those of the class name stay out too. */
+	/* jsontext decides about spaces between tokens, so the comparison ignores spaces, also
+	 * those of the class name. */
 	for (const char *at = text; *at && n + 1 < sizeof squeezed; at++)
 		if (*at != ' ')
 			squeezed[n++] = *at;
@@ -220,7 +221,7 @@ static void test_page(void **state)
 	assert_null(strstr(http_page_html, "@style@"));
 	assert_null(strstr(http_page_html, "@script@"));
 	assert_non_null(strstr(http_page_html, "\"use strict\";"));
-	/* Nothing from elsewhere, and nothing that is markup by way of a string. */
+	/* The page loads nothing from other servers and makes no markup from strings. */
 	assert_null(strstr(http_page_html, "://"));
 	assert_null(strstr(http_page_html, "innerHTML"));
 	assert_non_null(strstr(http_page_csp, "default-src 'none'; script-src 'sha256-"));

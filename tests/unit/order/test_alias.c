@@ -1,4 +1,4 @@
-/* alias: shares are exact, whatever the weights, and draws follow them. */
+/* alias: shares are exact for all weights, and draws follow them. */
 #include "order/alias.h"
 
 #include "base/util.h"
@@ -24,7 +24,7 @@ static alias_cell *made(const double *weight, uint64_t n)
 	return cell;
 }
 
-/* What a sample has of all columns, in 2^-32 of one. */
+/* A sample's share of all columns, in units of 2^-32 columns. */
 static uint64_t *shares(const alias_cell *cell, uint64_t n)
 {
 	uint64_t *share = calloc(n, sizeof *share);
@@ -47,7 +47,7 @@ static void assert_shares(const double *weight, uint64_t n)
 		sum += weight[i];
 	for (uint64_t i = 0; i < n; i++) {
 		long double want = weight[i] / sum * (long double)n * 0x1p32L;
-		/* One unit, and what the integer weights are rounded by. */
+		/* One unit, plus the rounding error of the integer weights. */
 		assert_true(fabsl((long double)share[i] - want) <= 2 + want * 0x1p-30L);
 		if (weight[i] <= 0)
 			assert_int_equal(share[i], 0);
@@ -77,7 +77,8 @@ static void test_shares_are_the_weights(void **state)
 	assert_shares((double[]){0, 3}, 2);
 }
 
-/* Random lists of all sizes, of many kinds: few heavy ones, few light ones, zeros between. */
+/* Random lists of many sizes and kinds: a few heavy weights, a few light weights, zeros among
+ * the rest. */
 static void test_shares_of_random_weights(void **state)
 {
 	(void)state;
@@ -92,12 +93,12 @@ static void test_shares_of_random_weights(void **state)
 				    : t % 4 == 2 ? (r.word[2] % 10 ? 1 : 100)
 						 : (r.word[2] % 3 ? 0 : unit);
 		}
-		weight[n / 2] = 1; /* one at least is above 0 */
+		weight[n / 2] = 1; /* at least one weight is above 0 */
 		assert_shares(weight, n);
 	}
 }
 
-/* Many, whose integer weights have fewer bits each. */
+/* Many weights: each integer weight has fewer bits. */
 static void test_large(void **state)
 {
 	(void)state;

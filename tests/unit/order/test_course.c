@@ -1,4 +1,4 @@
-/* course: every batch of small courses by walking them, and numbers too large to walk. */
+/* course: walks small courses batch by batch, and checks numbers that are too large to walk. */
 #include "order/course.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Walks three epochs batch by batch, as a stream goes, and compares every answer. */
+/* Walks three epochs batch by batch, as a stream does, and compares every answer. */
 static void assert_walk(const struct order_epoch *epoch, uint64_t position)
 {
 	struct course course = course_from(epoch, 5, position);
@@ -33,7 +33,8 @@ static void assert_walk(const struct order_epoch *epoch, uint64_t position)
 		assert_int_equal(batch.slice.count, slice.count);
 		assert_true(course_serial(&course, number, origin, &found));
 		assert_int_equal(found, serial);
-		/* Between two batches none begins, at the epoch's end the next one does. */
+		/* No epoch begins between two batches; at the end of an epoch the next one
+		 * begins. */
 		if (global > 1 && !slice.last)
 			assert_false(course_serial(&course, number, origin + 1, &found));
 		if (slice.last) {

@@ -68,7 +68,7 @@ static void leaves_the_order_alone_without_shuffle(void **state)
 	}
 }
 
-/* What is shuffled are the places of a subset, so that it has the order of a dataset of its size.
+/* The order shuffles the places of a subset, so a subset has the order of a dataset of its size.
  */
 static void looks_numbers_up_in_a_subset(void **state)
 {
@@ -98,8 +98,8 @@ static void looks_numbers_up_in_a_subset(void **state)
 	}
 }
 
-/* Computed by an independent program from the construction in order.h. "Same seed, same order"
- * across releases. */
+/* An independent program computed these values from the construction in order.h. They keep the
+ * promise "same seed, same order" across releases. */
 static void never_changes(void **state)
 {
 	static const uint64_t epoch0[] = {1, 7, 9, 6, 3, 8, 4, 2, 0, 5},
@@ -158,8 +158,8 @@ static void shows_every_sample_everywhere_alike(void **state)
 	}
 }
 
-/* All 120 orders of five samples come equally often: positions are independent of one another too.
- */
+/* All 120 orders of five samples come equally often: so positions are also independent of each
+ * other. */
 static void reaches_every_order_of_five(void **state)
 {
 	enum { TRIALS = 60000, ORDERS = 120 };
@@ -182,8 +182,8 @@ static void reaches_every_order_of_five(void **state)
 	assert_true(chi > 119 - 5 * 15.4 && chi < 119 + 5 * 15.4);
 }
 
-/* Without the coin of order.c fifteen samples of sixteen would nearly always come in an odd order.
- */
+/* Without the coin of order.c, fifteen of sixteen samples would nearly always form an odd
+ * permutation. */
 static void is_as_often_odd_as_even(void **state)
 {
 	static const uint64_t sizes[] = {6, 15, 16, 64};
@@ -205,7 +205,7 @@ static void is_as_often_odd_as_even(void **state)
 	}
 }
 
-/* Two permutations that have nothing to do with each other agree in about one place, whatever n. */
+/* Two independent permutations agree in about one place, for every n. */
 static unsigned agreements(
 	const struct order *a, uint32_t epoch_a, const struct order *b, uint32_t epoch_b)
 {
@@ -236,8 +236,8 @@ static void shares_nothing_between_epochs_and_seeds(void **state)
 	assert_in_range(fixed, 115, 285);
 }
 
-/* Neighbours in the order are no neighbours in the dataset: their mean distance is a third of it.
- */
+/* Neighbors in the order are not neighbors in the dataset: their mean distance is a third of its
+ * size. */
 static void tears_neighbours_apart(void **state)
 {
 	enum { SAMPLES = 100000 };
@@ -286,7 +286,7 @@ static void hashes_what_fixes_the_order(void **state)
 	assert_int_equal(order_hash(&a), order_hash(&d)); /* the fingerprint covers the dataset */
 }
 
-/* Deals an epoch from `start` on; counts how often each position is given out, padding apart.
+/* Deals an epoch from `start` on and counts how often it deals each position, without padding.
  * Returns the rows of all ranks together. */
 static uint64_t deal(const struct order_epoch *epoch, uint64_t start, unsigned *times)
 {
@@ -306,7 +306,8 @@ static uint64_t deal(const struct order_epoch *epoch, uint64_t start, unsigned *
 				assert_int_equal(s.position, epoch->samples - 1);
 				continue;
 			}
-			assert_int_equal(s.position, end); /* ranks follow each other */
+			assert_int_equal(s.position,
+				end); /* each rank continues where the one before ends */
 			end += s.count;
 			for (uint32_t i = 0; i < s.count; i++)
 				times[s.position + i]++;
@@ -358,7 +359,7 @@ static void shares_out_the_tail_evenly(void **state)
 	struct order_epoch epoch = {1281167, 256, 8, false};
 	(void)state;
 	assert_int_equal(order_batches(&epoch, 0), 626);
-	/* 1,167 samples are left: 145 each, and one more for the first seven. */
+	/* 1,167 samples remain: 145 for each rank, and one more for the first seven. */
 	struct order_slice s = order_slice(&epoch, 625 * 2048, 7);
 	assert_int_equal(s.position, 1281167 - 145);
 	assert_int_equal(s.count, 145);

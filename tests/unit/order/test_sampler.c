@@ -1,4 +1,4 @@
-/* sampler: what stands where, for each of the ways to choose samples. */
+/* sampler: which sample is at which position, for each way to choose samples. */
 #include "order/sampler.h"
 
 #include "base/util.h"
@@ -16,7 +16,7 @@ static struct order shuffled(uint64_t samples, uint64_t seed)
 	return (struct order){.samples = samples, .seed = seed, .shuffle = true};
 }
 
-/* Of a sampler of one part. */
+/* For a sampler with one part. */
 static uint64_t at(const struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
 	struct sampler_pick pick = sampler_pick(sampler, epoch, position);
@@ -41,7 +41,7 @@ static void test_plain_is_the_order(void **state)
 	}
 }
 
-/* epoch_length: the epochs one after the other are the permutations one after the other. */
+/* epoch_length: the sequence of all epochs is the sequence of all permutations. */
 static void test_endless_goes_on(void **state)
 {
 	(void)state;
@@ -89,7 +89,8 @@ static void test_repeats(void **state)
 								  all % 50)
 							: order_sample(&order, e, item);
 					assert_int_equal(at(&sampler, e, p), want);
-					/* A broken one is replaced alike in all its places. */
+					/* A broken sample has the same substitute in all its
+					 * places. */
 					assert_int_equal(
 						sampler_substitute(&sampler, e, p, 1).number,
 						sampler_substitute(&sampler, e, p - p % repeats, 1)
@@ -126,8 +127,8 @@ static void test_splits_are_disjoint_and_complete(void **state)
 	}
 }
 
-/* The first tenth of ten classes that lie one behind the other has some of each, and not as many by
- * chance alone as a biased permutation would give. */
+/* The dataset has ten classes, one after the other. Its first tenth has samples of each class,
+ * with counts that a biased permutation would not give by chance. */
 static void test_splits_are_mixed(void **state)
 {
 	(void)state;
@@ -144,7 +145,7 @@ static void test_splits_are_mixed(void **state)
 	assert_true(chi < chi_999);
 }
 
-/* For ever: what has been trained on stays what has been trained on. */
+/* Fixed across releases: the training part must stay the training part. */
 static void test_splits_stay_as_they_are(void **state)
 {
 	(void)state;
@@ -193,7 +194,7 @@ static void test_weighted(void **state)
 	}
 	assert_true(chi < chi_999);
 	assert_true(chi_instead < chi_999);
-	/* Epochs and seeds draw by themselves. */
+	/* Draws of different epochs and seeds are independent. */
 	unsigned same = 0, same_seed = 0;
 	struct sampler other = sampler;
 	other.order[0].seed++;
@@ -244,7 +245,7 @@ static void test_quotas_are_exact(void **state)
 	}
 }
 
-/* However long the epochs are, each part's own samples come without replacement, pass by pass. */
+/* For every epoch length, each part's samples come without replacement, pass by pass. */
 static void test_parts_are_without_replacement(void **state)
 {
 	(void)state;
@@ -257,7 +258,7 @@ static void test_parts_are_without_replacement(void **state)
 		memset(seen, 0, sizeof seen);
 		memset(all, 0, sizeof all);
 		sampler.length = lengths[l];
-		/* At a block's end no part has begun a pass in two places. */
+		/* At the end of a block, no part has begun a pass in two places. */
 		for (uint64_t block = 0; block < 20; block++) {
 			for (uint64_t i = 0; i < SAMPLER_BLOCK; i++) {
 				struct sampler_pick pick = nth(&sampler, block * SAMPLER_BLOCK + i);
@@ -297,8 +298,8 @@ static void test_parts_differ(void **state)
 	}
 	for (int i = 0; i < 1000; i++)
 		same += number[0][i] == number[1][i];
-	/* They are shuffled each by itself (1 place in common is expected) and mixed well: 250 of
-	 * the first 500, 1000 of 1999 neighbours. */
+	/* Each part has its own shuffle (1 common place is expected), and the parts are mixed
+	 * well: 250 of the first 500, 1000 of 1999 neighbors. */
 	assert_true(same < 8);
 	assert_in_range(first, 200, 300);
 	assert_in_range(runs, 900, 1100);
@@ -330,8 +331,8 @@ static void test_quotas_are_rounded(void **state)
 		assert_int_equal(quota[i], 62 + (i < 8));
 }
 
-/* For ever, as tests/e2e/order_model.py has them too: a state that was taken with one release goes
- * on with the next. */
+/* Fixed across releases, and the same as in tests/e2e/order_model.py: a state from one release
+ * continues with the next. */
 static void test_orders_stay_as_they_are(void **state)
 {
 	(void)state;

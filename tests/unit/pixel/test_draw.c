@@ -1,5 +1,5 @@
-/* What training draws: agreement with libm's, distributions by
- * chi-square with fixed seeds, bounds for odd sources, golden values. */
+/* Training draws: agreement with libm, distributions by chi-square with fixed seeds, bounds for
+ * odd sources, golden values. */
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/draw.h"
@@ -30,8 +30,8 @@ static void test_round(void **state)
 		assert_int_equal(draw_round(i / 8.0), (uint64_t)nearbyint(i / 8.0));
 }
 
-/* torchvision's text in libm's arithmetic; the last bit of exp may move a side by one pixel, once
- * in many millions. */
+/* torchvision's code in libm's arithmetic; the last bit of exp may move a side by one pixel,
+ * once in many millions. */
 static struct draw_box twin_crop(const struct pixel_key *key, const double scale[2],
 	const double allowed[2], uint32_t src_w, uint32_t src_h)
 {
@@ -89,7 +89,7 @@ static void test_twin(void **state)
 			twin_check(scale[i], ratio[j]);
 }
 
-/* Where nothing can fit, ten attempts end in the central crop. */
+/* If no box can fit, the ten attempts end in the central crop. */
 static void test_central(void **state)
 {
 	(void)state;
@@ -127,7 +127,7 @@ static void histogram_check(const struct histogram *h, const char *what)
 		fail_msg("%s: chi-square %.1f", what, sum);
 }
 
-/* Below 0.74 of a square's area every ratio fits, so what is accepted there is uniform. */
+/* Below 0.74 of a square's area every ratio fits, so accepted areas are uniform there. */
 static void test_distribution(void **state)
 {
 	enum { SIDE = 40000 };
@@ -174,7 +174,8 @@ static void test_distribution_of_others(void **state)
 	histogram_check(&shape, "ratio");
 }
 
-/* As often as was said, never and always included; one direction says nothing of the other. */
+/* Flips occur with the given probability, including never and always; the two directions are
+ * independent. */
 static void test_flips(void **state)
 {
 	static const double chances[] = {0, 0.1, 0.5, 0.9, 1};

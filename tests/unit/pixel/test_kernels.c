@@ -1,4 +1,4 @@
-/* Every variant of the kernels against loops that could not be plainer: odd lengths, tails, the
+/* Every variant of the kernels against the plainest loops: odd lengths, tails, the
  * ends of the range, weights of both signs, outputs near and far apart, guard bytes. */
 #include "base/hash.h"
 #include "base/util.h"
@@ -27,8 +27,8 @@ static void bytes_random(uint8_t *bytes, size_t n)
 		bytes[i] = kind ? (uint8_t)(random_next() >> kind) : random_next() % 2 * 255;
 }
 
-/* Weights that add up to about 1, below 0 and beyond 1 too, so that both clips are needed; at times
- * a single one, or the ends of what a weight can be. */
+/* Weights that add up to about 1, some below 0 or above 1, so that both clips are needed;
+ * sometimes a single weight, or the extremes of a weight. */
 static void values_random(int32_t *value, uint32_t taps)
 {
 	int32_t left = (1 << WEIGHTS_BITS) + (int32_t)(random_next() % 80000) - 40000;
@@ -223,7 +223,7 @@ static void across_many(const struct kernels *k, struct across *a)
 	free(value);
 }
 
-/* Whether the kernel of few taps took it. */
+/* Whether the kernel for few taps accepted the job. */
 static bool across_run(const struct kernels *k, struct across *a, bool many)
 {
 	for (int c = 0; c < 3; c++)
@@ -251,7 +251,7 @@ static void test_across(void **state)
 			bool took = across_run(k, &a, false);
 			packed += took;
 			far += !took;
-			/* Scales that most images have are nobody's excuse. */
+			/* The kernel must accept the scales that most images have. */
 			assert_true(took || step > 48);
 		}
 	assert_true(packed > 100);

@@ -1,5 +1,5 @@
-/* Windows beyond the image: each axis against a walker that bounces between the ends, RandomCrop
- * and CenterCrop against images that are padded in full, the draw's distribution, replay. */
+/* Windows beyond the image: each axis against a simple walker, RandomCrop and CenterCrop against
+ * fully padded images, the draw's distribution, replay. */
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/draw.h"
@@ -13,14 +13,14 @@
 
 enum { LINE_MAX = 4096, FILL = -1 };
 
-/* --- the twin: a line of pixels' numbers that grows at both ends --- */
+/* --- the reference: a line of pixel numbers that grows at both ends --- */
 
 struct line {
 	int32_t pixel[LINE_MAX];
 	uint32_t count;
 };
 
-/* What a mode puts `steps` pixels beyond an end, told as how far from that end within. */
+/* The pixel that a mode puts `steps` pixels beyond an end, as the distance from that end inward. */
 static int32_t twin_beyond(enum pixel_padding_mode mode, uint32_t steps, uint32_t count)
 {
 	int32_t at = 0, way = 1;
@@ -28,7 +28,8 @@ static int32_t twin_beyond(enum pixel_padding_mode mode, uint32_t steps, uint32_
 		return FILL;
 	if (mode == PIXEL_PAD_EDGE || count == 1)
 		return 0;
-	/* The walker stands on the end; a reflection does not tell where it stands twice. */
+	/* The walker starts on the end pixel; a reflection does not repeat the pixel where it
+	 * turns. */
 	for (uint32_t i = mode == PIXEL_PAD_REFLECT ? 0 : 1; i < steps; i++) {
 		int32_t next = at + way;
 		if (next < 0 || next >= (int32_t)count) {
@@ -124,7 +125,7 @@ static void test_axis(void **state)
 
 /* --- the sink --- */
 
-/* A source whose pixel is a function of its place. */
+/* A source whose pixels are a function of their place. */
 static uint8_t source_byte(uint32_t x, uint32_t y, uint32_t c)
 {
 	return (uint8_t)(hash_mix((uint64_t)x << 32 | y << 2 | c) >> 13);
@@ -159,7 +160,7 @@ static uint32_t flipped(bool flip, uint32_t i, uint32_t size)
 	return flip ? size - 1 - i : i;
 }
 
-/* What the row must be: the source, padded along both axes as told, cut at the plan's place. */
+/* The expected row: the source, padded along both axes and cut at the plan's place. */
 static void check_row(const struct pixel_recipe *recipe, const struct pixel_plan *plan,
 	const struct line *across, const struct line *down, const uint8_t *out)
 {
@@ -242,7 +243,7 @@ static void test_random_crop(void **state)
 	pixel_sink_free(sink);
 }
 
-/* What every CIFAR recipe has. */
+/* The crop of every CIFAR recipe. */
 static void test_cifar(void **state)
 {
 	const struct pixel_recipe recipe = {.kind = PIXEL_CROP,
@@ -260,7 +261,7 @@ static void test_cifar(void **state)
 		pixel_plan_make(&recipe, &key, 32, 32, &plan);
 		counts[0][plan.place_x]++;
 		counts[1][plan.place_y]++;
-		/* torchvision's randint, row first, of Philox's words. */
+		/* torchvision's randint, row first, from Philox's words. */
 		struct philox r = philox_draw(11, 2, p, PHILOX_RANDOM_CROP, 0);
 		assert_int_equal(plan.place_y, (uint64_t)r.word[0] * 9 >> 32);
 		assert_int_equal(plan.place_x, (uint64_t)r.word[2] * 9 >> 32);
@@ -278,7 +279,8 @@ static void test_cifar(void **state)
 	pixel_sink_free(sink);
 }
 
-/* torchvision pads half of what is missing in front, and cuts what is too much about the centre. */
+/* torchvision puts half of the missing pixels in front, and cuts excess pixels around the
+ * center. */
 static void test_center_crop(void **state)
 {
 	static const struct {
@@ -337,7 +339,7 @@ static void test_fits(void **state)
 	assert_true(pixel_recipe_fits(&recipe, 500, 375));
 }
 
-/* Crop, flips and the key make the plan again. */
+/* Crop, flips and the key reproduce the plan. */
 static void test_replay(void **state)
 {
 	(void)state;

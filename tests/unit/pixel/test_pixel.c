@@ -1,5 +1,5 @@
-/* Plans and the sink: torchvision's sizes and Python's rounding, refusals, replay, a sink that is
- * used again and again, regions that leave out what is not needed. */
+/* Plans and the sink: torchvision's sizes and Python's rounding, refusals, replay, a sink that
+ * is used repeatedly, regions that omit unneeded pixels. */
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/pixel.h"
@@ -13,7 +13,7 @@
 
 static void test_eval_plan(void **state)
 {
-	/* By hand from torchvision's formulas, Python's round() to even among them. */
+	/* Computed by hand from torchvision's formulas, including Python's round() to even. */
 	static const struct {
 		uint32_t size, w, h, resize_w, resize_h, x, y;
 	} cases[] = {
@@ -106,7 +106,7 @@ static void test_sink_bytes(void **state)
 	assert_in_range(pixel_sink_bytes(2048), pixel_sink_bytes(224), 8u << 20);
 }
 
-/* A source whose pixel is a function of its place: no image need be held. */
+/* A source whose pixels are a function of their place, so that no image is held in memory. */
 static void row_make(uint8_t *const row[PIXEL_PLANES], uint32_t x0, uint32_t x1, uint32_t y)
 {
 	for (uint32_t x = x0; x < x1; x++)
@@ -151,8 +151,8 @@ static struct pixel_sink *sink_new(uint32_t size)
 	return sink;
 }
 
-/* Upside down: the rows of the row in the opposite order, whichever pass comes first, from the ring
- * of rows or from sums. */
+/* Upside down: the lines in the opposite order, with either pass first, from the ring of rows or
+ * from sums. */
 static void test_flip_vertical(void **state)
 {
 	enum { SIZE = 33 };
@@ -173,8 +173,8 @@ static void test_flip_vertical(void **state)
 	pixel_sink_free(sink);
 }
 
-/* Resize of both sides, larger than the centre that is kept and not; and of a shorter side that is
- * not evaluation's. */
+/* Resize of both sides, larger than the center crop and not; and of a shorter side other than
+ * evaluation's. */
 static void test_plan_resize(void **state)
 {
 	struct pixel_recipe recipe = pixel_recipe_eval(224);
@@ -246,7 +246,7 @@ static void test_identity(void **state)
 	pixel_sink_free(sink);
 }
 
-/* The centre crop of a wide picture needs neither its left nor its right end. */
+/* The center crop of a wide image needs neither its left nor its right end. */
 static void test_eval_region(void **state)
 {
 	struct pixel_recipe recipe = pixel_recipe_eval(224);
@@ -262,13 +262,13 @@ static void test_eval_region(void **state)
 	assert_int_equal(region.x1, 1168 + 224);
 	assert_int_equal(region.y0, 16);
 	assert_int_equal(region.y1, 16 + 224);
-	/* Begun and never fed, as when the decoder fails: the next plan starts afresh. */
+	/* Begun but never fed, as when the decoder fails: the next plan starts fresh. */
 	pixel_plan_make(&recipe, &key, 300, 400, &plan);
 	sink_run(sink, &recipe, &plan, out);
 	pixel_sink_free(sink);
 }
 
-/* A million to one: the centre of a picture 65,535 pixels long and one high, enlarged 2,340 times.
+/* An extreme enlargement: the center of an image of 65,535 x 1 pixels, enlarged 2,340 times.
  */
 static void test_eval_extreme(void **state)
 {
@@ -286,7 +286,7 @@ static void test_eval_extreme(void **state)
 	pixel_sink_free(sink);
 }
 
-/* The largest resize, of either kind, whose centre is the largest window; and the smallest. */
+/* The largest resize of each kind, whose center is the largest window; and the smallest. */
 static void test_resize_extreme(void **state)
 {
 	static const uint32_t sources[][2] = {

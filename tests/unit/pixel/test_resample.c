@@ -1,5 +1,5 @@
-/* The resampler against a plain twin that holds the whole image, step by step as Pillow's
- * documentation and its Resample.c describe it; every variant of the kernels, thousands of
+/* The resampler against a plain reference that holds the whole image and follows Pillow's
+ * documentation and Resample.c step by step; every variant of the kernels, thousands of
  * geometries, guard bytes, golden hashes. */
 #include "base/hash.h"
 #include "base/util.h"
@@ -35,7 +35,7 @@ static uint32_t random_between(uint32_t low, uint32_t high)
 	return low + random_below(high - low + 1);
 }
 
-/* --- the twin --- */
+/* --- the reference --- */
 
 struct picture {
 	uint32_t w, h;
@@ -54,7 +54,7 @@ static uint8_t *picture_at(const struct picture *p, uint32_t x, uint32_t y)
 	return p->rgb + 3 * ((size_t)y * p->w + x);
 }
 
-/* One pass over a line of pixels that lie `step` bytes apart: the output `at` of it. */
+/* One pass over a line of pixels that are `step` bytes apart: its output `at`. */
 static void twin_pixel(const struct twin_output *t, const uint8_t *from, size_t step, uint8_t *to)
 {
 	for (size_t c = 0; c < 3; c++) {
@@ -91,7 +91,8 @@ static struct picture twin_down(const struct picture *in, const struct weights_a
 	return out;
 }
 
-/* Image.resize of Pillow 13. Its order of the passes goes by the whole source, box or not. */
+/* Image.resize of Pillow 13. Its order of passes depends on the whole source, with or without a
+ * box. */
 static struct picture twin_resize(
 	const struct picture *in, const struct weights_axis *x, const struct weights_axis *y)
 {
@@ -140,7 +141,7 @@ static void guarded_check(const struct guarded *g)
 	}
 }
 
-/* Feeds exactly the region, each row from memory of its exact size and the slack promised. */
+/* Feeds exactly the region, each row from memory of its exact size plus the promised slack. */
 static void resample_run(
 	struct resample *r, const struct resample_job *job, const struct picture *in)
 {
@@ -213,7 +214,7 @@ static struct weights_axis axis_random(uint32_t source, uint32_t result)
 		axis.window_at = random_below(result - axis.window + 1);
 	}
 	if (random_below(8) == 0)
-		axis.source = result; /* a pass that is left out */
+		axis.source = result; /* a pass that is skipped */
 	return axis;
 }
 
@@ -223,7 +224,7 @@ static uint32_t side_random(uint32_t most)
 	return random_between(1, random_below(3) ? most : 5);
 }
 
-/* Half of the time a part of the source that begins and ends anywhere in a pixel. */
+/* Half of the time, a part of the source that begins and ends anywhere inside a pixel. */
 static void axis_part(struct weights_axis *axis, enum weights_filter filter)
 {
 	axis->filter = filter;
@@ -277,7 +278,7 @@ static void test_extreme_geometries(void **state)
 		{64, 1000, 64, 7},
 		{300, 299, 299, 300},
 		{224, 448, 224, 224},
-		{37, 33, 37, 32}, /* least that is vertical first */
+		{37, 33, 37, 32}, /* the smallest case that is vertical first */
 		{3, 700, 3, 600},
 	};
 	const struct kernels *kernels = *state;
@@ -290,7 +291,7 @@ static void test_extreme_geometries(void **state)
 			.y = axis_whole(size[1], size[3]),
 			.flip = i % 2 != 0,
 		};
-		/* Bilinear, and each other filter now and then. */
+		/* Bilinear mostly, and sometimes each of the other filters. */
 		job.x.filter = job.y.filter =
 			(enum weights_filter)(i % 2 * (1 + i / 2 % (WEIGHTS_FILTERS - 1)));
 		job.y.window = UTIL_MIN(job.y.window, (uint32_t)MAX_WINDOW);
@@ -301,7 +302,7 @@ static void test_extreme_geometries(void **state)
 	resample_free(r);
 }
 
-/* Both sides of the rule that says which pass is first, for every width around the result's. */
+/* Both sides of the rule for which pass is first, for every width around the result's width. */
 static void test_order_of_passes(void **state)
 {
 	const struct kernels *kernels = *state;
@@ -317,7 +318,7 @@ static void test_order_of_passes(void **state)
 	resample_free(r);
 }
 
-/* The bytes of one fixed job, so that a change in twin and code at once is seen too. */
+/* The bytes of one fixed job, so that the test also sees a change that reference and code share. */
 static void test_golden(void **state)
 {
 	static const struct {
@@ -351,7 +352,7 @@ static void test_golden(void **state)
 	resample_free(r);
 }
 
-/* What one job leaves behind must not show in the next. */
+/* Data of one job must not show in the next. */
 static void test_reuse(void **state)
 {
 	(void)state;

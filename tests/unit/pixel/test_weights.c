@@ -1,5 +1,5 @@
 /* Weight tables against Pillow's formulas written out, value by value: a wrong last bit shows in
- * few pictures, so bytes alone would not prove it. Windows and mirroring only move values. */
+ * few images, so comparing bytes would not prove it. Windows and mirroring only move values. */
 #include "base/hash.h"
 #include "base/util.h"
 #include "pixel/weights.h"
@@ -40,7 +40,7 @@ static void axis_fail(const struct weights_axis *axis, uint32_t at, const char *
 		(double)axis->to, axis->source, axis->result, at, what);
 }
 
-/* What output i takes from source pixel `p`, 0 where nothing. */
+/* The weight of source pixel `p` in output i; 0 where it has none. */
 static int32_t table_at(const struct weights *w, uint32_t i, uint32_t p, const int32_t *room)
 {
 	uint32_t from = w->begin + w->first[i];
@@ -49,7 +49,7 @@ static int32_t table_at(const struct weights *w, uint32_t i, uint32_t p, const i
 	return w->few ? w->value[(size_t)i * w->stride + (p - from)] : room[p - from];
 }
 
-/* All of output i's values, out of the table or one by one. Zeros may be left out. */
+/* All values of output i, from the table or one by one. The table may omit zeros. */
 static void output_check(const struct weights *w, const struct weights_axis *axis, uint32_t i,
 	uint32_t at, int32_t *room)
 {
@@ -135,7 +135,8 @@ static void test_windows(void **state)
 	table_free(&w);
 }
 
-/* Enlarging needs two source pixels, three where a rounding falls so, and an unchanged size one. */
+/* Enlarging needs two source pixels, or three where rounding demands it; an unchanged size needs
+ * one. */
 static void test_few_taps(void **state)
 {
 	struct weights w = table_new();

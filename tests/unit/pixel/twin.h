@@ -1,5 +1,5 @@
-/* twin: what Pillow takes for one output of an axis, written down once more, output by output and
- * with all its doubles, for the tests to compare with. */
+/* twin: the source pixels and weights that Pillow uses for one output of an axis, implemented
+ * again, output by output and with all its doubles, as the reference of the tests. */
 #pragma once
 
 #include "pixel/weights.h"
@@ -43,7 +43,7 @@ static inline bool twin_whole(const struct weights_axis *axis)
 	return axis->from == 0 && (axis->to == 0 || axis->to == (float)axis->source);
 }
 
-/* The source pixel of a single tap of weight 1, or -1: nearest, or a pass that is left out. */
+/* The source pixel of a single tap of weight 1, or -1: nearest, or a skipped pass. */
 static inline int twin_single(const struct weights_axis *axis, double scale, uint32_t at)
 {
 	if (axis->filter != WEIGHTS_NEAREST)

@@ -1,6 +1,6 @@
-/* Sine, cosine, tangent and arctangent: against libm's in long double, whose 64 bits tell nearly
- * always which double is nearest; what is exact; and how seldom libm's own doubles, which CPython
- * gives, are another. */
+/* Sine, cosine, tangent and arctangent: against libm's long double functions, whose 64 bits
+ * nearly always decide which double is nearest; exact values; and how rarely libm's doubles,
+ * which CPython uses, differ. */
 #include "proto/angle.h"
 
 #include <float.h>
@@ -14,7 +14,7 @@
 
 static const double DEGREE = 3.14159265358979323846 / 180.0; /* CPython's math.radians */
 
-/* In units in the last place of what it should be. */
+/* In units in the last place of the expected value. */
 static double ulps(double got, long double want)
 {
 	int exponent;
@@ -26,7 +26,7 @@ static double ulps(double got, long double want)
 
 struct worst {
 	double sine, cosine, tangent, arctangent;
-	unsigned count, other; /* how many were asked, and where libm's double is another */
+	unsigned count, other; /* how many were computed, and how many of libm's doubles differ */
 };
 
 static void worst_look(struct worst *worst, double x)
@@ -44,7 +44,7 @@ static void worst_look(struct worst *worst, double x)
 	assert_true(angle_tangent(-x) == -tangent && angle_arctangent(-x) == -arc);
 }
 
-/* Half a unit is what rounding costs; long double may be off by a unit of its own, 2^-11 of ours.
+/* Rounding costs half a unit; long double may be off by one of its own units, 2^-11 of ours.
  */
 static void worst_check(const struct worst *worst)
 {
@@ -54,7 +54,7 @@ static void worst_check(const struct worst *worst)
 		fail_msg("worst of sine %.5f, cosine %.5f, tangent %.5f, arctangent %.5f units",
 			worst->sine, worst->cosine, worst->tangent, worst->arctangent);
 	/* glibc's are within 0.55 units or so; another libm may do worse, but not by much. */
-	print_message("%u of %u are not libm's\n", worst->other, worst->count);
+	print_message("%u of %u differ from libm's\n", worst->other, worst->count);
 	assert_true(worst->other < worst->count / 20);
 }
 
@@ -80,8 +80,8 @@ static void test_anywhere(void **state)
 	worst_check(&worst);
 }
 
-/* Near the zeros of sine and cosine the argument's own last bit decides, and next to nothing of the
- * result is left. */
+/* Near the zeros of sine and cosine the argument's last bit decides, and almost everything
+ * else cancels. */
 static void test_zeros(void **state)
 {
 	struct worst worst = {0};
@@ -108,7 +108,7 @@ static void test_edges(void **state)
 	assert_true(angle_arctangent(1e300) == 0x1.921fb54442d18p+0);
 	assert_true(angle_arctangent(-INFINITY) == -0x1.921fb54442d18p+0);
 	assert_true(ulps(angle_arctangent(0x1p59), atanl(0x1p59)) <= 0.5);
-	/* CPython's math.cos(math.radians(90)), as Pillow's rotate meets it */
+	/* CPython's math.cos(math.radians(90)), which Pillow's rotate computes */
 	assert_true(angle_cosine(90 * DEGREE) == 0x1.1a62633145c07p-54);
 }
 

@@ -1,4 +1,4 @@
-/* conn: whole messages, descriptors, hang-ups, malformed peers, the socket's place. */
+/* conn: whole messages, descriptors, hang-ups, malformed peers, the socket's path. */
 #include "proto/conn.h"
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static int pair_setup(void **state)
 	return 0;
 }
 
-/* Every test ends with the descriptors that it began with. */
+/* Every test ends with the open descriptors that it began with. */
 static int pair_teardown(void **state)
 {
 	struct pair *pair = *state;
@@ -84,7 +84,8 @@ static void test_round_trip(void **state)
 	assert_memory_equal(view + 1, "hello", 5);
 
 	assert_null(conn_view(&message, WIRE_ANSWER, sizeof(struct wire_answer), 0));
-	assert_null(conn_view(&message, WIRE_ERROR, sizeof *view, 0)); /* text where none may be */
+	assert_null(conn_view(&message, WIRE_ERROR, sizeof *view,
+		0)); /* a text in a message that may have none */
 	message.size--;
 	assert_null(conn_view(
 		&message, WIRE_ERROR, sizeof *view, offsetof(struct wire_error, text_bytes)));
@@ -127,13 +128,13 @@ static void test_malformed(void **state)
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
 	assert_int_equal(send(pair->a, "x", 1, 0), 1);
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
-	head.bytes = sizeof head + 1; /* claims more than there is */
+	head.bytes = sizeof head + 1; /* claims more bytes than it has */
 	assert_int_equal(send(pair->a, &head, sizeof head, 0), sizeof head);
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
-	head.bytes = sizeof head - 8; /* claims less */
+	head.bytes = sizeof head - 8; /* claims fewer bytes */
 	assert_int_equal(send(pair->a, &head, sizeof head, 0), sizeof head);
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
-	head.bytes = sizeof raw; /* true, but too long */
+	head.bytes = sizeof raw; /* correct, but too long */
 	memcpy(raw, &head, sizeof head);
 	assert_int_equal(send(pair->a, raw, sizeof raw, 0), sizeof raw);
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
@@ -160,7 +161,7 @@ static void test_descriptor(void **state)
 	(void)close(memory);
 }
 
-/* Sends `count` copies of descriptor 0, beside a good or a bad message. */
+/* Sends `count` copies of descriptor 0 with a good or a bad message. */
 static void send_descriptors(int to, unsigned count, uint32_t bytes)
 {
 	char control[CMSG_SPACE(16 * sizeof(int))];
@@ -184,7 +185,7 @@ static void test_too_many_descriptors(void **state)
 		assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
 		assert_int_equal(message.fd, -1);
 	}
-	/* The teardown counts: one descriptor beside a malformed message is closed as well. */
+	/* The teardown checks that a descriptor of a malformed message is closed too. */
 	send_descriptors(pair->a, 1, 99);
 	assert_int_equal(conn_receive(pair->b, true, &message), CONN_E_MALFORMED);
 	assert_int_equal(message.fd, -1);
@@ -228,7 +229,8 @@ static int send_close_with(int to, size_t count)
 	return sendmsg(to, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Who takes none gets none, however many come, and is told; the next message is as ever. */
+/* A receiver that accepts no descriptors gets none, whatever the peer sends, and gets an error;
+ * the next message arrives normally. */
 static void test_descriptors_are_not_taken(void **state)
 {
 	static const size_t counts[] = {1, 2, 4, 5, 64, 253};
@@ -269,8 +271,8 @@ static void test_hangup(void **state)
 		conn_send(pair->b, true, &last.head, sizeof last, NULL, 0, -1), CONN_E_CLOSED);
 }
 
-/* A peer that closes over unread messages resets the connection; what it said last must come
- * through all the same. */
+/* A peer that closes while it has unread messages resets the connection; its last message must
+ * still arrive. */
 static void test_last_words(void **state)
 {
 	struct pair *pair = *state;
@@ -359,7 +361,7 @@ static void test_listen(void **state)
 	(void)close(listener);
 
 	assert_int_equal(conn_connect(place->socket, &client), -ECONNREFUSED); /* stale */
-	assert_int_equal(conn_listen(place->socket, &listener), 0); /* is taken over */
+	assert_int_equal(conn_listen(place->socket, &listener), 0); /* is replaced */
 	assert_int_equal(conn_connect(place->socket, &client), 0);
 	(void)close(client);
 	(void)close(listener);
@@ -370,7 +372,8 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* Ends by itself, so that whoever is never done for signals is done then. */
+/* The signals end after a while, so that a call that never finishes because of them finishes
+ * then. */
 static pid_t start_storm(void)
 {
 	enum { SIGNALS = 2000, PAUSE_US = 5000 };
@@ -385,8 +388,8 @@ static pid_t start_storm(void)
 	return child;
 }
 
-/* A listener that is stopped is given up also by a process that handles signals all the time, as
- * under a profiler. */
+/* A process that handles signals all the time, as under a profiler, also gives up on a stopped
+ * listener. */
 static void test_signals_do_not_lengthen_connecting(void **state)
 {
 	struct place *place = *state;

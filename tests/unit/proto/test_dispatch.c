@@ -1,5 +1,4 @@
-/* dispatch: which table a name forces: the one of that name, the one that stands in for it, or a
- * refusal. */
+/* dispatch: which table a name forces: the table of that name, its substitute, or a refusal. */
 #include "proto/dispatch.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 /* A feature that no processor has. */
 #define NEVER (1u << 31)
 
-/* Tables are told apart by their addresses only. */
+/* The tests tell tables apart by their addresses only. */
 static const char tables[DISPATCH_NAMES];
 
 static struct dispatch all_tables(void)

@@ -10,7 +10,7 @@
 
 static const double LOG_RATIO = 0.28768207245178092744; /* log(4/3) */
 
-/* rint's numbers. */
+/* The numbers that rint gives. */
 static void test_round(void **state)
 {
 	(void)state;
@@ -27,7 +27,7 @@ static void test_round(void **state)
 	assert_true(isnan(elementary_round(NAN)));
 }
 
-/* Where random crops are drawn it is held to less. */
+/* For the arguments of random crops the bound is tighter. */
 static void test_exp_of_ratios(void **state)
 {
 	(void)state;
@@ -36,12 +36,12 @@ static void test_exp_of_ratios(void **state)
 		double x = LOG_RATIO * i / 20000, want = exp(x);
 		worst = fmax(worst, fabs(elementary_exp(x) - want) / want);
 	}
-	/* One unit in the last place of ours and half a one of libm's. */
+	/* One unit in the last place for our error, half a unit for libm's. */
 	assert_true(worst <= 1.5 * 0x1p-52);
 	assert_true(elementary_exp(0.0) == 1.0);
 }
 
-/* In units in the last place of what it should be. */
+/* In units in the last place of the expected value. */
 static double ulps(double got, long double want)
 {
 	int exponent;

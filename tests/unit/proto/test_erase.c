@@ -1,6 +1,5 @@
-/* The rectangle of RandomErasing: torchvision's formulas in libm's arithmetic, what is drawn apart
- * for views and steps, the share of images that are erased, golden values; and the noise's
- * distribution. */
+/* The rectangle of RandomErasing: torchvision's formulas in libm's arithmetic, independent draws
+ * for views and steps, the share of erased images, golden values; and the noise's distribution. */
 #include "proto/erase.h"
 
 #include <math.h>
@@ -23,7 +22,7 @@ static struct erase_key key_of(uint64_t position, uint32_t view, uint32_t same)
 		.step = view << 12 | same << 8};
 }
 
-/* torchvision.transforms.RandomErasing.get_params, its draws from Philox. */
+/* torchvision.transforms.RandomErasing.get_params with draws from Philox. */
 static bool twin_box(
 	const struct erase_key *key, uint32_t width, uint32_t height, struct erase_box *ret)
 {
@@ -70,7 +69,7 @@ static void test_boxes(void **state)
 	assert_true(erased > 9000);
 }
 
-/* Views, steps of one kind, and operations draw apart. */
+/* Views, steps of one kind, and operations have independent draws. */
 static void test_apart(void **state)
 {
 	struct erase_box box[4];
@@ -95,11 +94,11 @@ static void test_happens(void **state)
 		assert_false(erase_happens(&key, 0));
 		assert_true(erase_happens(&key, 1));
 	}
-	/* 10,000 give or take four deviations of 87. */
+	/* 10,000, plus or minus four standard deviations of 87. */
 	assert_in_range(count, 9650, 10350);
 }
 
-/* Moments of a normal distribution, and no two channels, pixels or views alike. */
+/* Moments of a normal distribution, and no two channels, pixels or views are equal. */
 static void test_noise(void **state)
 {
 	enum { PIXELS = 70000 };

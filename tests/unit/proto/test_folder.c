@@ -1,5 +1,6 @@
-/* Folders of jobs: named, locked by one at a time also while others remove them, removed only where
- * nobody is, with nothing that is not a daemon's. */
+/* Folders of jobs: their names; only one process at a time holds the lock, also while others
+ * remove the folder; a folder is removed only when no process uses it and it holds only a
+ * daemon's files. */
 #include "proto/folder.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ static void test_names(void **state)
 	assert_string_equal(path, "/job-ffffffffffffffff/penstock.sock");
 }
 
-/* What is no job's folder is left alone, whatever lies in it. */
+/* A folder that is not a job's folder stays, whatever files it has. */
 static void test_not_a_job(void **state)
 {
 	(void)state;
@@ -137,12 +138,12 @@ static void test_somebody_elses_file(void **state)
 	assert_int_equal(folder_remove_job(job_socket), -ENOTEMPTY);
 	(void)snprintf(path, sizeof path, "%s/notes.txt", job_folder);
 	assert_int_equal(access(path, F_OK), 0);
-	/* A folder under the name of a file of ours is not emptied. */
+	/* A folder with the name of one of our files is not emptied. */
 	assert_int_equal(unlink(path), 0);
 	(void)snprintf(path, sizeof path, "%s/penstockd.log", job_folder);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(folder_remove_job(job_socket), -ENOTEMPTY);
-	/* Nor is a link followed, for the lock or for what is removed. */
+	/* Neither the lock nor the removal follows a link. */
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(symlink(common, path), 0);
 	make_file(common);
@@ -194,7 +195,7 @@ static void test_visiting(void **state)
 
 /* ---- locking while others remove ---- */
 
-/* Whoever holds the lock is alone, or the file of that name would be there. */
+/* The process that holds the lock is the only one; otherwise the file of this name would exist. */
 static int be_alone(const char *token)
 {
 	int lock, fd;

@@ -59,8 +59,8 @@ static void test_escapes(void **state)
 	expect_quoted("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
 	expect_quoted("\b\f\n\r\t", "\"\\b\\f\\n\\r\\t\"");
 	expect_quoted("\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\"");
-	/* What YAML forbids or would fold away: C1 controls, line and paragraph separator, byte
-	 * order mark. */
+	/* Characters that YAML forbids or would fold: C1 controls, line and paragraph
+	 * separators, byte order mark. */
 	expect_quoted("\xc2\x85|\xc2\x9f|\xc2\xa0", "\"\\u0085|\\u009f|\xc2\xa0\"");
 	expect_quoted("\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa", "\"\\u2028\\u2029\xe2\x80\xaa\"");
 	expect_quoted("\xef\xbb\xbf", "\"\\ufeff\"");
@@ -84,7 +84,7 @@ static void test_utf8(void **state)
 	expect_quoted("\xe0\x9f\xbf", "\"" BAD BAD BAD "\""); /* overlong */
 	expect_quoted("\xed\xa0\x80", "\"" BAD BAD BAD "\""); /* surrogate */
 	expect_quoted("\xf4\x90\x80\x80", "\"" BAD BAD BAD BAD "\""); /* beyond U+10FFFF */
-	expect_quoted("\xe2\x82", "\"" BAD BAD "\""); /* cut by the end */
+	expect_quoted("\xe2\x82", "\"" BAD BAD "\""); /* cut off by the end */
 	expect_quoted("\xf0\x9f\x98", "\"" BAD BAD BAD "\"");
 	expect_quoted("\xc3(", "\"" BAD "(\"");
 }
@@ -126,7 +126,7 @@ static void test_numbers(void **state)
 	jsontext_free(&json);
 }
 
-/* A program may have chosen a locale whose decimal point is a comma, or, in one, two bytes long. */
+/* A program may have chosen a locale whose decimal point is a comma, or even two bytes long. */
 static void test_locale(void **state)
 {
 	(void)state;
@@ -173,7 +173,7 @@ static void test_misuse(void **state)
 	jsontext_free(&json);
 	assert_false(json.text.failed);
 
-	jsontext_end(&json); /* nothing open */
+	jsontext_end(&json); /* no bracket is open */
 	assert_true(json.text.failed);
 	jsontext_free(&json);
 }

@@ -1,5 +1,5 @@
-/* philox: the known answers of Random123 1.14 (tests/kat_vectors, "philox4x32 10"), and what draws
- * promise. */
+/* philox: the known answers of Random123 1.14 (tests/kat_vectors, "philox4x32 10"), and the
+ * promises about draws. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void matches_the_known_answers(void **state)
 	}
 }
 
-/* Where each part of a draw's name goes is part of "same seed, same bytes" across releases. */
+/* The place of each part of the key in the counter is part of the promise "same seed, same
+ * bytes" across releases. */
 static void lays_out_the_counter_for_ever(void **state)
 {
 	struct philox r = philox_draw(0x1234deadbeef, 9, 0x100000005, PHILOX_RESIZED_CROP, 2);

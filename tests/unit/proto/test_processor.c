@@ -1,4 +1,4 @@
-/* What the processor says is what gcc's and clang's own runtime libraries make of it. */
+/* processor_features agrees with the runtime libraries of gcc and clang. */
 #include "proto/processor.h"
 
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void as_the_compiler_says(void **state)
 	ASSERT_LIKE(PROCESSOR_AVX512VBMI2, "avx512vbmi2");
 }
 
-/* The words of the kernel's own list: what it does not keep the registers of is not in it. */
+/* The words of the kernel's list, which omits features whose registers it does not save. */
 static void as_the_kernel_says(void **state)
 {
 	(void)state;

@@ -1,4 +1,4 @@
-/* text: what is written is there, at every size at which it grows; without memory it stays failed.
+/* text: the buffer keeps all bytes at every size at which it grows; without memory it stays failed.
  */
 #include "proto/text.h"
 
@@ -47,7 +47,7 @@ static void test_grows(void **state)
 	free(made);
 }
 
-/* A print that is longer than the room, by any number of bytes. */
+/* A print that exceeds the room by any number of bytes. */
 static void test_long_prints(void **state)
 {
 	(void)state;
@@ -68,7 +68,7 @@ static void test_no_memory(void **state)
 	(void)state;
 	struct text text = {0};
 	text_put(&text, "a");
-	/* More than there can be. */
+	/* More memory than can exist. */
 	text_put_bytes(&text, "", SIZE_MAX - 1);
 	assert_true(text.failed);
 	assert_null(text.bytes);
@@ -76,7 +76,7 @@ static void test_no_memory(void **state)
 	text_print(&text, "%d", 1);
 	assert_null(text.bytes);
 	assert_null(text_take(&text));
-	/* It may be used again. */
+	/* The buffer may be used again. */
 	assert_false(text.failed);
 	text_put(&text, "c");
 	assert_string_equal(text.bytes, "c");

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* Writes a code point, without asking whether it is a legal one. */
+/* Writes a code point without checking it. */
 static size_t encode(int32_t point, char *to)
 {
 	unsigned char *b = (unsigned char *)to;
@@ -44,7 +44,7 @@ static void test_malformed(void **state)
 		"\xf0\x8f\xbf\xbf", "\xf0\x9f\x98", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		size_t size = 0;
-		/* A copy of its own, so that sanitizers see a read past the zero byte. */
+		/* A separate copy, so that sanitizers see a read past the zero byte. */
 		char *text = strdup(texts[i]);
 		assert_non_null(text);
 		assert_int_equal(utf8_decode(text, &size), -1);

@@ -1,5 +1,5 @@
-/* Variates against their distributions: Kolmogorov and Smirnov's distance from closed forms, and
- * moments of logarithms where alpha is small; keys are fixed. */
+/* Variates against their distributions: Kolmogorov-Smirnov distances from closed forms, and
+ * moments of logarithms for small alpha; keys are fixed. */
 #include "proto/variate.h"
 
 #include <math.h>
@@ -128,8 +128,8 @@ static void test_gamma_log(void **state)
 			squares += x * x;
 		}
 		assert_true(fabs(sum / DRAWS) < 4 * sqrt(cases[c].variance / DRAWS));
-		/* The square of what is nearly exponential has a variance of 8 times its own's
-		 * square. */
+		/* The square of a nearly exponential number has a variance of 8 times the square
+		 * of the number's variance. */
 		assert_true(fabs(squares / DRAWS / cases[c].variance - 1) < 4 * sqrt(8.0 / DRAWS));
 	}
 }
@@ -148,7 +148,7 @@ static void test_rejected(void **state)
 	assert_true(fabs(variate_gamma_log_likely(1) - log(2.0 / 3)) < 1e-15);
 }
 
-/* A share of three is Beta(1, 2); what nothing is left of is zero, and all is one in the end. */
+/* One of three shares is Beta(1, 2); vanishing shares are 0, and a share that takes all is 1. */
 static double beta_1_2(double x)
 {
 	return x * (2 - x);

@@ -1,6 +1,6 @@
-/* wire, slots: the layouts, field by field. They are the contract with clients that were compiled
- * elsewhere and are not rebuilt with the daemon: whoever changes one has to change this table, and
- * should then give out a new version. */
+/* wire, slots: the layouts, field by field. They are the contract with clients that were
+ * compiled elsewhere and are not rebuilt with the daemon. A change of a layout needs a change of
+ * this table and a new version. */
 #include "proto/slots.h"
 #include "proto/wire.h"
 

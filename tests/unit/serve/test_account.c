@@ -1,4 +1,4 @@
-/* account: what a second was, from two counts. */
+/* account: rates over a second, from two counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,12 +57,13 @@ static void a_second_is_what_grew(void **state)
 	is(second.throttled_s, 0.5);
 	assert_int_equal(second.read_bytes, 64);
 	assert_int_equal(second.reads, 2);
-	now.idle_ns = early.idle_ns - 1; /* added up from several places */
+	now.idle_ns = early.idle_ns - 1; /* summed from several places */
 	account_between(&early, &now, &second);
 	is(second.workers_idle_s, 0);
 }
 
-/* As when no descriptor was left to read it: earlier delay does not count for the next second. */
+/* As when no descriptor was free to read the count: earlier delay does not count for the next
+ * second. */
 static void what_was_not_said_once_is_not_made_up_for(void **state)
 {
 	struct account_counters now = a_second_later(), silent = early;

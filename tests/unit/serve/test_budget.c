@@ -1,4 +1,5 @@
-/* plan: the parts add up to the budget, and too little is refused with a number that then works. */
+/* plan: the parts add up to the budget, and a budget that is too small is refused with a number
+ * that works. */
 #include "serve/budget.h"
 
 #include <errno.h>
@@ -92,7 +93,7 @@ static void the_budget_for_parts_has_each_of_them(void **state)
 			    less.large_reads < wanted[i].large_reads ||
 			    less.large_images < wanted[i].large_images);
 	}
-	/* They do not grow beyond a size. */
+	/* The parts have a maximum size. */
 	for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
 		assert_int_equal(budget_for_parts(&beyond[i], 4, &worker), 0);
 }

@@ -1,4 +1,4 @@
-/* peer: what a process may hold, what is left for others, and that charges come back. */
+/* peer: what a process may hold, what remains for others, and that charges are returned. */
 #include "serve/session/peer.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static struct peer_name process(pid_t pid)
 	return (struct peer_name){.pid = pid, .uid = USER};
 }
 
-/* How many more of a kind it gets; the sentence that ends it in `fault`. */
+/* How many more of a kind the process gets; `fault` then has the sentence of the refusal. */
 static uint32_t take_all(
 	struct peer_book *book, struct peer_name name, enum peer_kind kind, struct fault *fault)
 {
@@ -84,7 +84,8 @@ static void one_process_gets_its_share_and_is_told(void **state)
 	}
 }
 
-/* However many processes take all they can, the last eighth goes to those that have none. */
+/* However many processes take everything they can, the last eighth stays for processes that have
+ * none. */
 static void newcomers_find_room(void **state)
 {
 	(void)state;
@@ -109,7 +110,7 @@ static void newcomers_find_room(void **state)
 	}
 }
 
-/* The same for every kind: four processes that keep answers do not keep out one that asks. */
+/* The same for every kind: four processes that keep answers do not lock out another one. */
 static void newcomers_find_room_of_every_kind(void **state)
 {
 	(void)state;
@@ -125,7 +126,7 @@ static void newcomers_find_room_of_every_kind(void **state)
 	}
 }
 
-/* One process gets its share, and does not keep out the next. */
+/* One process gets its share and does not lock out the next. */
 static void a_small_configuration_serves_two_processes(void **state)
 {
 	(void)state;
@@ -171,8 +172,8 @@ static void root_gets_in(void **state)
 	give_all(&book);
 }
 
-/* A pid that is used again is another process where the kernel has inodes for pidfds, and one that
- * is not seen has no limit of its own. */
+/* If the kernel has inodes for pidfds, a reused pid counts as another process. A process that
+ * cannot be identified has no limit of its own. */
 static void processes_are_told_apart(void **state)
 {
 	(void)state;
@@ -183,7 +184,7 @@ static void processes_are_told_apart(void **state)
 	struct peer_name unseen = {.pid = 0, .uid = USER};
 	assert_int_equal(take_all(&book, first, PEER_ANSWERS, &fault), 4);
 	assert_int_equal(peer_may(&book, &second, PEER_ANSWERS, &fault), 0);
-	assert_int_equal(take_all(&book, unseen, PEER_ANSWERS, &fault), 12); /* all there are */
+	assert_int_equal(take_all(&book, unseen, PEER_ANSWERS, &fault), 12); /* all that exist */
 	assert_non_null(strstr(fault.text, "(16)"));
 	give_all(&book);
 }

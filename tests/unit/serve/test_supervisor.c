@@ -13,7 +13,7 @@ static void test_gets_on(void **state)
 	(void)state;
 	const struct account_second seconds[] = {
 		{.seconds = 1, .workers_cpu_s = 0.5},
-		{.seconds = 1, .delay_s = 0.9}, /* others have the processor */
+		{.seconds = 1, .delay_s = 0.9}, /* other processes use the processor */
 		{.seconds = 1, .read_delay_s = 0.9},
 		{.seconds = 1, .throttled_s = 1},
 		{.seconds = 1, .reads = 1, .read_bytes = 4096},
@@ -29,7 +29,7 @@ static void test_hangs(void **state)
 	(void)state;
 	const struct account_second seconds[] = {
 		{.seconds = 1},
-		{.seconds = 1, .cpu_s = 0.01}, /* the event loop's */
+		{.seconds = 1, .cpu_s = 0.01}, /* the event loop's thread */
 		{.seconds = 1, .workers_idle_s = 1},
 		{.seconds = 1, .permit_wait_s = 2}, /* and no thread computes */
 		{.seconds = 1, .buffers_full_s = 1},
