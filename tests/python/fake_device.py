@@ -1,7 +1,8 @@
-"""A device of the FAKE driver of tests/cuda, in torch's place: tensors in the fake's memory, in a CUDA stream of its own.
+"""Replaces torch by a device of the FAKE driver of tests/cuda: tensors in the fake's memory, and a
+CUDA stream.
 
-The fake keeps "device memory" in the host's, where only its own calls can read it, and notices whatever is not ordered: then
-the program ends with 86."""
+The fake keeps "device memory" in the host's memory, where only its own calls can read it, and
+detects accesses that are not ordered: then the program exits with 86."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from penstock import _penstock, cuda
 
 BATCH = 8
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
-FAULTS = 10  # of the fake's table of functions, fake_driver.h
+FAULTS = 10  # the order in the fake's table of functions, fake_driver.h
 LACK = "this build has no libpenstock_cuda, or no fake driver"
 
 _FAKE = support.BUILD / "tests/cuda/driver/libcuda.so.1"
 
 
 class Driver:
-    """The fake; loaded once, it is what libpenstock_cuda finds as libcuda.so.1."""
+    """Loads the fake, once; libpenstock_cuda then finds it as libcuda.so.1."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL(str(_FAKE))
@@ -64,7 +65,7 @@ class Part:
 
 
 class Device(cuda.Tensors):
-    """Takes torch's place."""
+    """Replaces torch."""
 
     ordinal = 0
 

@@ -1,4 +1,4 @@
-"""What the tests of the examples share: their folder, a dataset, running them."""
+"""Shared by the tests of the examples: their folder, a dataset, and how to run them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pictures() -> str:
 
 
 def run(name: str, *arguments: Any, launcher: Any = (), **environment: str) -> str:
-    """Runs an example to its end. What it said."""
+    """Runs an example to its end. Returns its output."""
     command = [sys.executable, *launcher, str(FOLDER / name), *map(str, arguments)]
     answer = subprocess.run(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, timeout=2 * support.LIMIT)
@@ -35,7 +35,7 @@ def run(name: str, *arguments: Any, launcher: Any = (), **environment: str) -> s
 
 
 def run_here(name: str, *arguments: Any) -> str:
-    """The same in this process, which has imported already what takes long to import."""
+    """The same in this process, which has already imported the slow modules."""
     said = io.StringIO()
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
     try:

@@ -1,4 +1,5 @@
-"""What the tests of the Python package share: a folder and an environment of their own, a small dataset, a clean end.
+"""Shared by the tests of the Python package: a private folder and environment, a small dataset, and
+a check at the end.
 
     import support
     from support import penstock
@@ -10,10 +11,11 @@
     if __name__ == "__main__":
         support.main()
 
-Importing this makes a folder that HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR lie in, so that the private
-daemon is this test's own, and takes what names ranks, jobs and daemons out of the environment. main() stops that daemon
-and takes the folder away; a process that is left then is an error. A program of which nothing could run ends with 77,
-which CTest calls skipped.
+Importing this module creates a folder for HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_RUNTIME_DIR,
+so that each test has its own private daemon, and removes the variables that name ranks, jobs and
+daemons from the environment. main() stops the daemon and removes the folder; a process that is left
+is an error. A program in which every test was skipped exits with 77, which CTest reports as
+skipped.
 
 By hand: PYTHONPATH=BUILD/python python3 tests/python/test_NAME.py [TEST...]."""
 
@@ -49,7 +51,7 @@ def _skip_program(reason: str) -> None:
 
 
 def require(*modules: str) -> None:
-    """Skips the whole program where one of them is not installed."""
+    """Skips the whole program if one of them is not installed."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             _skip_program(f"{sys.executable} has no {module}")
@@ -74,7 +76,7 @@ for _name, _below in _FOLDERS.items():
     os.environ[_name] = str(folder / _below)
 os.environ.setdefault("PENSTOCK_BIN", str(BUILD / "bin"))
 
-# A sanitizer's runtime, which is in this process by now, and which penstockd brings itself.
+# A sanitizer's runtime: this process has already loaded it, and penstockd is linked with it.
 _PRELOAD = os.environ.pop("LD_PRELOAD", None)
 SANITIZED = _PRELOAD is not None
 
@@ -87,7 +89,7 @@ LIMIT = harness.LIMIT
 
 
 class _Later:
-    """penstock, imported when first used: a test of the compiled half alone needs nothing else."""
+    """Imports penstock when it is first used: a test of only the extension does not need it."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module("penstock"), name)
@@ -99,14 +101,15 @@ penstock: Any = _Later()
 @functools.lru_cache(maxsize=None)
 def dataset(per_class: int = 20, classes: int = 3, tars: bool = False, seed: int = 0, min_side: int = 64,
             max_side: int = 160) -> str:
-    """A folder of small painted images (with `tars`, of shards), made once per program: beach, bricks, forest, ..."""
+    """A folder of small painted images (with `tars`: of shards), made once per program: beach,
+    bricks, forest, ..."""
     kind = "tars" if tars else "images"
     path = folder / f"{kind}-{classes}x{per_class}-{seed}-{min_side}-{max_side}"
     return str(harness.make_dataset(path, per_class, classes, tars, seed, min_side, max_side))
 
 
 def daemons() -> "dict[int, str]":
-    """The processes of penstock that this program, or a child of its, has started: pid and program."""
+    """The processes of penstock that this program or its children have started: pid and program."""
     mine = f"XDG_RUNTIME_DIR={folder}/run".encode()
     found = {}
     for pid, program in harness.penstock_processes():
@@ -126,7 +129,7 @@ def stop_daemons(sig: int = signal.SIGTERM) -> None:
 
 def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT,
            **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a program in a Python of its own; fails with what it said where it fails."""
+    """Runs a program in another Python process; if it fails, fails with its output."""
     preload = {"LD_PRELOAD": _PRELOAD} if _PRELOAD else {}
     if preload:
         code = f"import os; os.environ.pop('LD_PRELOAD')\n{code}"
@@ -139,10 +142,10 @@ def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT,
 
 
 def forked(function: "Callable[[], Any]") -> Any:
-    """What a function returns in a forked child, which ends then without Python's own cleaning up."""
+    """The result of a function in a forked child, which then exits without Python's cleanup."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # From 3.12 on Python warns of the other threads. They are what is tested.
+        # Python 3.12 and later warn about other threads, which these tests need.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -164,13 +167,13 @@ def forked(function: "Callable[[], Any]") -> Any:
 
 
 def mappings() -> int:
-    """How many extents of shared memory this process has mapped."""
+    """The number of extents of shared memory that this process has mapped."""
     return sum("memfd:penstock" in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
 @contextlib.contextmanager
 def nothing_left(what: str = "") -> "Iterator[None]":
-    """Descriptors and mappings are as many afterwards as before."""
+    """Checks that the numbers of descriptors and mappings are the same afterwards."""
     before = (sorted(os.listdir("/proc/self/fd")), mappings())
     yield
     after = (sorted(os.listdir("/proc/self/fd")), mappings())
@@ -179,7 +182,8 @@ def nothing_left(what: str = "") -> "Iterator[None]":
 
 def _clean_up() -> None:
     if os.getpid() == _owner and folder.exists():
-        # A daemon that is told to end waits for its trainers, of which the collector may have some.
+        # A daemon that is told to stop waits for its trainers; the garbage collector may still have
+        # some.
         gc.collect()
         try:
             stop_daemons()
@@ -188,7 +192,7 @@ def _clean_up() -> None:
 
 
 def main() -> None:
-    """Runs the tests of the program, and ends it."""
+    """Runs the tests of the program and exits."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(4 * LIMIT, exit=True)
     result = unittest.main(module="__main__", exit=False, buffer=False).result

@@ -1,8 +1,9 @@
-"""Batches on a device, against the FAKE driver of tests/cuda: every value, both layouts, states, Ctrl-C, forks, failures.
+"""Batches on a device, with the FAKE driver of tests/cuda: every value, both layouts, states,
+Ctrl-C, forks, failures.
 
-The fake keeps "device memory" in the host's, where only its own calls can read it, and notices whatever is not ordered: then
-this program ends with 86. Where torch makes tensors, a stand-in makes them of the fake's memory: see torch_cuda.py for the
-part that needs torch."""
+The fake keeps "device memory" in the host's memory, where only its own calls can read it, and
+detects accesses that are not ordered: then this program exits with 86. A stand-in for torch makes
+tensors in the fake's memory; torch_cuda.py tests the part that needs torch."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def content(images: Any, dtype: str, channels_last: bool) -> bytes:
 
 
 class OnDevice(unittest.TestCase):
-    """Each test has a device, a stream and an attachment of its own, and leaves nothing on the device."""
+    """Each test has its own device, stream and attachment, and leaves nothing on the device."""
 
     def begin(self, dtype: str = "float32", channels_last: bool = True, mixing: "Mixing | None" = None,
               **options: Any) -> cuda._Attached:
@@ -94,7 +95,7 @@ class Values(OnDevice):
 
 
 class Mixed(OnDevice):
-    """MixUp, CutMix, erasing and soft labels are the CPU's, bit for bit."""
+    """MixUp, CutMix, erasing and soft labels are those of the CPU, bit for bit."""
 
     def check(self, mixing: Mixing, channels_last: bool) -> None:
         reader = self.begin("float32", channels_last, mixing, train=0, epochs=2)
@@ -192,7 +193,7 @@ class Loop(OnDevice):
         attachment.next(20000)
         del attachment
         gc.collect()
-        batch = source.next(20000)  # the turn is its own again, behind what was prefetched
+        batch = source.next(20000)  # the stream can be called again; it is ahead by the prefetched batches
         assert batch is not None
         self.assertGreater(batch.batch, 0)
         batch.release()
@@ -211,7 +212,7 @@ class Loop(OnDevice):
         self.number(reader)
 
     def begin(self, *arguments: Any, **options: Any) -> cuda._Attached:
-        # Before it is attached: then nobody may ask the stream.
+        # Before it is attached, because an attached stream cannot be asked.
         with_pid = stream()
         self.source_pid = with_pid.daemon_pid
         with_pid.close()
@@ -321,7 +322,7 @@ class Refusals(OnDevice):
         self.refuse(errors.ArgumentError, "std", self.source, 0, "float32", True, MEAN, (1, 0, 1))
         self.refuse(TypeError, "", self.source, 0, "float32", True, MEAN[:2], STD)
         self.refuse(TypeError, "expected a Stream", 7, 0, "float32", True, MEAN, STD)
-        batch = self.source.next(20000)  # it is the caller's still
+        batch = self.source.next(20000)  # it still belongs to the caller
         assert batch is not None
         batch.release()
 
@@ -354,7 +355,7 @@ class Refusals(OnDevice):
 
 
 class Ways(OnDevice):
-    """Which way a reader goes."""
+    """Which kind of reader is chosen."""
 
     def way(self, attached: Any) -> Any:
         chosen, through = cuda._Attached, cuda._through_torch

@@ -1,6 +1,7 @@
-"""What users copy from: the examples that need no torch, and ImageNet's validation folder.
+"""The examples that do not need torch, and imagenet_val.py.
 
-torch_examples.py has those that need torch. tests/docs runs the code that the documentation shows."""
+torch_examples.py tests those that need torch. tests/docs runs the code that the documentation
+shows."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Numpy(unittest.TestCase):
     def test_resumes_to_the_bit(self) -> None:
         whole = examples.weights(self.run_it("--epochs", 3))
         checkpoint = support.folder / "numpy.npz"
-        for steps in (1, 3, 2):  # the second stop is where an epoch ends
+        for steps in (1, 3, 2):  # the second stop is at the end of an epoch
             self.run_it("--epochs", 3, "--checkpoint", checkpoint, "--steps", steps)
         rest = self.run_it("--epochs", 3, "--checkpoint", checkpoint)
         self.assertIn("going on after step 6", rest)
@@ -61,7 +62,7 @@ class Numpy(unittest.TestCase):
 class Validation(unittest.TestCase):
     """imagenet_val.py, on 12 images of 4 classes."""
 
-    SYNSETS = ("n02119789", "n01440764", "n15075141", "n02100735")  # in "the devkit's" order
+    SYNSETS = ("n02119789", "n01440764", "n15075141", "n02100735")  # in the order of a made-up devkit
 
     def setUp(self) -> None:
         self.home = support.folder / f"val-{self.id().rsplit('.', 1)[1]}"
@@ -88,7 +89,7 @@ class Validation(unittest.TestCase):
         return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
     def recipe(self, *arguments: Any, code: int = 0) -> str:
-        """Runs it as a program runs, in this process: there are many of it."""
+        """Runs it as a program, but in this process, because there are many runs."""
         said = io.StringIO()
         words = [str(IMAGENET_VAL), str(self.flat), str(self.out), *map(str, arguments)]
         with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -105,7 +106,7 @@ class Validation(unittest.TestCase):
         self.assertFalse(self.out.exists(), "it wrote something all the same")
 
     def seen(self, source: Any) -> "tuple[list[Any], str, list[str]]":
-        """(image, class) of each sample, as a loader has them."""
+        """(image, class) of each sample, from a loader."""
         with penstock.Loader(source, train=False, batch_size=5, image_size=32, framework="numpy") as loader:
             pairs = [(loader.path(int(index)), int(label)) for batch in loader.batches()
                      for index, label in zip(batch.samples["index"], batch.labels)]

@@ -1,4 +1,4 @@
-"""The compiled half: streams, batches, views, pools, conversion; threads, signals, forks; what is left behind."""
+"""The extension: streams, batches, views, pools, conversion; threads, signals, forks; leaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE, BATCH = 32, 8
 RECORD = np.dtype([("index", "<u8"), ("label", "<i8"), ("crop", "<u4", 4), ("src", "<u4", 2), ("flags", "<u4"),
                    ("view", "<u4"), ("position", "<u8"), ("reserved1", "<u8")])
-# NumPy takes read-only memory by DLPack from 2.1 on.
+# NumPy 2.1 and later accept read-only memory by DLPack.
 NEW_NUMPY = tuple(int(part) for part in np.__version__.split(".")[:2]) >= (2, 1)
 
 
@@ -80,7 +80,7 @@ class Module(unittest.TestCase):
                     way(thing)
 
     def test_symbols_that_old_pythons_have(self) -> None:
-        """The headers allow what 3.11 has; the oldest Python that this is to run on has less."""
+        """The headers allow the functions of 3.11; the oldest supported Python has fewer."""
         if shutil.which("nm") is None:
             self.skipTest("there is no nm")
         listing = subprocess.check_output(["nm", "-D", "--undefined-only", _penstock.LIBRARY], text=True)
@@ -113,7 +113,7 @@ class Options(unittest.TestCase):
             self.assertEqual(caught.exception.code, errno.EINVAL)
 
     def test_keys_that_equal_nothing(self) -> None:
-        """A dict may have any number of keys of the same text."""
+        """A dict may have any number of keys with the same text."""
 
         class Name(str):
             __hash__ = object.__hash__
@@ -161,7 +161,7 @@ class Options(unittest.TestCase):
         self.assertEqual(caught.exception.code, errno.ENOENT)
 
     def test_name_that_is_no_utf8(self) -> None:
-        """The sentence can be printed all the same."""
+        """The sentence can still be printed."""
         with self.assertRaisesRegex(errors.ArgumentError, r"/nowhere/\\xff.* is not UTF-8") as caught:
             stream(source=os.fsdecode(b"/nowhere/\xff"))
         str(caught.exception).encode()
@@ -257,7 +257,8 @@ class Streams(unittest.TestCase):
         lost.close()
 
     def test_another_daemon(self) -> None:
-        """What was held of the one that is gone takes none of the new one's slots, and stays as it was."""
+        """Batches held from the daemon that is gone take no slots of the new one, and do not
+        change."""
         again = stream(socket=os.path.join(support.folder, "again/s.sock"), reconnect_ms=60000)
         held = [images(batch) for batch in hold_all(again)]
         before, pid = [view.copy() for view in held], again.daemon_pid
@@ -292,7 +293,7 @@ class Views(unittest.TestCase):
             self.batch.view(1)
 
     def test_buffers_of_each_kind(self) -> None:
-        """What is asked for is there, and what is not is NULL."""
+        """Requested fields are set, and the others are NULL."""
         view = self.batch.view("labels")
         buffer = PyBuffer()
         for flags, has in ((0, "   "), (4, "f  "), (8, " n "), (0x18, " ns"), (0x1c, "fns"), (0x38, " ns"),
@@ -438,7 +439,7 @@ class DLPack(unittest.TestCase):
         copy[:] = 0
 
     def test_deleter_without_gil(self) -> None:
-        """As torch does: from a thread that Python does not know."""
+        """Like torch: from a thread that Python does not know."""
         view = self.batch.view("images")
         capsule = view.__dlpack__(max_version=(1, 0))
         del view
@@ -559,7 +560,7 @@ class Converters(unittest.TestCase):
         self.assertEqual(list(np.frombuffer(block, dtype=np.int64)), list(np.asarray(self.batch.view("labels"))))
 
     def test_valid_rows_alone(self) -> None:
-        """The last batch is short: what lies behind its rows is left as it is."""
+        """The last batch is short: the memory after its rows does not change."""
         self.batch.release()
         while not self.batch.last:
             self.batch = self.stream.next(-1)
@@ -601,7 +602,7 @@ class Converters(unittest.TestCase):
 
 
 class Converted(unittest.TestCase):
-    """Streams whose images are floats, in planes, of several views; labels as they are."""
+    """Streams whose images are floats, in planes, or have several views; float labels."""
 
     KINDS = {"uint8": np.uint8, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16}
 
@@ -694,7 +695,7 @@ class Mixers(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
-    """A stream whose batches do not come: its group waits for a second trainer."""
+    """A stream without batches: its group waits for a second trainer."""
 
     def setUp(self) -> None:
         self.stream = stream(group="signals", wait_for=2)
@@ -738,7 +739,7 @@ class Signals(unittest.TestCase):
             self.stream.next(-2)
 
     def test_handler_asks(self) -> None:
-        """It may use the stream, and go on waiting."""
+        """The handler may use the stream, and the wait continues."""
         seen = []
 
         def ask(_number: int, _frame: Any) -> None:
@@ -762,7 +763,7 @@ class Signals(unittest.TestCase):
         timer.join()
 
     def test_opening(self) -> None:
-        """The daemon is stopped, so that nothing is opened until it goes on."""
+        """The daemon is stopped, so that it opens nothing until it continues."""
         pid = self.stream.daemon_pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -791,7 +792,7 @@ class Signals(unittest.TestCase):
                     raise Interrupted()
 
             with self.assertRaises(Interrupted):
-                # Again, should the first ring before the question is asked.
+                # Again, in case the first signal comes before the question.
                 self.arm(within, 0.15)
                 self.stream.stats()
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -843,7 +844,7 @@ class Threads(unittest.TestCase):
         source.close()
 
     def test_dropped_elsewhere(self) -> None:
-        """One reads, another drops; each batch is what it was until then."""
+        """One thread reads, another drops; each batch stays unchanged until it is dropped."""
         import queue
         source, line = stream(epochs=10, prefetch=6), queue.Queue(maxsize=3)
 
@@ -864,7 +865,8 @@ class Threads(unittest.TestCase):
         source.close()
 
     def test_dropped_while_another_asks(self) -> None:
-        """The daemon is stopped, so that the question lasts: dropping waits for nothing, and is made up for."""
+        """The daemon is stopped, so that the question takes long: dropping does not wait, and the
+        batch is returned later."""
         source = stream()
         held = hold_all(source)
         pid = source.daemon_pid
@@ -1140,12 +1142,12 @@ def is_mapped(address: int) -> bool:
 
 
 def bfloat16(values: Any) -> Any:
-    """Rounded to nearest, ties to even."""
+    """Rounds to nearest, ties to even."""
     bits = values.view(np.uint32)
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-# What _penstock uses, all of which Python 3.9 has.
+# The functions that _penstock uses. Python 3.9 has all of them.
 PYTHON_3_9 = """
     PyArg_ParseTuple PyArg_ParseTupleAndKeywords PyBool_FromLong PyBuffer_FillInfo PyBytes_AsString
     PyBytes_AsStringAndSize

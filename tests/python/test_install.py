@@ -1,5 +1,5 @@
-"""The install component `python`, which wheels are made of: a package that runs from wherever it is put, with nothing else
-installed."""
+"""The install component `python`, from which wheels are made: a package that runs from any folder,
+with nothing else installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ print(any(program(process) == daemon for process in glob.glob("/proc/[0-9]*/exe"
 
 
 def answer(*command: Any, **environment: str) -> str:
-    """What it printed, run from the root folder with an environment that knows nothing of a build."""
+    """Runs a program in the root folder, with an environment without the build. Returns its
+    output."""
     kept = {name: value for name, value in os.environ.items() if name in support._FOLDERS}
     result = subprocess.run(
         [str(word) for word in command],

@@ -1,4 +1,5 @@
-"""What a loader gives: images, labels and records, in every dtype; kept batches; broken and unlabelled images."""
+"""What a loader yields: images, labels and records, in every dtype; kept batches; broken images and
+images without labels."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import support  # first: it skips where there is no NumPy
+import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
 import numpy as np
@@ -26,7 +27,7 @@ def loader(source: Any = None, **arguments: Any) -> Any:
 
 
 def rows(**arguments: Any) -> "list[Any]":
-    """An epoch's batches, with all that is known of them."""
+    """The batches of an epoch, with all their attributes."""
     with loader(**arguments) as source:
         return list(source.batches())
 
@@ -42,14 +43,14 @@ class Given(unittest.TestCase):
         images += 1
         labels[:] = 0
 
-    def test_normalised(self) -> None:
+    def test_normalized(self) -> None:
         pixels, floats = rows(dtype="uint8"), rows()
         self.assertEqual((len(pixels), len(floats)), (7, 7))
         for raw, made in zip(pixels, floats):
             wanted = ((raw.images.transpose(0, 2, 3, 1).astype(np.float32) / np.float32(255)) - MEAN) / STD
             np.testing.assert_array_equal(made.images.transpose(0, 2, 3, 1), wanted)
             np.testing.assert_array_equal(made.labels, raw.labels)
-        self.assertGreater(len(np.unique(pixels[0].images)), 50, "these are no pictures")
+        self.assertGreater(len(np.unique(pixels[0].images)), 50, "these are not photographs")
 
     def test_own_mean_and_std(self) -> None:
         raw, made = rows(dtype="uint8")[0], rows(mean=[0.5, 0.25, 0], std=np.array([2, 1, 0.5]))[0]
@@ -79,7 +80,8 @@ class Given(unittest.TestCase):
         np.testing.assert_array_equal(half.images, rows()[0].images.astype(ml_dtypes.bfloat16))
 
     def test_transforms(self) -> None:
-        """In the place of what train implies: nothing random, here; the size and the dtype are told by the list."""
+        """Instead of what train implies: here, nothing is random, and the list says size and
+        dtype."""
         said = rows(image_size=224, transforms=[{"Resize": {"size": [40, 40]}}, "ToTensor"])
         self.assertEqual((said[0].images.shape, said[0].images.dtype), ((8, 3, 40, 40), np.float32))
         self.assertEqual({int(flags) for batch in said for flags in batch.samples["flags"]}, {0})
@@ -108,7 +110,7 @@ class Given(unittest.TestCase):
 
 class Kept(unittest.TestCase):
     def test_fifty_batches(self) -> None:
-        """What is kept is the user's: nothing that comes later writes to it."""
+        """Kept batches belong to the user: later batches do not change them."""
         with loader(support.dataset(per_class=140), dtype="uint8") as source:
             kept, copies = [], []
             for images, labels in source:
@@ -124,7 +126,7 @@ class Kept(unittest.TestCase):
         self.assertEqual(len({pixels for pixels, _ in copies}), len(copies), "the same batch twice")
 
     def test_memory_is_used_again(self) -> None:
-        """A loop that keeps nothing has two blocks in turn."""
+        """A loop that keeps no batch alternates between two blocks."""
         with loader() as source:
             places = [images.ctypes.data for _ in range(4) for images, _ in source]
         self.assertGreater(len(places), 20)
@@ -154,7 +156,7 @@ class Records(unittest.TestCase):
         self.assertEqual(len(set(samples["index"])), 56)
         self.assertEqual(set(samples["flags"]), {0, penstock.FLIPPED})
         self.assertTrue((samples["crop_x"] + samples["crop_w"] <= samples["src_w"]).all())
-        samples["flags"] = 0  # the caller's own
+        samples["flags"] = 0  # it belongs to the caller
 
     def test_labels_and_paths(self) -> None:
         with loader(train=False) as source:
@@ -234,7 +236,7 @@ class Known(unittest.TestCase):
         self.assertRegex(penstock.__version__, r"\d+\.\d+\.\d+")
 
     def test_no_samples_by_number(self) -> None:
-        """What a DataLoader around it, or around its dataset, would ask for."""
+        """What a DataLoader around a loader, or around its dataset, would ask for."""
         with loader() as source:
             for asked in (source, source.dataset):
                 with self.assertRaisesRegex(penstock.ArgumentTypeError, "without a DataLoader"):
@@ -294,7 +296,7 @@ class Life(unittest.TestCase):
             del source
 
     def test_dropped(self) -> None:
-        """One that is not closed goes with its last reference."""
+        """A loader that is not closed ends with its last reference."""
         with support.nothing_left("a loader that was dropped"):
             next(iter(loader()))
 

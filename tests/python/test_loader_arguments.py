@@ -1,4 +1,5 @@
-"""What a wrong argument gets: an error of penstock's own that names the argument, what is allowed and what came."""
+"""Wrong arguments raise an error of penstock that names the argument, what is allowed and what was
+passed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Callable
 from unittest import mock
 
-import support  # first: it skips where there is no NumPy
+import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
 import numpy as np
@@ -27,7 +28,7 @@ def loader(source: Any = None, **arguments: Any) -> Any:
 
 class Refused(unittest.TestCase):
     def refused(self, error: str, sentence: str, make: Callable[[], Any]) -> None:
-        """Exactly this type, so that the documentation can say it."""
+        """Exactly this type, which the documentation names."""
         with self.subTest(sentence), self.assertRaisesRegex(penstock.Error, sentence) as caught:
             make().close()
         self.assertIs(type(caught.exception), getattr(penstock, error), caught.exception)
@@ -56,7 +57,7 @@ class Values(Refused):
         loader(batch_size=np.int64(4), seed=np.uint64(2**64 - 1)).close()
 
     def test_numbers_that_cannot_be_written(self) -> None:
-        """Python refuses to write numbers of more than 4,300 digits."""
+        """Python refuses to print numbers of more than 4,300 digits."""
         huge = 10**5000
         for name in ("seed", "batch_size", "threads", "timeout", "reconnect", "max_broken", "rank"):
             self.argument(f"{name}: expected", **{name: huge})
@@ -135,7 +136,7 @@ class Values(Refused):
             self.argument("in the environment, world_size is 0", share=None)
 
     def test_ranks_that_nobody_told_of(self) -> None:
-        """A process group of mp.spawn's or srun's: no variable says who this is."""
+        """A process group started by mp.spawn or srun: no variable has the rank."""
         said = "torch.distributed has 2 ranks, but RANK and WORLD_SIZE are not set"
         group = mock.Mock()
         group.get_world_size.return_value = 2
@@ -153,7 +154,7 @@ class Values(Refused):
                 loader().close()
 
     def test_ranks_of_a_launcher(self) -> None:
-        """srun and mpirun start the ranks, and nobody has told the loader, or torch."""
+        """srun and mpirun start the ranks, and neither the loader nor torch was told."""
         for size, rank, whose in (
             ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
             ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"),
@@ -168,12 +169,13 @@ class Values(Refused):
                     loader(rank=1, world_size=2).close()
                     with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="1"):
                         loader().close()
-            # One task alone; and what a batch script of Slurm has, which is none of its tasks.
+            # Only one task; and the variables of a batch script of Slurm, which is not a task.
             for variables in ({size: "1", rank: "0"}, {size: "", rank: "0", "SLURM_NTASKS": "2"}, {size: "two", rank: "0"}):
                 with mock.patch.dict(os.environ, variables), warnings.catch_warnings():
                     warnings.simplefilter("error")
                     loader().close()
-        # mpirun in a job of Slurm's: the ranks have the variables of the step that started its helper, too.
+        # mpirun in a Slurm job: the ranks also have the variables of the step that started its
+        # helper.
         step = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"}
         with mock.patch.dict(os.environ, step), self.assertWarnsRegex(UserWarning, "mpirun has 8 ranks"):
             loader().close()
@@ -187,7 +189,7 @@ class Values(Refused):
             )
 
     def test_limits_of_the_daemon(self) -> None:
-        """Whose advice names a key of a file that a private daemon has not got."""
+        """The daemon's advice names a key of a file that a private daemon does not have."""
         home = support.folder / "limited"
         home.mkdir()
         with support.harness.Daemon(home, config="max_streams: 1\n") as daemon, loader(socket=daemon.socket):
@@ -295,7 +297,7 @@ class Sources(Refused):
         self.source("ArgumentError", "a list cannot contain", ["stream:a", "stream:b"])
         self.source("ArgumentError", "is a folder, but a list may contain only tar files: to mix", [support.dataset(), str(support.folder)])
         self.source("ArgumentError", "has a brace or a comma", ["a,b.tar", "c.tar"])
-        self.source("ArgumentError", "at most 4095 are possible", [f"{n * 7919:x}.tar" for n in range(2000)])
+        self.source("ArgumentError", "at most 4095 are allowed", [f"{n * 7919:x}.tar" for n in range(2000)])
         self.refused("ArgumentError", "without a name", lambda: penstock.Loader("stream:", framework="numpy"))
         self.refused("ArgumentError", "name: expected a string that is not empty", lambda: penstock.Stream(""))
         self.refused("ArgumentTypeError", "name: expected a string, got 3", lambda: penstock.Stream(3))
@@ -342,7 +344,8 @@ class Daemons(Refused):
 
 
 class Documented(unittest.TestCase):
-    """docs/reference/python.md has every argument with its default, and every error with what it also is."""
+    """docs/reference/python.md has every argument with its default, and every error with its
+    base."""
 
     TEXT = (Path(__file__).resolve().parents[2] / "docs/reference/python.md").read_text()
 
@@ -376,7 +379,7 @@ class Documented(unittest.TestCase):
 
 class Python39(unittest.TestCase):
     def test_syntax(self) -> None:
-        """The oldest Python that the package is for; annotations are not evaluated, so that they may be newer."""
+        """The oldest supported Python; annotations are not evaluated, so they may be newer."""
         for path in sorted(Path(penstock.loader.__file__).parent.glob("*.py")):
             with self.subTest(path.name):
                 ast.parse(path.read_text(), feature_version=(3, 9))

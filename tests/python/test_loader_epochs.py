@@ -1,4 +1,5 @@
-"""Epochs and states: what follows the end, `break`, an error and Ctrl-C; going on in the middle, also otherwise cut."""
+"""Epochs and states: what follows the end, `break`, an error and Ctrl-C; resuming in the middle,
+also with other batches."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def names(batches: Any) -> "list[tuple[int, int]]":
 
 
 def positions(batches: Any) -> "list[tuple[int, int, bytes]]":
-    """Each row by where it comes in which epoch, with its pixels."""
+    """Each row by epoch and position, with its pixels."""
     return [
         (batch.epoch, int(batch.samples["position"][i]), batch.images[i].tobytes())
         for batch in batches
@@ -58,7 +59,7 @@ class Epochs(unittest.TestCase):
             self.assertEqual(left, [(n, 0, 7) for n in range(6, -1, -1)])
 
     def test_break(self) -> None:
-        """The rest of the epoch is given up; after the last batch there is nothing to give up."""
+        """The rest of the epoch is skipped; after the last batch, nothing is left to skip."""
         with loader() as source:
             for _ in source:
                 break
@@ -101,7 +102,7 @@ class Epochs(unittest.TestCase):
             self.assertEqual(names(source.batches()), whole(8))
 
     def test_set_epoch_within(self) -> None:
-        """It means the next iteration, not the one under way."""
+        """It sets the epoch of the next iteration, not of the current one."""
         with loader() as source:
             seen = []
             for batch in source.batches():
@@ -151,7 +152,7 @@ class States(unittest.TestCase):
             self.assertEqual(source.state_dict(), {**before, "epoch": 1})
 
     def test_every_place(self) -> None:
-        """From the middle of an epoch the rest of it comes, then whole ones; with the same bytes."""
+        """After the middle of an epoch come its rest and then whole epochs, with the same bytes."""
         with loader() as source:
             straight = positions(source.batches()) + positions(source.batches())
         for given in (0, 1, 4, 6, 7):
@@ -189,7 +190,8 @@ class States(unittest.TestCase):
             self.assertEqual(sum(1 for _ in source), 5)
 
     def test_too_little_left(self) -> None:
-        """With drop_last what makes no batch is dropped, also where it is the first to come."""
+        """With drop_last, a rest that is too short for a batch is dropped, even if it comes
+        first."""
         with loader(batch_size=50) as source:
             source.load_state_dict({**source.state_dict(), "position": 48})
             self.assertEqual((source.epoch, source.remaining), (1, 1))
@@ -209,7 +211,7 @@ class States(unittest.TestCase):
             self.assertEqual(positions(again)[:16], positions(seen)[8:])
 
     def test_with_set_epoch(self) -> None:
-        """`for epoch in range(state's, n): set_epoch(epoch)` goes on in the middle too."""
+        """`for epoch in range(state's, n): set_epoch(epoch)` also resumes in the middle."""
         with loader() as source:
             source.load_state_dict({**source.state_dict(), "epoch": 3, "position": 40})
             source.set_epoch(3)
@@ -272,7 +274,8 @@ class States(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def test_split(self) -> None:
-        """Two ranks read halves of what one reads; either's state serves one, and the other way round."""
+        """Two ranks each read half of what one rank reads; one rank can resume from the state of
+        either of them, and the other way round."""
         with loader(batch_size=16, train=False) as source:
             straight = positions(source.batches())
         ranks = [loader(train=False, rank=rank, world_size=2, group="halves") for rank in range(2)]
@@ -308,7 +311,8 @@ class Ranks(unittest.TestCase):
 
 class Groups(unittest.TestCase):
     def test_break_in_one(self) -> None:
-        """Both get the same batches; who breaks off gives up its own rest alone, and meets the other in the next."""
+        """Both get the same batches; a loader that leaves by break skips only its own rest, and
+        meets the other one in the next epoch."""
         both = [loader(group="pair", share="all", wait_for=2) for _ in range(2)]
         seen: "list[list[tuple[int, int]]]" = [[], []]
 
@@ -335,7 +339,7 @@ class Groups(unittest.TestCase):
             source.close()
 
     def test_alone(self) -> None:
-        """A group without others can be left: nothing is read and dropped."""
+        """A group without other trainers can be left: nothing is read and dropped."""
         with loader(share="all") as source:
             for _ in source:
                 break
@@ -362,7 +366,7 @@ class Groups(unittest.TestCase):
 
 class Troubles(unittest.TestCase):
     def stop(self, source: Any) -> int:
-        """Stops the daemon; its pid."""
+        """Stops the daemon and returns its pid."""
         pid = int(source._stream.daemon_pid)
         os.kill(pid, signal.SIGSTOP)
         self.addCleanup(self.go_on, pid)
@@ -386,7 +390,7 @@ class Troubles(unittest.TestCase):
                     it = source.batches()
             self.assertIsInstance(caught.exception, TimeoutError)
             self.go_on(pid)
-            # Nothing was skipped: also a new iteration goes on where the error came.
+            # Nothing was skipped: a new iteration also continues where the error came.
             before = len(seen)
             seen += source.batches()
             self.assertGreater(len(seen), before)
@@ -414,7 +418,7 @@ class Troubles(unittest.TestCase):
             self.assertEqual(len(list(source)), 7)
 
     def test_interrupts_anywhere(self) -> None:
-        """Ctrl-C at many places: no batch is lost, none is given twice."""
+        """Ctrl-C at many places: no batch is lost, none is delivered twice."""
         seen: "list[Any]" = []
         with loader() as source:
             it = source.batches()
@@ -462,8 +466,9 @@ class Troubles(unittest.TestCase):
 
     @unittest.skipIf(sys.version_info < (3, 10), "this Python looks for signals also where nothing is called")
     def test_interrupted_at_each_step(self) -> None:
-        """Ctrl-C at every instruction of next(), one after the other: what a loop gets has no gap and nothing twice."""
-        # A function of C, so that the signal is seen by the code that is traced, where that looks for signals.
+        """Ctrl-C at every instruction of next(), one after the other: the loop gets every batch
+        exactly once."""
+        # A function of C, so that the traced code sees the signal when it checks for signals.
         interrupt = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object, ctypes.py_object)(
             ("PyErr_SetInterrupt", ctypes.pythonapi))
         package = str(Path(penstock.__file__).parent)
@@ -486,7 +491,7 @@ class Troubles(unittest.TestCase):
         def handler(_: int, frame: Any) -> None:
             nonlocal left
             if frame.f_code is count.__code__:
-                left = 1  # the tracing saw it, and not what is traced: once more
+                left = 1  # the tracing code saw the signal, and not the traced code: try again
             elif left <= 0 and armed:
                 left = sys.maxsize
                 raise Interrupted
@@ -523,7 +528,7 @@ class Troubles(unittest.TestCase):
         self.assertEqual(names(seen), [(epoch, batch) for epoch in range(100) for batch in range(30)][: len(seen)])
 
     def test_daemon_killed(self) -> None:
-        """Another one is started, and the next batch comes."""
+        """Another daemon is started, and the next batch comes."""
         with loader() as source:
             it = source.batches()
             seen = [next(it), next(it)]
@@ -535,7 +540,8 @@ class Troubles(unittest.TestCase):
             self.assertEqual(names(source.batches()), whole(1))
 
     def test_daemon_killed_and_asked(self) -> None:
-        """A question is no batch: it is told that the daemon has gone, and what to do; the loop goes on all the same."""
+        """A question fails with the error that the daemon is gone and what to do; the loop still
+        continues."""
         with loader() as source:
             it = source.batches()
             seen = [next(it)]
@@ -573,7 +579,7 @@ class Troubles(unittest.TestCase):
             self.assertEqual(names(straight.batches()), whole(0))
 
     def test_another_process(self) -> None:
-        """Two processes have the daemon of one job, and one of them goes without a word."""
+        """Two processes use the daemon of one job, and one of them is killed."""
         code = (
             "import os, penstock, sys\n"
             f"l = penstock.Loader({support.dataset()!r}, batch_size=8, image_size=32, framework='numpy')\n"

@@ -1,4 +1,5 @@
-"""zero_copy=True: views of the daemon's memory, which cannot be written to, and hold their slot while they live."""
+"""zero_copy=True: views of the daemon's memory, which cannot be written to, and hold
+their slot while they exist."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pickle
 import unittest
 from typing import Any, Callable
 
-import support  # first: it skips where there is no NumPy
+import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
 import numpy as np
@@ -80,7 +81,7 @@ class Views(unittest.TestCase):
             np.testing.assert_array_equal(images, before)
 
     def test_dlpack(self) -> None:
-        """torch would take it as memory that can be written to, and end the process with the first write."""
+        """torch would treat it as writable memory, and the first write would kill the process."""
         with loader() as source:
             images = next(source.batches()).images
             with self.assertRaisesRegex(penstock.ReadOnlyError, "of DLPack may write to it: pass a copy"):
@@ -89,7 +90,7 @@ class Views(unittest.TestCase):
             np.testing.assert_array_equal(np.from_dlpack(images.copy()), images)
 
     def test_computing(self) -> None:
-        """What is made of a view is an ordinary array of the user's own."""
+        """Results made from a view are ordinary arrays that belong to the user."""
         with loader() as source:
             images, labels = next(iter(source))
             makings = [
@@ -114,7 +115,8 @@ class Views(unittest.TestCase):
             self.assertEqual(images.mean(), np.asarray(images).mean())
 
     def test_lifetime(self) -> None:
-        """Part of a batch holds it all; the bytes stay what they are, also when the loader has gone."""
+        """A part of a batch holds all of it; the bytes stay unchanged, also after the loader is
+        gone."""
         source = loader()
         row = next(iter(source))[0][3, 1]
         before = row.copy()

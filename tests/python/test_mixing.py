@@ -1,5 +1,5 @@
-"""Mixing, soft labels, views, sizes that grow, labels that are floats, and which samples come how often: what a loop gets of them, and
-what a wrong argument does."""
+"""Mixing, soft labels, views, sizes that change, float labels, and how often samples come: what a
+loop gets, and what a wrong argument does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 from typing import Any, Callable
 
-import support  # first: it skips where there is no NumPy
+import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
 import numpy as np
@@ -33,7 +33,7 @@ def one_hot(labels: Any, classes: int = CLASSES) -> Any:
 
 
 def lambda_of(plain: Any, mixed: Any) -> "float | None":
-    """A batch's own share, of a row whose partner has another label."""
+    """The share of the row's own label, for a row whose partner has another label."""
     for i, label in enumerate(plain.labels):
         if label != plain.labels[i - 1]:
             return np.float32(mixed.labels[i, label])
@@ -75,8 +75,8 @@ class Mixing(unittest.TestCase):
                 cut += 1
         self.assertGreater(cut, 2)
 
-    def test_erased_before_normalised(self) -> None:
-        """What is erased is what pixels of that value become, to the last bit."""
+    def test_erased_before_normalized(self) -> None:
+        """Erased pixels equal converted pixels of that value, to the last bit."""
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
         list_of = [{"RandomResizedCrop": {"size": SIDE}}, "ToTensor", ("RandomErasing", {"p": 1, "value": 0.2}),
                    ("Normalize", {"mean": mean, "std": std})]
@@ -88,7 +88,8 @@ class Mixing(unittest.TestCase):
             np.testing.assert_array_equal(one[:, where], np.broadcast_to(pixel[:, None], (3, where.sum())))
 
     def test_orders_and_dtypes(self) -> None:
-        """The same values, whatever their order; shorter ones are those of float32 but for two roundings."""
+        """The same values in any memory order; shorter types are those of float32 except for two
+        roundings."""
         whole = batches(3, mixup=1.0, cutmix=1.0)
         for keys, step in (({"channels_last": False}, 0.0), ({"dtype": "float16"}, 0.004)):
             for a, b in zip(whole, batches(3, mixup=1.0, cutmix=1.0, **keys)):
@@ -113,7 +114,7 @@ class Mixing(unittest.TestCase):
             np.testing.assert_array_equal(after.images, whole[7].images)
 
     def test_ranks(self) -> None:
-        """Each mixes what is its own."""
+        """Each rank mixes only its own rows."""
         for rank in (0, 1):
             keys = {"rank": rank, "world_size": 2, "batch_size": 4}
             for plain, mixed in zip(batches(3, **keys), batches(3, mixup=1.0, **keys)):
@@ -365,7 +366,7 @@ class Refused(unittest.TestCase):
             np.testing.assert_allclose(next(iter(made))[1].sum(1), 1, atol=1e-6)
 
     def test_names_of_numbers(self) -> None:
-        """What penstock pack wrote beside its tars names their labels."""
+        """The file that penstock pack writes beside its tar files names their labels."""
         shard, packed = support.folder / "named.tar", support.folder / "named.pack.json"
         with tarfile.open(shard, "w") as tar:
             for i, path in enumerate(sorted(Path(support.dataset()).rglob("*.jpg"))[:8]):
@@ -392,7 +393,7 @@ class Refused(unittest.TestCase):
                       transforms=[{"Resize": {"size": 32}}, {"RandomCrop": {"size": 24}}])
 
     def test_sizes_of_a_list(self) -> None:
-        """The list has the largest size, and each epoch its own."""
+        """The list has the largest size, and each epoch has its own size."""
         operations = [{"RandomResizedCrop": {"size": 48}}, "TrivialAugmentWide"]
         with loader(image_size={0: 32, 1: 48}, transforms=operations) as made:
             self.assertEqual([{images.shape[2:] for images, _ in made} for _ in range(2)], [{(32, 32)}, {(48, 48)}])
@@ -421,7 +422,7 @@ class Refused(unittest.TestCase):
 
 
 class NamedStreams(unittest.TestCase):
-    """A stream whose images are floats already."""
+    """A stream whose images are already floats."""
 
     def test_converted(self) -> None:
         home = support.folder / "converted"
@@ -432,7 +433,7 @@ class NamedStreams(unittest.TestCase):
             self.check(str(daemon.socket))
 
     def test_refused(self) -> None:
-        """What a stream of uint8 in planes, and one of floats, cannot be asked for."""
+        """What is refused for a stream of uint8 in planes, and for one of floats."""
         home = support.folder / "planes"
         home.mkdir()
         keys = [f"source: {support.dataset()}", "batch_size: 8", f"image_size: {SIDE}"]

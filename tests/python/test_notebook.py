@@ -1,7 +1,9 @@
-"""What people do in notebooks: interrupt a cell, run it again, leave a loop, forget a loader, kill the kernel.
+"""What people do in notebooks: interrupt a cell, run it again, leave a loop, forget a loader, kill
+the kernel.
 
-A kernel is an interactive Python on a pseudo-terminal: Ctrl-C is typed, and the terminal makes a signal of it. Another
-one runs code.InteractiveConsole, as consoles that are embedded in programs do."""
+A kernel is an interactive Python on a pseudo-terminal: the test types Ctrl-C, and the terminal
+turns it into a signal. Another kernel runs code.InteractiveConsole, like consoles within
+programs."""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ INTERACTIVE = [sys.executable, "-q", "-i", "-c", f"import sys; sys.ps1 = {READY!
 INTERACT = "code.InteractiveConsole().interact(banner='', exitmsg='')"
 CONSOLE = [sys.executable, "-c", f"import code, sys; sys.ps1 = {READY!r}; {INTERACT}"]
 
-# 192 images, 24 batches of 8. `after` is where the loop stands still.
+# 192 images, 24 batches of 8. The loop waits at `after`.
 BEGIN = """
 import gc, json, os, signal, time, penstock
 def make(**more):
@@ -47,24 +49,24 @@ class Kernel:
         self.cell(BEGIN.format(source=support.dataset(per_class=64)))
 
     def until(self, word: str) -> str:
-        """What it says until it says that; the word itself last."""
+        """The output up to and including that word."""
         text, end = "", time.monotonic() + support.LIMIT
         while not text.endswith(word):
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.terminal], [], [], left)[0]:
                 raise AssertionError(f"waited for {word!r}, and there came {text!r}")
-            # One character at a time: what comes after the word is for the next one who waits.
+            # One character at a time: the output after the word belongs to the next call.
             text += os.read(self.terminal, 1).decode("utf-8", "replace")
         return text
 
     def begin(self, code: str) -> None:
-        """Types a cell, as one line, and does not wait for its end."""
+        """Types a cell as one line and does not wait for its end."""
         os.write(self.terminal, f"exec({code!r})\n".encode())
 
     def cell(self, code: str) -> str:
-        """Runs a cell to its end; what it printed."""
+        """Runs a cell to its end. Returns its output."""
         self.begin(code)
-        # The terminal shows what is typed, too.
+        # The terminal also echoes the typed text.
         return self.until(READY).replace("\r", "").split("\n", 1)[-1]
 
     def value(self, expression: str) -> Any:
@@ -94,8 +96,8 @@ class Kernel:
 
 
 class KilledKernel(unittest.TestCase):
-    """Begun before all others: a daemon takes ten seconds to be sure that nobody comes back. In a job of its own, so that
-    nobody else keeps it alive."""
+    """Starts before all others, because a daemon waits ten seconds for new clients before it exits.
+    It has its own job, so that no other test keeps its daemon alive."""
 
     kernel: Kernel
 
@@ -105,7 +107,7 @@ class KilledKernel(unittest.TestCase):
         cls.kernel = Kernel()
         del os.environ["PENSTOCK_JOB"]
         cls.daemon = cls.kernel.value("loader._stream.daemon_pid")
-        # Nobody else has begun yet.
+        # No other test has started yet.
         cls.left = sorted(Path(os.environ["XDG_RUNTIME_DIR"]).glob("penstock/*"))
         cls.kernel.begin("seen = []\nfor batch in loader.batches():\n"
                          "    seen += map(int, batch.samples['index'])\n"
@@ -146,14 +148,15 @@ class Interrupted(unittest.TestCase):
         self.assertEqual(os.waitstatus_to_exitcode(self.kernel.wait()), 0)
 
     def begin_loop(self, after: str) -> None:
-        """A cell that reads until its third batch and then does `after`; says so when it is there."""
+        """A cell that reads up to its third batch, prints a word, and then does `after`."""
         self.kernel.begin("seen = []\nfor batch in loader.batches():\n"
                           "    seen += map(int, batch.samples['index'])\n"
                           f"    if len(seen) == 24:\n        print('th' + 'ere')\n        {after}\n")
         self.kernel.until("there")
 
     def check_goes_on(self) -> None:
-        """After an interruption: nothing that was not given is skipped, and the next loop is the next epoch."""
+        """After an interruption, no batch that was not delivered is skipped, and the next loop is
+        the next epoch."""
         seen, state = self.kernel.value("[seen, loader.state_dict()]")
         self.assertEqual(state["position"], len(seen), "the state is not where the loop is")
         self.assertEqual(self.kernel.value("[loader.state_dict()['epoch'], sorted(rows(loader))]"), [0, list(range(EPOCH))])
@@ -168,7 +171,8 @@ class Interrupted(unittest.TestCase):
         self.check_goes_on()
 
     def test_while_waiting(self) -> None:
-        """The daemon stands still, so that the loop waits as soon as it has had what was ready."""
+        """The daemon is stopped, so that the loop waits as soon as it has the batches that were
+        ready."""
         pid = self.kernel.value("loader._stream.daemon_pid")
         try:
             self.begin_loop(f"os.kill({pid}, signal.SIGSTOP)")
@@ -180,7 +184,7 @@ class Interrupted(unittest.TestCase):
         self.check_goes_on()
 
     def wait_for_sleep(self) -> None:
-        """Until the kernel has used no processor for a while: it waits, then."""
+        """Waits until the kernel has used no processor time for a while."""
         def used() -> str:
             with open(f"/proc/{self.kernel.pid}/stat") as file:
                 return file.read().rsplit(")", 1)[1].split()[11]
@@ -221,7 +225,8 @@ class Cells(unittest.TestCase):
         self.assertEqual(self.kernel.value("sorted(rows(loader))"), list(range(EPOCH)))
 
     def test_run_again(self) -> None:
-        """The new loader is made while the old one, of the same name and in mid-epoch, is still there."""
+        """The new loader is created while the old one, with the same name and in mid-epoch, still
+        exists."""
         first = self.kernel.value("rows(make())")
         for _ in range(3):
             self.kernel.cell("loader = make()\nfor images, labels in loader:\n    break\n")
@@ -232,7 +237,8 @@ class Cells(unittest.TestCase):
         self.assertEqual(self.kernel.value("rows(make())"), first)
 
     def test_forgotten(self) -> None:
-        """A loader that nobody refers to gives its stream and its memory back; a batch that is kept stays as it was."""
+        """A loader without references returns its stream and its memory; a kept batch does not
+        change."""
         extents = "sum('memfd:penstock' in line for line in open('/proc/self/maps'))"
         self.kernel.cell("kept = next(iter(loader))[0]\nbefore = int(kept.sum())\n")
         self.assertGreater(self.kernel.value(extents), 0)
@@ -241,7 +247,7 @@ class Cells(unittest.TestCase):
         self.assertTrue(self.kernel.value("before == int(kept.sum())"))
 
     def test_error_keeps_the_loader(self) -> None:
-        """The traceback of a cell that failed holds its iterator; the next loop works all the same."""
+        """The traceback of a cell that failed holds its iterator; the next loop still works."""
         self.assertIn("ZeroDivisionError", self.kernel.cell("for images, labels in loader:\n    1 / 0\n"))
         self.assertEqual(self.kernel.value("sorted(rows(loader))"), list(range(EPOCH)))
 

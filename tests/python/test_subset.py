@@ -1,4 +1,4 @@
-"""Subsets as users say them: what is written, once, where, and what is refused in which words."""
+"""Subsets: what is written, once, and where; what is refused, and in which words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Iterator
 from unittest import mock
 
-import support  # first: it makes the folders that HOME and XDG_CACHE_HOME name
+import support  # first: it creates the folders of HOME and XDG_CACHE_HOME
 
 import numpy as np
 
@@ -23,7 +23,7 @@ MONTH_S = 30 * 24 * 3600
 
 
 class Tensor:
-    """As torch's, as far as subset looks."""
+    """A stand-in for torch's tensors, with the attributes that subset uses."""
 
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
@@ -45,7 +45,7 @@ class Tensor:
 
 
 class Subset:
-    """As torch.utils.data.Subset."""
+    """A stand-in for torch.utils.data.Subset."""
 
     def __init__(self) -> None:
         self.dataset, self.indices = list(range(10)), [3, 1]
@@ -211,7 +211,7 @@ class Files(unittest.TestCase):
         self.assertFalse(list(Path(folder).glob(".new-*")))
 
     def test_many_at_once(self) -> None:
-        """Ranks that start together name one file, whole at every moment."""
+        """Ranks that start together name the same file, which is always complete."""
         code = "from penstock import subset; print(subset.save(range(0, 400000, 2)))"
         ranks = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(6)]
         paths = {rank.communicate()[0] for rank in ranks}
@@ -221,7 +221,7 @@ class Files(unittest.TestCase):
 
 
 class Masks(unittest.TestCase):
-    """Their length is the dataset's, which is known when the stream is open."""
+    """A mask has the dataset's length, which is known when the stream is open."""
 
     def test_length(self) -> None:
         mask = np.zeros(60, bool)

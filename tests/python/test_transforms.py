@@ -1,5 +1,6 @@
-"""Loader(transforms=...): torchvision's objects, here by stand-ins of the same names and attributes, and our own names become what the
-daemon does and what the loader does; what cannot be is refused by name. With torchvision itself: torch_transforms.py."""
+"""Loader(transforms=...): the daemon's part and the loader's part of lists of torchvision's objects
+(here stand-ins with the same names and attributes) and of names; what is not supported is refused
+by name. torch_transforms.py tests torchvision itself."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ IMAGENET_MEAN, IMAGENET_STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 class InterpolationMode(enum.Enum):
-    """As torchvision has it."""
+    """Like torchvision's."""
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"
@@ -97,7 +98,7 @@ class Taken(unittest.TestCase):
                 made = plan(resized_crop(size))
                 self.assertEqual(json.loads(made.json or "")[0]["RandomResizedCrop"]["size"], said)
                 self.assertEqual(made.size, side)
-        # One number is the shorter side: what the list makes is only known with the crop.
+        # One number is the shorter side: only the crop makes the size known.
         self.assertIsNone(plan(resize(232)).size)
         self.assertIsNone(plan(resize([232])).size)
         self.assertEqual(plan(resize((160, 160))).size, 160)
@@ -147,7 +148,7 @@ class Taken(unittest.TestCase):
             return v2("ToDtype", dtype=Dtype(f"torch.{name}"), scale=scale)
 
         image, zero, one = v2("ToImage"), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        for steps, dtype, normalised in (
+        for steps, dtype, normalized in (
                 ([], None, None), ([v2("RGB"), v2("Identity")], None, None),
                 ([image], "uint8", None), ([stand_in("PILToTensor"), v2("ToPureTensor")], "uint8", None),
                 ([image, floats("uint8")], "uint8", None), ([image, floats("uint8", False)], "uint8", None),
@@ -158,8 +159,8 @@ class Taken(unittest.TestCase):
                 ([image, floats("float32"), normalize(np.array(IMAGENET_MEAN))], "float32", tuple(IMAGENET_MEAN))):
             with self.subTest(steps=[type(step).__name__ for step in steps]):
                 made = plan([resized_crop(), *steps])
-                self.assertEqual((made.dtype, made.mean), (dtype, normalised))
-                self.assertEqual(made.std, None if normalised is None else one if normalised == zero else tuple(IMAGENET_STD))
+                self.assertEqual((made.dtype, made.mean), (dtype, normalized))
+                self.assertEqual(made.std, None if normalized is None else one if normalized == zero else tuple(IMAGENET_STD))
 
     def test_tensors_are_flipped_and_resized_too(self) -> None:
         """v2's usual order: ToImage first."""
@@ -169,13 +170,13 @@ class Taken(unittest.TestCase):
 
 
 class Policy(enum.Enum):
-    """As torchvision has it."""
+    """Like torchvision's."""
 
     CIFAR10 = "cifar10"
 
 
 class Steps(unittest.TestCase):
-    """What stands behind the sizing."""
+    """The operations after the one that gives the size."""
 
     def said(self, item: Any) -> Any:
         made = operations([("CenterCrop", {"size": 8}), item])
@@ -228,7 +229,7 @@ class Steps(unittest.TestCase):
         for padding, read in ((None, None), (4, 4), ((1, 2), [1, 2]), ([1, 2, 3, 4], [1, 2, 3, 4])):
             more = {} if read is None else {"padding": read}
             self.assertEqual(operations(stand_in("RandomCrop", padding=padding, **plain)), [{"RandomCrop": {**said, **more}}])
-        # v2 keeps left, right, top, bottom, and takes left, top, right, bottom.
+        # v2's attribute is left, right, top, bottom; its parameter is left, top, right, bottom.
         made = plan(v2("RandomCrop", padding=[1, 3, 2, 4], **plain))
         self.assertEqual(json.loads(made.json or "")[0]["RandomCrop"]["padding"], [1, 2, 3, 4])
         self.assertEqual(made.size, 32)
@@ -262,7 +263,7 @@ class Steps(unittest.TestCase):
             plan([crop])
 
     def test_erasing(self) -> None:
-        """Of uint8 it is the daemon's, of floats the loader's, in the units that they come in."""
+        """The daemon erases uint8, and the loader erases floats, on the scale of its input."""
         erasing = v2("RandomErasing", p=0.25, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=[0.25], inplace=False)
         floats, crop = v2("ToDtype", dtype=Dtype("torch.float32"), scale=True), resized_crop()
         made = plan([crop, v2("ToImage"), ("RandomErasing", {"value": 9}), floats, normalize()])
@@ -377,7 +378,7 @@ class Refused(unittest.TestCase):
             with self.subTest(sentence=sentence):
                 self.refused([item], "transforms[0]: ", sentence)
 
-    def test_order_and_normalisation(self) -> None:
+    def test_order_and_normalization(self) -> None:
         floats = v2("ToDtype", dtype=Dtype("torch.float32"), scale=True)
         crop = resized_crop()
         for steps, sentence in (

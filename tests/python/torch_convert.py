@@ -16,7 +16,7 @@ from PIL import Image
 from penstock import _penstock
 from torchvision import transforms
 
-SIDE = 16  # 256 pixels, of which each channel has every value
+SIDE = 16  # 256 pixels; each channel has every value
 USUAL = [
     ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
@@ -38,7 +38,7 @@ def statistics() -> Any:
 
 
 class Conversion(unittest.TestCase):
-    """The images come out of a stream, as flat colours: what matters is which values there are, and all are tried."""
+    """The images come from a stream, in plain colors: every value is tested."""
 
     @classmethod
     def setUpClass(cls) -> None:

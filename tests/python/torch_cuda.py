@@ -1,4 +1,5 @@
-"""The part of penstock.cuda that torch computes, on the CPU, and what is said where torch has no CUDA device."""
+"""The part of penstock.cuda that torch computes, on the CPU, and the errors without a CUDA
+device."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def stream(**options: Any) -> _penstock.Stream:
 
 
 class Host:
-    """In place of pinned memory, which needs a device."""
+    """Replaces pinned memory, which needs a device."""
 
     def fill(self, batch: Any) -> None:
         self.pixels = torch.from_numpy(np.array(batch.view("images")))
@@ -87,7 +88,7 @@ class Devices(unittest.TestCase):
         for device in ("cuda", "cuda:3", torch.device("cuda", 0)):
             with self.assertRaisesRegex(errors.DeviceError, 'finds no CUDA device .*: use device="cpu"'):
                 cuda.CudaReader(source, device, "float32", MEAN, STD, True)
-        batch = source.next(20000)  # untouched
+        batch = source.next(20000)  # unchanged
         assert batch is not None
         batch.release()
         source.close()

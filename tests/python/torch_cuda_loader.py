@@ -1,5 +1,5 @@
-"""Loader(device="cuda"), with torch on the host and a fake device in the place of torch's. Apart from torch_cuda.py: what torch finds as
-the driver here is the fake."""
+"""Loader(device="cuda"), with torch on the host and a fake device instead of torch's. It is not
+part of torch_cuda.py, because here torch finds the fake driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FakeDevice(fake_device.Device):
 
 
 class Loaders(unittest.TestCase):
-    """device="cuda" of the loader, with a fake device where it asks torch for one."""
+    """Loader(device="cuda"), with a fake device wherever it asks torch for one."""
 
     devices: "list[FakeDevice]" = []
 

@@ -1,7 +1,7 @@
-"""Two ranks under torchrun, with gloo on the CPU: what they read together, that their gradients are averaged, and what
-is left of a job of which one rank was killed: the rest of the order, on another number of ranks.
+"""Two ranks with torchrun and gloo on the CPU: what they read together, that their gradients are
+averaged, and how a job continues after one rank was killed, with another number of ranks.
 
-192 images, 8 to a rank's batch: 24 steps of one rank, 12 of two; nothing is left over at an epoch's end.
+192 images, 8 in a rank's batch: 24 steps with one rank, 12 with two; no image is left over.
 
     torch_distributed.py --worker FOLDER EPOCHS [KILL_RANK KILL_STEP]      one rank, as torchrun starts it
 """
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 BATCH, SAMPLES = 8, 192
-CHECKPOINT_STEPS = 4  # of one rank, an even number: two go on from it without half a batch left over
+CHECKPOINT_STEPS = 4  # an even number of steps of one rank, so that two ranks continue without half a batch left over
 
 
 def worker(folder: Path, source: str, epochs: int, kill_rank: int, kill_step: int) -> None:
-    """Trains one layer, and writes a line for each step: which rows it saw, and what became of its gradient."""
+    """Trains one layer and writes a line for each step: the rows that it saw, and its gradient."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -50,7 +50,7 @@ def worker(folder: Path, source: str, epochs: int, kill_rank: int, kill_step: in
                 step += 1
                 x = batch.images.reshape(BATCH, -1)
                 loss = torch.nn.functional.cross_entropy(model(x), batch.labels)
-                # The gradient of this rank's rows alone.
+                # The gradient of only this rank's rows.
                 own = torch.nn.functional.cross_entropy(net(x), batch.labels)
                 alone = torch.autograd.grad(own, net.weight)[0]
                 optimizer.zero_grad()
@@ -100,14 +100,14 @@ def log(folder: Path, rank: int, ranks: int) -> "list[dict[str, Any]]":
 
 
 def undisturbed(epochs: int) -> "list[tuple[int, int]]":
-    """(epoch, row) as one loader by itself gives them."""
+    """(epoch, row) in the order of a single loader."""
     with penstock.Loader(support.dataset(per_class=64), batch_size=BATCH, image_size=32, seed=7, dtype="uint8") as loader:
         batches = (batch for _ in range(epochs) for batch in loader.batches())
         return [(batch.epoch, int(row)) for batch in batches for row in batch.samples["index"]]
 
 
 def seen(folder: Path, ranks: int) -> "dict[int, list[tuple[int, int]]]":
-    """By step: what the ranks were given then, in the order of ranks."""
+    """By step: the rows that the ranks got, in the order of ranks."""
     steps: "dict[int, list[tuple[int, int]]]" = {}
     for rank in range(ranks):
         for line in log(folder, rank, ranks):
@@ -137,7 +137,8 @@ class Ranks(unittest.TestCase):
             self.assertLess(max(one["error"], other["error"]), 1e-4, "what was applied is not the mean of the ranks' gradients")
 
     def kill_and_go_on(self, before: int, after: int, kill: "tuple[int, int]") -> None:
-        """The job ends with the rank that is killed, in mid-epoch; another world size goes on from its last checkpoint."""
+        """The job ends with the rank that is killed in mid-epoch; a job with another world size
+        continues from its last checkpoint."""
         answer = launch(self.home, before, 2, kill)
         self.assertNotEqual(answer.returncode, 0, "the job outlived a rank that was killed")
         self.assertIn("SIGKILL", answer.stdout)

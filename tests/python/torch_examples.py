@@ -1,6 +1,6 @@
 """The examples that need torch, a few steps of each on small data, stopped and resumed.
 
-What lightning, accelerate or jax is needed for is skipped with a word where it is missing."""
+Tests that need lightning, accelerate or jax are skipped, with a message, if it is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ torch.set_num_threads(1)
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-# The smallest of torchvision's that has batch norm.
+# The smallest model of torchvision with batch norm.
 SMALL = ("--model", "shufflenet_v2_x0_5", "--image-size", "32", "--batch-size", "24")
 
 
@@ -40,7 +40,7 @@ def sources() -> "tuple[str, ...]":
 
 
 def run(name: str, *arguments: Any, **keys: Any) -> str:
-    """In processes of its own: for what starts several."""
+    """In separate processes, for examples that start several."""
     return examples.run(name, *arguments, **keys, **ONE_THREAD)
 
 
@@ -68,7 +68,8 @@ class Small(unittest.TestCase):
 
 
 class ImageNet(unittest.TestCase):
-    """192 images in training and in evaluation, 24 in a batch: eight steps of one rank, four of two."""
+    """192 images in training and in evaluation, 24 in a batch: eight steps with one rank, four with
+    two."""
 
     def test_one_process(self) -> None:
         checkpoint = support.folder / "imagenet.pt"
@@ -84,7 +85,7 @@ class ImageNet(unittest.TestCase):
         self.assertFalse(checkpoint.with_suffix(".new").exists())
 
     def test_recipe(self) -> None:
-        """Augmented, erased, mixed and balanced; stopped within an epoch, and resumed."""
+        """Augmented, erased, mixed and balanced; stopped within an epoch and resumed."""
         checkpoint = support.folder / "recipe.pt"
         common = (*sources(), "--print-steps", 1, "--checkpoint", checkpoint, "--no-amp", "--augment", "RandAugment", "--mixup", 0.2,
                   "--cutmix", 1, "--random-erase", 0.25, "--balanced", "--epochs", 1)
@@ -115,7 +116,7 @@ class ImageNet(unittest.TestCase):
         step = int(found[1])
         epoch, done = divmod(step, 4)
         rest = run_here("train_imagenet.py", *common, "--epochs", epoch + 1, "--resume")
-        # What two ranks did in one step takes one rank two.
+        # One rank needs two steps for one step of two ranks.
         self.assertEqual([int(number) for number in re.findall(r"\((\d+) of 8\)", rest)], list(range(2 * done + 1, 9)), rest)
 
 
@@ -146,7 +147,7 @@ class Frameworks(unittest.TestCase):
 
     @staticmethod
     def place(checkpoint: Path) -> "tuple[int, int]":
-        """Of the loader, as Lightning kept it."""
+        """The loader's state, as Lightning saved it."""
         parts = torch.load(checkpoint, weights_only=False)
         state = parts["loops"]["fit_loop"]["state_dict"]["combined_loader"][0]
         return state["epoch"], state["position"]

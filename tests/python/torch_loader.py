@@ -1,4 +1,5 @@
-"""The loader where torch is: its tensors, that they stay, NumPy's arrays all the same, JAX's where it is there."""
+"""The loader with torch: its tensors, that they stay valid, and arrays of NumPy, and of JAX if it
+is installed."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class Tensors(unittest.TestCase):
         self.assertTrue(planes.is_contiguous() and torch.equal(planes, floats))
 
     def test_same_as_torchvision(self) -> None:
-        """Pixels, and what ToTensor and Normalize make of them, in evaluation."""
+        """Pixels in evaluation, after ToTensor and Normalize."""
         if importlib.util.find_spec("torchvision") is None:
             self.skipTest("no torchvision")
         from PIL import Image
@@ -110,7 +111,7 @@ class Tensors(unittest.TestCase):
         self.assertTrue(torch.equal(torch.tensor(view), first(dtype="uint8").images))
 
     def test_trains(self) -> None:
-        """A loop as users write it, with gradients through the batch."""
+        """A user's loop, with gradients through the batch."""
         net = torch.nn.Sequential(
             torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 3)
         )
@@ -135,7 +136,8 @@ class Devices(unittest.TestCase):
         self.assertEqual(first(device=torch.device("cpu")).images.device.type, "cpu")
 
     def test_which(self) -> None:
-        """Each rank of a node takes its own, and one that is shown a single device takes that."""
+        """Each rank of a node uses its own device; a rank that sees a single device uses that
+        one."""
         from penstock import devices
 
         def which(name: str, count: int, **environment: str) -> Any:

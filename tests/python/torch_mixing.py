@@ -1,5 +1,6 @@
-"""Mixing against torchvision and torch: MixUp and CutMix with the same lambda and rectangle make the same tensors and labels, bit for bit;
-smoothed labels give torch's own loss; views are parts of one tensor."""
+"""Mixing against torchvision and torch: MixUp and CutMix with the same lambda and rectangle make
+the same tensors and labels, bit for bit; smoothed labels give the loss of torch; views are parts of
+one tensor."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def loader(**keys: Any) -> Any:
 
 
 def planned(count: int, **drawn: float) -> "list[Any]":
-    """What a mixer plans for the first batches of that loader."""
+    """The mixer's plan for the first batches of that loader."""
     mixer = _penstock.Mixer(**drawn)
     with loader() as made:
         made.close()
@@ -43,7 +44,7 @@ def planned(count: int, **drawn: float) -> "list[Any]":
 
 
 def torchvisions(transform: Any, row: Any, images: Any, labels: Any) -> Any:
-    """What v2.MixUp or v2.CutMix makes with the lambda and the rectangle of a row."""
+    """The result of v2.MixUp or v2.CutMix with the lambda and the rectangle of a row."""
     lam = float(row["weight"]) if row["flags"] & 4 else 1.0
     x, y, w, h = (int(side) for side in row["cut"])
     params = {"lam": lam} if isinstance(transform, v2.MixUp) else {"box": (x, y, x + w, y + h), "lam_adjusted": lam}
@@ -57,7 +58,7 @@ class Torchvision(unittest.TestCase):
         with loader() as plain, loader(**drawn) as made:
             for row, (images, labels), (got, targets) in zip(rows, plain, made):
                 want, soft = torchvisions(transform, row[0], images, labels)
-                # torchvision's share of the partner is 1 - lambda of a lambda that was rounded to float32.
+                # torchvision's share of the partner is 1 - lambda, with lambda rounded to float32.
                 torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
                 torch.testing.assert_close(targets, soft.to(torch.float32), rtol=0, atol=1e-6)
                 mixed += bool(row[0]["flags"] & 4)
@@ -70,7 +71,7 @@ class Torchvision(unittest.TestCase):
         self.check(v2.CutMix(alpha=1.0, num_classes=CLASSES), cutmix=1.0)
 
     def test_bit_for_bit(self) -> None:
-        """With both shares as they are, and each operation rounded as torch rounds it."""
+        """With the exact shares, and with torch's rounding of each operation."""
         with loader() as plain, loader(mixup=0.8) as made:
             for row, (images, labels), (got, targets) in zip(planned(7, mixup=0.8), plain, made):
                 own, rest = torch.tensor(row[0]["weight"]), torch.tensor(row[0]["partner_weight"])
@@ -93,7 +94,8 @@ class Listed(unittest.TestCase):
     FLOATS = (v2.RandomResizedCrop(SIDE), v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3))
 
     def test_erasing(self) -> None:
-        """Of the row's rectangle, which is where torchvision would put it: tests/cuda/torchvision_mix.py."""
+        """The row's rectangle, which is where torchvision would put it:
+        tests/cuda/torchvision_mix.py."""
         value, erased = torch.tensor([1.0, -2.0, 3.0]), 0
         with loader(transforms=self.FLOATS) as plain, \
                 loader(transforms=[*self.FLOATS, v2.RandomErasing(0.8, value=value.tolist())]) as made:
@@ -159,7 +161,7 @@ class Views(unittest.TestCase):
 
 
 class Moved(unittest.TestCase):
-    """What goes to a device by way of the CPU; the CPU stands in for the device."""
+    """Batches that go to a device through the CPU; the CPU stands in for the device."""
 
     def reader(self, **keys: Any) -> Any:
         with loader(**keys) as made:

@@ -1,5 +1,5 @@
-"""Loader(transforms=...) with torchvision's own objects, v1 and v2: the tensors are those of torchvision's PIL pipeline, bit for bit: of
-evaluation all, of training once the recorded crop and flip are given."""
+"""Loader(transforms=...) with torchvision's own objects, v1 and v2: the tensors are those of
+torchvision's PIL pipeline, bit for bit; in training, for the recorded crop and flip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows(source: str, **keys: Any) -> "list[torch.Tensor]":
 
 
 class Read(unittest.TestCase):
-    """What a torchvision object says is what is asked of the daemon."""
+    """The daemon is asked for exactly what torchvision's object says."""
 
     def test_every_object(self) -> None:
         crop = {"size": [176, 176], "scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "interpolation": "bilinear", "antialias": True}
@@ -149,7 +149,7 @@ class Read(unittest.TestCase):
                 plan([item])
 
     def test_what_is_advised_works(self) -> None:
-        """The line of code of a refusal, on a batch of the loader's."""
+        """The line of code in an error works on a batch of the loader."""
         with loader(support.dataset(), transforms=[v1.RandomResizedCrop(16)], dtype="uint8") as made:
             images = next(iter(made))[0]
         changed = v2.RandomPhotometricDistort()(images)
@@ -159,7 +159,8 @@ class Read(unittest.TestCase):
 @need_pillow
 class Equal(unittest.TestCase):
     def check(self, source: str, pipeline: "list[Any]", **keys: Any) -> None:
-        """All rows of a dataset against torchvision's ImageFolder with the same objects, of v1, which work on PIL images."""
+        """All rows of a dataset against torchvision's ImageFolder with the same objects, of v1,
+        which work on PIL images."""
         folder = torchvision.datasets.ImageFolder(source, v1.Compose(pipeline))
         made = rows(source, **keys)
         self.assertEqual(len(made), len(folder))

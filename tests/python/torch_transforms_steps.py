@@ -1,8 +1,9 @@
-"""Every operation of transforms through the whole daemon, against torchvision on PIL images: the same bytes, GaussianBlur within 1.
+"""Every operation of transforms through the whole daemon, against torchvision on PIL images: the
+same bytes, GaussianBlur within 1.
 
-What an operation draws is pinned: a probability of 1, or a range of one value. The values are whole numbers of 2^-k, since
-torchvision draws in float32, where 1.3 is another number. What cannot be pinned (where RandomCrop cuts, and RandomErasing
-erases) has to be one of all that is possible."""
+The random draws of an operation are fixed: a probability of 1, or a range of one value. The values
+are multiples of 2^-k, because torchvision draws in float32, which cannot represent 1.3. Draws that
+cannot be fixed (the places of RandomCrop and RandomErasing) must be one of the possible ones."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SIZE, PHOTOGRAPHS = 72, 12
 
 
 def pictures() -> "list[tuple[str, list[Any]]]":
-    """Sources, and what their samples are, in their order: made images, and photographs where there are any."""
+    """Sources with their samples, in order: made images, and photographs if there are any."""
     source = support.dataset(per_class=2)
     made = [PIL.Image.open(path).convert("RGB") for path in sorted(map(str, support.Path(source).rglob("*.*")))]
     sources = [(source, made)]
@@ -38,7 +39,7 @@ def pictures() -> "list[tuple[str, list[Any]]]":
 
 
 def served(source: str, transforms: Any, **keys: Any) -> "list[torch.Tensor]":
-    """Rows of the pictures, as they are."""
+    """Rows of the images, unconverted."""
     options = {"batch_size": 6, "framework": "torch", "device": "cpu", "dtype": "uint8", "train": False, **keys}
     if source == str(support.IMAGENET):
         count = len(list(support.IMAGENET.iterdir()))
@@ -52,7 +53,7 @@ def sizing(kind: Any) -> "list[Any]":
 
 
 def pinned(kind: Any) -> "list[Any]":
-    """Of every operation a few, with nothing left to draw."""
+    """A few cases of every operation, without random draws."""
     steps = [
         *[kind.ColorJitter(**{key: (factor, factor)}) for key in ("brightness", "contrast", "saturation")
           for factor in (0.0, 0.375, 1.25, 3.5)],
@@ -82,14 +83,15 @@ class Steps(unittest.TestCase):
             print(f"{support.IMAGENET} is not there: made images alone")
 
     def check(self, wanted: "list[Any]", transforms: Any, within: int = 0) -> None:
-        """`wanted` are v1's objects, which work on PIL images; `transforms` what the daemon is asked for."""
+        """`wanted` are v1's objects, which work on PIL images; `transforms` is passed to the
+        daemon."""
         pipeline = v1.Compose([*wanted, v1.PILToTensor()])
         for source, images in self.sources:
             made = served(source, transforms)
             self.assertEqual(len(made), len(images))
             for number, (row, image) in enumerate(zip(made, images)):
                 far = int((row.int() - pipeline(image).int()).abs().max())
-                self.assertLessEqual(far, within, f"{transforms[-1]}: picture {number} of {source} is {far} away")
+                self.assertLessEqual(far, within, f"{transforms[-1]}: image {number} of {source} is {far} away")
 
     def test_every_operation(self) -> None:
         for ours, theirs in zip(pinned(v2), pinned(v1)):
@@ -104,8 +106,8 @@ class Steps(unittest.TestCase):
                     self.check([*sizing(v1), v1.GaussianBlur(kernel, (sigma, sigma))], steps, within=1)
 
     def test_perspective_that_moves_nothing(self) -> None:
-        """Ours leaves the image as it is. Torchvision's matrix has something like 1e-17 in the place of zeros, another on each processor, and
-        its filters cut off fractions: within 1."""
+        """penstock does not change the image. torchvision's matrix has values such as 1e-17 instead
+        of zeros, which differ between processors, and its filters truncate fractions: within 1."""
         for side, mode, kind in itertools.product((15, SIZE), MODES, (v1, v2)):
             sized, steps = [v1.Resize((side, side))], [kind.Resize((side, side)), kind.RandomPerspective(0.0, 1.0, interpolation=mode)]
             with self.subTest(side=side, step=steps[-1]):
@@ -126,7 +128,7 @@ class Steps(unittest.TestCase):
                     self.check([*sizing(v1), *theirs], [*sizing(kind), ours])
 
     def test_orders(self) -> None:
-        """Both orders of two operations come, and no other."""
+        """Both orders of two operations occur, and no other."""
         two = [v1.RandomInvert(1.0), v1.RandomSolarize(90, 1.0)]
         seen = set()
         for source, images in self.sources:
@@ -138,7 +140,8 @@ class Steps(unittest.TestCase):
         self.assertEqual(seen, {0, 1})
 
     def test_several(self) -> None:
-        """In the order written, behind a flip that the resampling does and before one that it does not."""
+        """In the written order, after a flip that the resampling does and before one that it does
+        not do."""
         for kind in (v1, v2):
             self.check(
                 [*sizing(v1), v1.RandomHorizontalFlip(1.0), v1.RandomRotation((17, 17)), v1.RandomVerticalFlip(1.0), v1.ColorJitter((1.5, 1.5))],
@@ -154,7 +157,7 @@ class Steps(unittest.TestCase):
                     self.check(theirs, ours)
 
     def test_random_crops(self) -> None:
-        """Of a resized image with padding each row is one of the crops that there are."""
+        """Each row is one of the possible crops of a resized image with padding."""
         side, padding = 32, [2, 1, 3, 4]
         for mode, fill in (("constant", 0), ("constant", (7, 8, 9)), ("edge", 0), ("reflect", 0), ("symmetric", 0)):
             for kind in (v1, v2):
@@ -175,20 +178,20 @@ class Steps(unittest.TestCase):
         return None
 
     def test_erasing(self) -> None:
-        """What differs is one rectangle of the value, of an area and a ratio that were asked for."""
+        """The difference is one rectangle of the value, with an allowed area and ratio."""
         plain = v1.Compose([*sizing(v1), v1.PILToTensor()])
-        colour = torch.tensor([3, 141, 59], dtype=torch.uint8)[:, None, None]
+        color = torch.tensor([3, 141, 59], dtype=torch.uint8)[:, None, None]
         boxes = set()
         for kind in (v1, v2):
             steps = [*sizing(kind), kind.PILToTensor(), kind.RandomErasing(1.0, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=(3, 141, 59))]
             for source, images in self.sources:
                 for row, image in zip(served(source, steps), images):
                     whole = plain(image)
-                    erased = (row == colour).all(dim=0)
+                    erased = (row == color).all(dim=0)
                     rows, columns = erased.any(dim=1).nonzero().flatten(), erased.any(dim=0).nonzero().flatten()
                     top, left, bottom, right = (int(x) for x in (rows[0], columns[0], rows[-1] + 1, columns[-1] + 1))
                     wanted = whole.clone()
-                    wanted[:, top:bottom, left:right] = colour
+                    wanted[:, top:bottom, left:right] = color
                     self.assertTrue(torch.equal(row, wanted))
                     height, width = bottom - top, right - left
                     self.assertTrue(0.09 < height * width / SIZE**2 < 0.22 and 0.45 < height / width < 2.2, (height, width))
@@ -197,7 +200,8 @@ class Steps(unittest.TestCase):
         self.assertGreater(len(boxes), 3)
 
     def test_what_is_drawn_is_the_same_again(self) -> None:
-        """Everything that draws: the same rows again, others with another seed, and images as the plain ones in shape."""
+        """Every random operation: the same rows again, other rows with another seed, and the usual
+        shape."""
         for step in ([v2.RandAugment()], [v2.TrivialAugmentWide()], [v2.AutoAugment()], [v2.AugMix()], ["ThreeAugment"],
                      [v2.ColorJitter(0.4, 0.4, 0.4, 0.1)], [v2.RandomPerspective(p=1)], [v2.RandomAffine(30, (0.2, 0.2))],
                      [v2.ToImage(), v2.RandomErasing(1.0)], [v2.RandomChoice([v2.RandomInvert(1.0), v2.RandomEqualize(1.0)])]):

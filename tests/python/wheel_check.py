@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Judges a built wheel, and runs what is in it.
+"""Checks a built wheel, and runs its contents.
 
-    wheel_check.py WHEEL               what it needs of the system, and that it is what its name says
-    wheel_check.py WHEEL --run FOLDER  unpacks it as pip does, benches and loads the pictures of FOLDER with it
+    wheel_check.py WHEEL               checks what it needs from the system, and that its name is right
+    wheel_check.py WHEEL --run FOLDER  unpacks it like pip; benchmarks and loads the images in FOLDER
 
-The first needs readelf and nm (binutils) and the Python packages abi3info and auditwheel: scripts/wheel has them and
-calls this for each wheel that it makes. The second needs numpy alone, and Python 3.9: old_debian.sh runs it in older
-systems.
+The first form needs readelf and nm (binutils) and the Python packages abi3info and auditwheel:
+scripts/wheel installs them and calls this script for each wheel that it makes. The second form
+needs only numpy and Python 3.9: old_debian.sh runs it on older systems.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ LIBRARIES = {
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
 }
-# Python 3.9 has all of these, and the stable ABI since a later version, unchanged; old_debian.sh runs them under 3.9.
+# Python 3.9 has all of these; a later version added them, unchanged, to the stable ABI.
+# old_debian.sh runs them with 3.9.
 LATER = {
     "PyBuffer_FillInfo",
     "PyBuffer_Release",
@@ -75,7 +76,7 @@ def fail(sentence: str) -> NoReturn:
 
 
 def output(*command: object, env: Optional[dict[str, str]] = None) -> str:
-    """What it printed. Run from the root folder, where no package and no build lies."""
+    """Runs it in the root folder, which has no package and no build. Returns its output."""
     arguments = [str(word) for word in command]
     result = subprocess.run(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, env=env, cwd="/"
@@ -148,7 +149,7 @@ def judge(wheel: Path, folder: Path, glibc: Tuple[int, ...]) -> None:
 
 
 def known_kernels() -> list[str]:
-    """Names for PENSTOCK_KERNELS of what this processor must be found to have."""
+    """The names for PENSTOCK_KERNELS of the features that this processor must be found to have."""
     flags = set(Path("/proc/cpuinfo").read_text().split())
     return [name for name, needed in KERNELS if flags.issuperset(needed.split())]
 
@@ -167,7 +168,7 @@ def check_word(what: str, said: str, word: str) -> None:
 
 
 def check_left_out(scripts: Path, environment: dict[str, str]) -> None:
-    """What a portable wheel leaves out says so where it is asked for."""
+    """Features that a portable wheel leaves out report that when they are used."""
     socket = f"{environment['HOME']}/socket"
     said = output(
         scripts / "penstockd", "--socket", socket, "--http", "9470", "--idle-exit", "1", env=environment
@@ -217,7 +218,7 @@ def run(folder: Path, stem: str, data: str, portable: bool) -> None:
         digests = {kernels: load(folder, data, environment, kernels) for kernels in known_kernels()}
         print(f"loader: {digests[KERNELS[0][0]]} with kernels {', '.join(digests)}")
         if len(set(digests.values())) != 1:
-            fail(f"the same pictures differ by kernels: {digests}")
+            fail(f"the same images differ by kernels: {digests}")
         if portable:
             check_left_out(scripts, environment)
 
@@ -230,7 +231,7 @@ def unpack(wheel: Path, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--run", metavar="FOLDER", help="pictures to bench and load")
+    parser.add_argument("--run", metavar="FOLDER", help="images to benchmark and load")
     arguments = parser.parse_args()
     match = NAME.fullmatch(arguments.wheel.name)
     if not match:
