@@ -15,34 +15,15 @@
  *
  * Each puts SIZE x SIZE x 3 bytes out, the last one W x H x 3. Exit code 2 for a job that cannot be
  * read. */
-#include "base/util.h"
+#include "dump.h"
 #include "pixel/pixel.h"
 #include "pixel/resample.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 enum { SIZE_MAX_PIXELS = 2048 };
 
-struct image {
-	uint8_t *rgb;
-	uint32_t width, height;
-};
-
-static int image_read(const char *path, struct image *image)
-{
-	size_t bytes = (size_t)image->width * image->height * 3;
-	cleanup(close_file) FILE *file = fopen(path, "rb");
-	if (!file)
-		return -errno;
-	image->rgb = malloc(bytes + !bytes);
-	if (!image->rgb)
-		return -ENOMEM;
-	return bytes && fread(image->rgb, 1, bytes, file) == bytes ? 0 : -EINVAL;
-}
-
-static bool job_train(const char *line, const struct image *image, struct pixel_recipe *recipe,
+static bool job_train(const char *line, const struct dump *image, struct pixel_recipe *recipe,
 	struct pixel_plan *plan)
 {
 	uint32_t x, y, w, h;
@@ -56,7 +37,7 @@ static bool job_train(const char *line, const struct image *image, struct pixel_
 	return true;
 }
 
-static bool job_draw(const char *line, const struct image *image, struct pixel_recipe *recipe,
+static bool job_draw(const char *line, const struct dump *image, struct pixel_recipe *recipe,
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
@@ -69,7 +50,7 @@ static bool job_draw(const char *line, const struct image *image, struct pixel_r
 	return true;
 }
 
-static bool job_eval(const char *line, const struct image *image, struct pixel_recipe *recipe,
+static bool job_eval(const char *line, const struct dump *image, struct pixel_recipe *recipe,
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
@@ -81,7 +62,7 @@ static bool job_eval(const char *line, const struct image *image, struct pixel_r
 	return true;
 }
 
-static bool job_crop(const char *line, const struct image *image, struct pixel_recipe *recipe,
+static bool job_crop(const char *line, const struct dump *image, struct pixel_recipe *recipe,
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
@@ -105,7 +86,7 @@ static bool job_crop(const char *line, const struct image *image, struct pixel_r
 	return true;
 }
 
-static bool job_resize(const char *line, const struct image *image, struct resample_job *job)
+static bool job_resize(const char *line, const struct dump *image, struct resample_job *job)
 {
 	int flip;
 	char filter[16];
@@ -134,7 +115,7 @@ struct taker {
 
 /* Feeds the region alone, each row in buffers of exactly the size that is promised, so that a
  * sanitizer sees a byte too far. */
-static void rows_feed(const struct taker *to, const struct image *image, struct pixel_region region)
+static void rows_feed(const struct taker *to, const struct dump *image, struct pixel_region region)
 {
 	size_t width = region.x1 - region.x0;
 	uint8_t *rows[PIXEL_PLANES];
@@ -155,7 +136,7 @@ static void rows_feed(const struct taker *to, const struct image *image, struct 
 }
 
 static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
-	const struct pixel_plan *plan, const struct image *image, uint8_t *out)
+	const struct pixel_plan *plan, const struct dump *image, uint8_t *out)
 {
 	struct pixel_region region;
 	pixel_sink_begin(sink, recipe, plan, out, &region);
@@ -163,8 +144,7 @@ static void job_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	pixel_sink_end(sink);
 }
 
-static int resize_run(
-	struct resample *resample, struct resample_job *job, const struct image *image)
+static int resize_run(struct resample *resample, struct resample_job *job, const struct dump *image)
 {
 	size_t bytes = 3 * (size_t)job->x.result * job->y.result;
 	cleanup(free_ptr) uint8_t *out = malloc(bytes);
@@ -178,7 +158,7 @@ static int resize_run(
 	return fwrite(out, 1, bytes, stdout) == bytes ? 0 : 1;
 }
 
-static int jobs_run(struct pixel_sink *sink, struct resample *resample, const struct image *image)
+static int jobs_run(struct pixel_sink *sink, struct resample *resample, const struct dump *image)
 {
 	char line[256];
 	while (fgets(line, sizeof(line), stdin)) {
@@ -193,10 +173,8 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 		if (!job_train(line, image, &recipe, &plan) &&
 			!job_draw(line, image, &recipe, &plan) &&
 			!job_crop(line, image, &recipe, &plan) &&
-			!job_eval(line, image, &recipe, &plan)) {
-			(void)fprintf(stderr, "pixel_dump: no job: %s", line);
-			return 2;
-		}
+			!job_eval(line, image, &recipe, &plan))
+			return dump_refuse(DUMP_JOB, "cannot read a job", line);
 		size_t bytes = 3 * (size_t)recipe.image_size * recipe.image_size;
 		cleanup(free_ptr) uint8_t *out = malloc(bytes);
 		if (!out)
@@ -210,32 +188,19 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
-		(void)fprintf(stderr, "usage: pixel_dump RGB_FILE WIDTH HEIGHT < jobs > rows\n");
-		return 2;
-	}
-	struct image image = {
-		.width = (uint32_t)strtoul(argv[2], NULL, 10),
-		.height = (uint32_t)strtoul(argv[3], NULL, 10),
-	};
+	struct dump image;
 	struct fault fault = {""};
 	struct pixel_sink *sink = NULL;
-	int rc = pixel_sink_new(SIZE_MAX_PIXELS, &sink, &fault);
 	struct resample *resample = NULL;
+	int code = dump_open(&image, argc, argv);
+	if (code)
+		return code;
+	cleanup(free_ptr) uint8_t *rgb = image.rgb;
+	int rc = pixel_sink_new(SIZE_MAX_PIXELS, &sink, &fault);
 	if (rc == 0)
 		rc = resample_new(SIZE_MAX_PIXELS, &resample, &fault);
-	if (rc < 0) {
-		pixel_sink_free(sink);
-		(void)fprintf(stderr, "pixel_dump: %s\n", fault.text);
-		return rc == -ENOTSUP ? 3 : 1;
-	}
-	rc = image_read(argv[1], &image);
-	if (rc == 0)
-		rc = jobs_run(sink, resample, &image);
-	else
-		(void)fprintf(stderr, "pixel_dump: %s: %s\n", argv[1], strerror(-rc));
+	code = rc < 0 ? dump_refuse_fault(rc, &fault) : jobs_run(sink, resample, &image);
 	pixel_sink_free(sink);
 	resample_free(resample);
-	free(image.rgb);
-	return rc < 0 ? 1 : rc;
+	return code;
 }

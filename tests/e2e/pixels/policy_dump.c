@@ -13,13 +13,8 @@
  * of items: "op NAME BIN SIGN" (SIGN 1: minus), or for AugMix "mix WEIGHT CHAINS", and for each
  * chain "chain WEIGHT" with its ops behind it. It puts out WIDTH x HEIGHT x 3 bytes. Exit code 2
  * for what cannot be read. */
-#include "augment/augment.h"
 #include "augment/step_policy.h"
-#include "base/util.h"
-
-#include <errno.h>
-
-enum { SIDE_MOST = 2048, EXIT_JOB = 2 };
+#include "dump_plans.h"
 
 /* What a job begins with. */
 struct setting {
@@ -105,7 +100,7 @@ static int tables_run(void)
 		uint32_t bins, width, height;
 		if (!space || !whole_read(&bins) || bins < 2 || !whole_read(&width) ||
 			!whole_read(&height))
-			return EXIT_JOB;
+			return DUMP_JOB;
 		table_print(space, bins, width, height);
 	}
 	return 0;
@@ -177,60 +172,19 @@ static bool items_read(struct step_sample *sample, const struct setting *setting
 	return true;
 }
 
-static int jobs_run(
-	struct augmenter *augmenter, const uint8_t *rgb, uint32_t width, uint32_t height)
+static bool plan_read(char *line, const struct dump *dump, struct step_plan *ret)
 {
-	static struct step_plan plan;
-	struct step_sample sample = {.width = width, .height = height, .plan = &plan};
+	struct step_sample sample = {.width = dump->width, .height = dump->height, .plan = ret};
 	struct setting setting;
-	size_t bytes = (size_t)3 * width * height;
-	cleanup(free_ptr) uint8_t *out = malloc(bytes);
-	char line[4096];
-	while (out && fgets(line, sizeof(line), stdin)) {
-		plan.count = 0;
-		if (!setting_read(line, &setting) || !items_read(&sample, &setting)) {
-			(void)fprintf(stderr, "policy_dump: cannot read a job\n");
-			return EXIT_JOB;
-		}
-		memcpy(augmenter_image(augmenter), rgb, bytes);
-		augmenter_run(augmenter, &plan, width, height, out);
-		(void)fwrite(out, 1, bytes, stdout);
-	}
-	return out && fflush(stdout) == 0 ? 0 : 1;
-}
-
-static int images_run(const char *path, uint32_t width, uint32_t height)
-{
-	static const struct step_recipe recipe = {.count = 1,
-		.step = {{.kind = STEP_AUG_MIX, .mixture_width = 10, .chain_depth = -1}}};
-	size_t bytes = (size_t)3 * width * height;
-	cleanup(free_ptr) uint8_t *rgb = malloc(bytes);
-	cleanup(close_file) FILE *file = fopen(path, "rb");
-	struct augmenter *augmenter;
-	struct fault fault;
-	if (!rgb || !file || fread(rgb, 1, bytes, file) != bytes) {
-		(void)fprintf(stderr, "policy_dump: %s: cannot be read\n", path);
-		return EXIT_JOB;
-	}
-	if (augmenter_new(&recipe, UTIL_MAX(width, height), &augmenter, &fault) < 0) {
-		(void)fprintf(stderr, "policy_dump: %s\n", fault.text);
-		return 1;
-	}
-	int code = jobs_run(augmenter, rgb, width, height);
-	augmenter_free(augmenter);
-	return code;
+	ret->count = 0;
+	return setting_read(line, &setting) && items_read(&sample, &setting);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct step_recipe recipe = {.count = 1,
+		.step = {{.kind = STEP_AUG_MIX, .mixture_width = 10, .chain_depth = -1}}};
 	if (argc == 2 && strcmp(argv[1], "tables") == 0)
 		return tables_run();
-	uint32_t width = argc == 4 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
-	uint32_t height = argc == 4 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
-	if (width < 1 || width > SIDE_MOST || height < 1 || height > SIDE_MOST) {
-		(void)fprintf(
-			stderr, "usage: policy_dump tables, or RGB_FILE WIDTH HEIGHT < jobs\n");
-		return EXIT_JOB;
-	}
-	return images_run(argv[1], width, height);
+	return dump_plans(argc, argv, &recipe, plan_read);
 }

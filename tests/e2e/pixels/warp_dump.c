@@ -19,11 +19,7 @@
 #include "augment/kernels/kernels.h"
 #include "augment/step_warp.h"
 #include "augment/warp.h"
-#include "base/util.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include "dump.h"
 
 struct job {
 	struct step_warp warp;
@@ -157,10 +153,8 @@ static int jobs_run(const struct apply *apply, const struct op_image *image, uin
 		struct job job = {.warp = {.width = image->width, .height = image->height}};
 		struct op op;
 		int found = job_op(line, &job, &op);
-		if (found < 0) {
-			(void)fprintf(stderr, "warp_dump: no job: %s", line);
-			return 2;
-		}
+		if (found < 0)
+			return dump_refuse(DUMP_JOB, "cannot read a job", line);
 		if (found) {
 			op_tell(&op);
 			warp_apply(apply, &op, image, out);
@@ -174,44 +168,20 @@ static int jobs_run(const struct apply *apply, const struct op_image *image, uin
 	return 0;
 }
 
-static int image_read(const char *path, const struct op_image *image)
-{
-	size_t bytes = (size_t)3 * image->width * image->height;
-	cleanup(close_file) FILE *file = fopen(path, "rb");
-	if (!file || fread(image->pixels, 1, bytes, file) != bytes) {
-		(void)fprintf(stderr, "warp_dump: %s: %s\n", path, strerror(errno));
-		return 1;
-	}
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
-		(void)fprintf(stderr, "usage: warp_dump RGB_FILE WIDTH HEIGHT < jobs > images\n");
-		return 2;
-	}
-	struct op_image image = {.width = (uint32_t)strtoul(argv[2], NULL, 10),
-		.height = (uint32_t)strtoul(argv[3], NULL, 10)};
+	struct dump dump;
 	struct apply apply = {0};
 	struct fault fault = {""};
+	int code = dump_open(&dump, argc, argv);
+	if (code)
+		return code;
+	cleanup(free_ptr) uint8_t *rgb = dump.rgb, *out = malloc(dump.bytes);
 	int rc = augment_kernels_choose(&apply.kernels, &fault);
-	if (rc < 0) {
-		(void)fprintf(stderr, "warp_dump: %s\n", fault.text);
-		return rc == -ENOTSUP ? 3 : 1;
-	}
-	/* Of exactly the size that is promised, so that a sanitizer sees a byte too far. */
-	size_t bytes = (size_t)3 * image.width * image.height;
-	image.pixels = malloc(bytes);
-	apply.scratch = malloc(warp_scratch(UTIL_MAX(image.width, image.height)));
-	uint8_t *out = malloc(bytes);
-	if (!image.pixels || !apply.scratch || !out)
-		return 1;
-	rc = image_read(argv[1], &image);
-	if (rc == 0)
-		rc = jobs_run(&apply, &image, out);
-	free(image.pixels);
-	free(apply.scratch);
-	free(out);
-	return rc;
+	if (rc < 0)
+		return dump_refuse_fault(rc, &fault);
+	struct op_image image = {.pixels = rgb, .width = dump.width, .height = dump.height};
+	cleanup(free_ptr) void *scratch = malloc(warp_scratch(UTIL_MAX(dump.width, dump.height)));
+	apply.scratch = scratch;
+	return scratch && out ? jobs_run(&apply, &image, out) : DUMP_FAILED;
 }
