@@ -176,46 +176,28 @@ static bool will_make(int folder, const char *name, int flags, char *path)
 	return makes;
 }
 
-#define CUT_OPEN(function, folder, name, flags, call) \
-	char path[PATH_MAX];                          \
-	if (!will_make(folder, name, flags, path))    \
-		return call;                          \
-	if (cut_here())                               \
-		cut_end();                            \
-	return made(call, path)
-
-#define CUT_MODE(flags)                                            \
-	mode_t mode = 0;                                           \
-	if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) { \
-		va_list args;                                      \
-		va_start(args, flags);                             \
-		mode = va_arg(args, mode_t);                       \
-		va_end(args);                                      \
+#define CUT_OPEN(function, folder, parameters, arguments)                  \
+	int function parameters                                            \
+	{                                                                  \
+		char path[PATH_MAX];                                       \
+		mode_t mode = 0;                                           \
+		if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) { \
+			va_list args;                                      \
+			va_start(args, flags);                             \
+			mode = va_arg(args, mode_t);                       \
+			va_end(args);                                      \
+		}                                                          \
+		if (!will_make(folder, name, flags, path))                 \
+			return REAL(function) arguments;                   \
+		if (cut_here())                                            \
+			cut_end();                                         \
+		return made(REAL(function) arguments, path);               \
 	}
 
-int open(const char *name, int flags, ...)
-{
-	CUT_MODE(flags)
-	CUT_OPEN(open, AT_FDCWD, name, flags, REAL(open)(name, flags, mode));
-}
-
-int open64(const char *name, int flags, ...)
-{
-	CUT_MODE(flags)
-	CUT_OPEN(open, AT_FDCWD, name, flags, REAL(open64)(name, flags, mode));
-}
-
-int openat(int folder, const char *name, int flags, ...)
-{
-	CUT_MODE(flags)
-	CUT_OPEN(openat, folder, name, flags, REAL(openat)(folder, name, flags, mode));
-}
-
-int openat64(int folder, const char *name, int flags, ...)
-{
-	CUT_MODE(flags)
-	CUT_OPEN(openat, folder, name, flags, REAL(openat64)(folder, name, flags, mode));
-}
+CUT_OPEN(open, AT_FDCWD, (const char *name, int flags, ...), (name, flags, mode))
+CUT_OPEN(open64, AT_FDCWD, (const char *name, int flags, ...), (name, flags, mode))
+CUT_OPEN(openat, at, (int at, const char *name, int flags, ...), (at, name, flags, mode))
+CUT_OPEN(openat64, at, (int at, const char *name, int flags, ...), (at, name, flags, mode))
 
 /* The name is not known in advance. */
 static int make_temporary(char *template, int flags)
