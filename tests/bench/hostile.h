@@ -33,7 +33,7 @@ static const char *const hostile_names[HOSTILE_KINDS] = {
 	"empty", "refine", "dense", "components", "baseline", "late", "restart", "odd"};
 
 struct hostile {
-	uint8_t *bytes; /* malloc'ed, 64 readable behind `size` */
+	uint8_t *bytes; /* malloc'ed, 64 readable after `size` */
 	size_t size, capacity;
 	uint64_t acc;
 	unsigned bits;

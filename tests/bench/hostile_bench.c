@@ -1,5 +1,5 @@
 /* What hostile files cost (hostile.h): CPU seconds of one decode by the decoder as it is, and by
- * libjpeg-turbo alone, with the outcome.
+ * only libjpeg-turbo, with the outcome.
  *
  *     hostile_bench [KIND WIDTH HEIGHT SCANS]...
  *

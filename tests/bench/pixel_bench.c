@@ -1,4 +1,4 @@
-/* pixel_bench: time of the pixel stage alone, per crop and per source pixel, for each variant of
+/* pixel_bench: time of only the pixel stage, per crop and per source pixel, for each variant of
  * the kernels (PENSTOCK_KERNELS=NAME picks one).
  *
  * usage: pixel_bench [SECONDS_PER_LINE [GEOMETRY]]

@@ -12,7 +12,7 @@ enum {
 	DTYPES = 3,
 	LAYOUTS = 2,
 	WIDTHS = 70,
-	SPARE = 2, /* rows behind the last, of which nothing may be written */
+	SPARE = 2, /* rows after the last, in which nothing may be written */
 	GUARD = 64,
 	BYTES = 256,
 	UNTOUCHED = 0xa5,
@@ -90,7 +90,7 @@ static void cases_draw_row(struct cases *t, uint32_t flags, struct penstock_cuda
 	*ret_row = row;
 }
 
-/* Flags of rows: none; one of them alone; any. */
+/* Flags of rows: none; exactly one; any. */
 static void cases_draw_rows(struct cases *t, struct penstock_cuda_row *rows)
 {
 	uint32_t kind = cases_below(t, 5);
@@ -175,7 +175,7 @@ static void cases_compare(struct cases *t, const struct cases_compared *c, size_
 	for (size_t i = written; i < all && !t->differed; i++)
 		if (got[i] != UNTOUCHED)
 			cases_tell(t, kernels_normalise_name(c->dtype, c->layout),
-				"bytes behind the last row were written");
+				"bytes after the last row were written");
 }
 
 static void cases_launch_normalise(

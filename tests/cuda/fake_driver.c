@@ -1,4 +1,4 @@
-/* A FAKE CUDA driver, for tests alone: a libcuda.so.1 that keeps "device memory" in the host's and
+/* A FAKE CUDA driver, only for tests: a libcuda.so.1 that keeps "device memory" in the host's and
  * runs the kernels on the CPU. It is there so that the host's logic can be tested on machines
  * without a GPU, and is stricter than the real one: whatever breaks a rule of the interface is
  * told on stderr and fails the process. Tests find it by LD_LIBRARY_PATH; nothing installs it.

@@ -1,7 +1,7 @@
 /* The fake's memory: see fake_driver.c.
  *
  * Device memory has an address that the CPU cannot touch (a reserved range, never used again) and
- * its bytes elsewhere, with guard bytes behind them. So a host that reads a device pointer dies,
+ * its bytes elsewhere, with guard bytes after them. So a host that reads a device pointer dies,
  * and a late use or one past the end is noticed.
  *
  * Each block notes what touched which of its bytes last, in which lane: see fake_parts.h for how

@@ -106,7 +106,7 @@ static void daemon_on_open(struct loop_connection *c, const struct conn_message 
 	c->open = true;
 }
 
-/* What was given back is filled with junk at once: who reads it later sees that. */
+/* Fills what was given back with junk at once: a test that reads it later sees that. */
 static void daemon_on_release(struct loop_connection *c, const struct conn_message *message)
 {
 	const struct wire_release *release = conn_view(message, WIRE_RELEASE, sizeof *release, 0);

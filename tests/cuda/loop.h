@@ -67,7 +67,7 @@ void loop_next(struct loop *loop, struct penstock_cuda_batch *ret_batch);
  * Waits for that. */
 void loop_want_device(struct loop *loop, const struct penstock_cuda_batch *batch);
 void loop_release(struct loop *loop, struct penstock_cuda_batch *batch);
-/* next, want_device, release, so many times. */
+/* next, want_device, release: `batches` times. */
 void loop_train(struct loop *loop, int batches);
 
 /* What that daemon does, for fake_restart; the argument is loop->daemon. */

@@ -220,7 +220,8 @@ static void want_place(uint64_t ordinal)
 	FAKE_WANT(penstock_cuda_state(loop.cuda, text, 10) == -ENOSPC);
 }
 
-/* State is what was given, whatever lies ready; a loop goes on exactly there. */
+/* The state counts the batches that were given, not those that are ready; a loop resumes exactly
+ * there. */
 LOOP_TEST(state)
 {
 	char text[512];

@@ -1,5 +1,5 @@
-/* libpenstock_cuda, the fake driver, and penstockd itself: what comes to the device is what a
- * stream without a device reads, in both memory modes and across the death of the daemon; an
+/* libpenstock_cuda, the fake driver, and penstockd itself: the device receives what a stream
+ * without a device reads, in both memory modes and across the death of the daemon; an
  * evaluation's last batch is short; a state taken between batches resumes exactly. */
 #include "client/fake.h"
 #include "cuda/gpu.h"

@@ -44,7 +44,8 @@ static int third_look(void *data)
 	return ++*(int *)data % 3 == 0;
 }
 
-/* Asked while it waits, with and without an end; not where a batch is there. */
+/* The interrupt is asked while next waits, with and without a time limit; not when a batch is
+ * ready. */
 LOOP_TEST(interrupted)
 {
 	struct penstock_cuda_batch batch;
@@ -95,7 +96,7 @@ LOOP_TEST(stream_interrupted)
 	loop_end(&loop);
 }
 
-/* The trainer's own kernels are what is slow: the sentence says so. */
+/* The trainer's kernels are slow: the sentence says so. */
 LOOP_TEST(behind)
 {
 	struct penstock_cuda_batch batch;
@@ -120,7 +121,7 @@ LOOP_TEST(behind)
 	loop_end(&loop);
 }
 
-/* All that there is room for is held: prefetch + 1, no more and no fewer. */
+/* The trainer holds as many batches as fit: prefetch + 1, not more and not fewer. */
 LOOP_TEST(deadlock)
 {
 	static const struct fake_shape many = {
@@ -144,7 +145,7 @@ LOOP_TEST(deadlock)
 
 /* ---- the daemon ---- */
 
-/* Gone: what had come is given, then the end is said, again and again. */
+/* The daemon is gone: next gives the batches that had arrived, then reports the end each time. */
 LOOP_TEST(gone)
 {
 	struct penstock_cuda_batch batch;

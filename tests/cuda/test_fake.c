@@ -505,7 +505,8 @@ FAKE_TEST(context_left)
 	want_fault();
 }
 
-/* Whoever leaves things behind ends with a code of its own, whatever it meant to end with. */
+/* A process that leaves something allocated ends with FAKE_CUDA_EXIT, whatever code it meant to end
+ * with. */
 static void run_leaks(const void *argument)
 {
 	const int *what = argument;

@@ -1,5 +1,5 @@
 /* mix: what is done to each row. Known answers per seed; against twins in libm's arithmetic; the
- * distributions with fixed seeds; what depends on position alone and what on the batch; every
+ * distributions with fixed seeds; what depends only on the position and what on the batch; every
  * option that is refused. tests/cuda/torchvision_mix.py compares with torchvision itself. */
 #include "base/hash.h"
 #include "base/util.h"
@@ -496,7 +496,7 @@ static struct penstock_cuda_options everything(void)
 	return options;
 }
 
-/* What is drawn per row, alone. */
+/* Only what is drawn per row. */
 static struct penstock_cuda_row own_part(struct penstock_cuda_row row)
 {
 	return (struct penstock_cuda_row){.position = row.position,

@@ -79,7 +79,7 @@ static double rates_card(const struct rates *rates)
 
 /* ---- the attachment's ---- */
 
-/* The number behind "KEY": in the daemon's answer; the answer is flat enough for that. */
+/* The number after "KEY": in the daemon's answer; the answer is flat enough for that. */
 static uint64_t rates_number(const char *json, const char *key)
 {
 	char quoted[64];

@@ -150,9 +150,9 @@ enum {
 	INJECT_PATH = 256,
 };
 
-static_assert((int)INJECT_CALLS <= (int)INJECT_ROOM, "inject.py has room for so many");
+static_assert((int)INJECT_CALLS <= (int)INJECT_ROOM, "inject.py has no room for more");
 
-/* What becomes of a call beside an errno. */
+/* What can happen to a call other than an errno. */
 enum { INJECT_PASS = 0, INJECT_SHORT = -1, INJECT_ZERO = -2 };
 
 #define INJECT_MAGIC UINT64_C(0x3154434a4e49) /* "INJCT1" */
@@ -162,7 +162,7 @@ struct inject_count {
 	_Atomic uint64_t count, failed;
 };
 
-/* Written whole by whoever arms it, `on` last. */
+/* The process that arms it writes all of it, `on` last. */
 struct inject_rule {
 	char call[24];
 	char path[104]; /* empty: any */

@@ -319,7 +319,7 @@ INJECT_WRAP(getcwd, char *, getcwd, (char *at, size_t size), (at, size), -1, NUL
 INJECT_WRAP(realpath, char *, realpath, (const char *path, char *at), (path, at), -1, path, NULL)
 INJECT_WRAP(flock, int, flock, (int fd, int how), (fd, how), fd, NULL, -1)
 
-/* One argument of a word's size, whether it is there or not. */
+/* One argument of a word's size, whether the caller passes it or not. */
 #define INJECT_WORD(type, name, leading, last, names, fd)             \
 	INJECT_PUBLIC type name leading;                              \
 	type name leading                                             \

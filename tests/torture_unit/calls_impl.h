@@ -7,8 +7,8 @@
  *   calls_sockets.c   sockets, counters, timers, and waiting for them
  *   calls_uring.c     liburing
  *
- * They are compiled with default visibility: libraries' calls are to come here, too. Included by
- * these alone. */
+ * They are compiled with default visibility, so that calls of libraries also reach them. Only these
+ * files include this header. */
 #pragma once
 
 #include "torture_unit/calls.h"

@@ -1,5 +1,5 @@
-/* calls_process: see calls_impl.h. Memory, mappings, threads and processes. With AddressSanitizer,
- * what it stands in for itself is passed on to it. */
+/* calls_process: see calls_impl.h. Memory, mappings, threads and processes. Calls that
+ * AddressSanitizer replaces are passed on to it. */
 #include "torture_unit/calls_impl.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* calls_sockets: see calls_impl.h. Descriptors that are no files, and waiting for them. */
+/* calls_sockets: see calls_impl.h. Descriptors that are not files, and waiting for them. */
 #include "torture_unit/calls_impl.h"
 
 #include <errno.h>

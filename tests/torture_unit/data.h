@@ -64,7 +64,7 @@ static inline void data_tars(const char *folder, const char *name, enum data_lab
 	}
 }
 
-/* FOLDER/NAME: a .npy file of so many values of `type`, "<i8" or "<f4"; or of rows of them. */
+/* FOLDER/NAME: a .npy file of `count` values of `type`, "<i8" or "<f4"; or of rows of them. */
 static inline void data_npy(const char *folder, const char *name, const char *type, unsigned count,
 	unsigned columns, const void *values, size_t bytes)
 {

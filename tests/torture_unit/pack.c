@@ -53,7 +53,7 @@ static uint64_t hash_file(const char *path)
 	return hash;
 }
 
-/* Every shard NAME that lies in `folder` must be that of `right`; how many there are. */
+/* Every shard NAME in `folder` must equal that of `right`. Returns how many there are. */
 static unsigned compare(const char *folder, const char *right)
 {
 	unsigned shards = 0;

@@ -31,7 +31,7 @@ static bool is_image(uint64_t number, const uint8_t *bytes, size_t size)
 	return same;
 }
 
-/* Folders come sorted by class: which of data.h's images stands at a place. */
+/* Folders are sorted by class: which of data.h's images is at a place. */
 static uint64_t image_of(const struct dataset *dataset, uint64_t number)
 {
 	return dataset_kind(dataset) == DATASET_FOLDER ? number % 4 * 3 + number / 4 : number;
@@ -72,7 +72,7 @@ static int read_all(const struct dataset *dataset, struct fault *fault)
 	return code;
 }
 
-/* Opens, reads, and once more with the index that stands there by then. */
+/* Opens and reads, and does so once more with the index that the first time wrote. */
 static void open_twice(const char *name, const struct label_rule *rule, bool beside)
 {
 	struct dataset_options options = {
@@ -321,7 +321,7 @@ static void run_pread_folder(void)
 	run_fetch(torture_given("set"), FETCH_PREAD, FETCH_IO_AUTO);
 }
 
-/* ---- what lies beside ---- */
+/* ---- files beside the dataset ---- */
 
 static void keep(struct sidecar *sidecar, const struct dataset *dataset, uint64_t number)
 {

@@ -169,7 +169,7 @@ static void run_sampling(void)
 
 /* ---- shared memory ---- */
 
-/* Its descriptor stays for good: it is there before any are counted. */
+/* Its descriptor stays open: it is opened before any are counted. */
 static void __attribute__((constructor)) begin_loans(void)
 {
 	handout_begin();

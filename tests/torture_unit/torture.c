@@ -3,7 +3,7 @@
  *   PROGRAM                what CI has time for: some sites of each scenario
  *   PROGRAM --all          each call site in each way (the nightly promise)
  *   PROGRAM --every        beyond that, each single call
- *   ... [--from N --of M] SCENARIO...       those alone; of them a share
+ *   ... [--from N --of M] SCENARIO...       only those; of them a share
  *   PROGRAM --one MODE:SITE:NTH SCENARIO    one run, here, its output seen
  *
  * MODE is once, forever, eintr, short. One thread; each run is a child with an alarm. */

@@ -35,7 +35,7 @@ char *torture_own(const char *name);
 void torture_on(void);
 void torture_off(void);
 
-/* Nothing fails any more, whoever says torture_on. */
+/* Nothing fails any more, even after torture_on. */
 void torture_over(void);
 
 /* Whether a call was made to fail so far; and whether it was this one. */
@@ -45,7 +45,7 @@ bool torture_struck_by(const char *call);
 /* What came of it; the first refusal or wrong that is said counts. `sentence`: what a person would
  * read. */
 void torture_refused(int code, const char *sentence);
-/* A refusal where the interface has no sentence: NULL, false, a code alone. */
+/* A refusal where the interface has no sentence: NULL, false, only a code. */
 void torture_mute(int code);
 void torture_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -150,7 +150,7 @@ static void check_gradients(const struct net_shape *shape, unsigned pieces)
 	set_scale(all.ops, all.net, 64); /* overflow is another test */
 	fill(all.ops, all.net, shape, 3);
 	take_gradient(&all);
-	/* From here on the loss alone is asked. */
+	/* From here on only the loss is compared. */
 	all.ops->conv_backward_data = all.ops->conv_backward_filter = no_conv;
 	for (size_t i = 0; i < all.count; i++)
 		known += all.gradient[i] != 0;
@@ -237,7 +237,7 @@ static void test_loss_falls(void **state)
 	ops->close(ops);
 }
 
-/* Rows behind `count` are in the pass, but neither in the loss nor in the accuracy. */
+/* Rows after `count` are in the pass, but neither in the loss nor in the accuracy. */
 static void test_short_batch(void **state)
 {
 	struct ops *ops = ops_cpu_open();
@@ -258,7 +258,7 @@ static void test_short_batch(void **state)
 	ops->close(ops);
 }
 
-/* What was in the rows behind `count` before does not matter. */
+/* The previous contents of the rows after `count` do not matter. */
 static void test_short_batch_learns(void **state)
 {
 	struct ops *ops = ops_cpu_open();
@@ -609,7 +609,7 @@ typedef void any_fn(void);
 #op, offsetof(struct ops, op), (any_fn *)(function) \
 	}
 
-/* Each function of the table, replaced by one that is wrong: found where it is tested alone. */
+/* Each function of the table, replaced by one that is wrong: the test of that function finds it. */
 static void test_self_test_finds_each_fault(void **state)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 /* A made-up cuDNN, cuBLAS and CUDA runtime on the CPU, as far as train_cuda's ops_cuda.c calls
- * them. For tests alone; none of this is NVIDIA's code.
+ * them. Only for tests; none of this is NVIDIA's code.
  *
  * Each function does what the toolkit's headers say it does, with the numbers of ops_cpu.c, and
  * ends the process where it is called with something that does not fit: a descriptor of another
- * shape, a workspace that is too small, matrices that lie otherwise. It refuses some of what it
+ * shape, a workspace that is too small, matrices in another layout. It refuses some of what it
  * proposed, as cuDNN may. It cannot show what the real ones support, round, or how fast they are.
  *
  * main: the self-test of ops_cuda.c on this, against the host. */
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The headers' names of parameters are not ours.
+/* The headers name parameters differently.
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 enum { TRUSTED_BYTES = 4096, LARGE_BYTES = 300 << 20, NORMS = 64, LAG = 100 };
@@ -164,7 +164,7 @@ OBJECT(cudaError_t, cudaSuccess, cudaEvent_t, cudaEventCreate, cudaEventDestroy)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t queue)
 {
 	EXPECT(queue && queue->alive);
-	EXPECT(left == cudaSuccess); /* a batch's kernels are launched behind its first event */
+	EXPECT(left == cudaSuccess); /* a batch's kernels are launched after its first event */
 	event->recorded = ++records;
 	return cudaSuccess;
 }
@@ -187,11 +187,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	return cudaSuccess;
 }
 
-/* A millisecond lies between two records. */
+/* A millisecond passes between two records. */
 cudaError_t cudaEventElapsedTime(float *ret_ms, cudaEvent_t begin, cudaEvent_t end)
 {
 	EXPECT(begin->recorded != 0 && end->recorded > begin->recorded);
-	EXPECT(end->recorded - begin->recorded == 1); /* of neighbours alone is it asked */
+	EXPECT(end->recorded - begin->recorded == 1); /* only neighbors are compared */
 	*ret_ms = (float)(end->recorded - begin->recorded);
 	return cudaSuccess;
 }
@@ -487,7 +487,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
 	CONVOLVE(conv_backward_filter, shape_of(xDesc, dwDesc, conv, dyDesc), x, dy, dw);
 }
 
-/* ---- cuDNN: normalisation ---- */
+/* ---- cuDNN: normalization ---- */
 
 /* What a forward pass leaves for its backward pass: known by where it was told to save. */
 static struct {

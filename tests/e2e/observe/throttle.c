@@ -1,7 +1,7 @@
 /* throttle: a slow disk, for tests. Preloaded into penstockd (with `--reader pread`) it lets reads
  * through at THROTTLE_BYTES_PER_S together and makes each take THROTTLE_LATENCY_MS at least.
  *
- * Asks the kernel itself, so that it needs no look-up of what it stands in for. */
+ * Asks the kernel itself, so that it need not look up the function that it replaces. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>

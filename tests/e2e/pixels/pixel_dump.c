@@ -1,4 +1,4 @@
-/* pixel_dump: runs the pixel stage alone on raw pixels, for pixel_pillow.py to compare with Pillow.
+/* pixel_dump: runs only the pixel stage on raw pixels, for pixel_pillow.py to compare with Pillow.
  *
  * usage: pixel_dump RGB_FILE WIDTH HEIGHT < jobs > rows
  *
@@ -113,7 +113,7 @@ struct taker {
 	struct resample *resample;
 };
 
-/* Feeds the region alone, each row in buffers of exactly the size that is promised, so that a
+/* Feeds only the region, each row in buffers of exactly the size that is promised, so that a
  * sanitizer sees a byte too far. */
 static void rows_feed(const struct taker *to, const struct dump *image, struct pixel_region region)
 {

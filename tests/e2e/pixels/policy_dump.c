@@ -11,7 +11,7 @@
  *   SPACE BINS FILTER R G B ITEM ...
  *
  * of items: "op NAME BIN SIGN" (SIGN 1: minus), or for AugMix "mix WEIGHT CHAINS", and for each
- * chain "chain WEIGHT" with its ops behind it. It puts out WIDTH x HEIGHT x 3 bytes. Exit code 2
+ * chain "chain WEIGHT" followed by its ops. It puts out WIDTH x HEIGHT x 3 bytes. Exit code 2
  * for what cannot be read. */
 #include "augment/step_policy.h"
 #include "dump_plans.h"
