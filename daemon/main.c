@@ -45,7 +45,7 @@ static const char main_usage[] =
 	"                       unix:/PATH\n"
 	"  --recorder WHERE     where the flight recorder writes: auto (penstock in\n"
 	"                       XDG_STATE_HOME), off, or a folder\n"
-	"  --root FOLDER        read datasets below it alone; may be given again\n"
+	"  --root FOLDER        read only datasets below it; may be given again\n"
 	"  --idle-exit SECONDS  end this long after the last client has gone (default:\n"
 	"                       never)\n"
 	"  --ready-fd FD        write one byte there once clients can connect\n"

@@ -43,11 +43,11 @@
 	KEY(with, split, TEXT, sampling.split, ELSEWHERE, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
 		OPTION, "split", 0, "SPLIT", "only a part of the samples, always the same: 'train[:90%]', '[-1000:]'") \
 	KEY(with, indices, TEXT, indices, ELSEWHERE, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
-		OPTION, "indices", 0, "FILE", "only these samples, in this order: a .npy file of their numbers") \
+		OPTION, "indices", 0, "FILE", "only these samples: a .npy file of their numbers (with --no-shuffle, in its order)") \
 	KEY(with, weights, TEXT, sampling.weights, ELSEWHERE, 1, 0, 0, 0, PATH, DEFINITION, OWN, \
-		OPTION, "weights", 0, "FILE", "draw samples with replacement by a .npy file of weights, or balanced: each class as often") \
+		OPTION, "weights", 0, "FILE", "draw samples with replacement by a .npy file of weights, or balanced: all classes equally often") \
 	KEY(with, epoch_length, U64, sampling.epoch_length, ELSEWHERE, 1, 281474976710656, 0, 0, U64, DEFINITION, SAME, \
-		OPTION, "epoch-length", 0, "N", "samples of an epoch (as many as there are)") \
+		OPTION, "epoch-length", 0, "N", "samples in an epoch (all)") \
 	KEY(with, repeats, U32, sampling.repeats, ELSEWHERE, 1, 16, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "repeats", 0, "R", "each sample R times in a row, with other draws (1)") \
 	KEY(with, batch_size, U32, batch_size, OWN, 1, 65536, 64, 0, U32, DEFINITION, SAME, \

@@ -261,8 +261,8 @@ static int fault_missing(const char *path, int code, struct fault *fault)
 			"%s does not exist in %s%s: expected a folder of images, or tars", path,
 			parent, missing_hint(path));
 	return fault_set(fault, -ENOENT,
-		"%s does not exist (only %s of its path does): expected a folder of images, or "
-		"tars",
+		"%s does not exist (its path exists only up to %s): expected a folder of images, "
+		"or tars",
 		path, parent);
 }
 
@@ -376,8 +376,7 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		(void)snprintf(parent, sizeof parent, ".");
 	char found[SOURCE_TEXT_MAX + 1];
 	nearest_parent(parent, found, sizeof found);
-	return fault_set(
-		fault, -ENOENT, "nothing matches %s (searched from %s on)", pattern, found);
+	return fault_set(fault, -ENOENT, "nothing matches %s (searched below %s)", pattern, found);
 }
 
 /* Indexes beside tars, finished or being written, did not exist when the user first wrote "shards/"

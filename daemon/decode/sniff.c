@@ -80,5 +80,5 @@ const char *sniff_name(const uint8_t *data, size_t size)
 			return known[i].name;
 	if (looks_like_markup(data, size))
 		return "a web page or XML";
-	return all_zero(data, UTIL_MIN(size, (size_t)512)) ? "zero bytes" : "nothing known";
+	return all_zero(data, UTIL_MIN(size, (size_t)512)) ? "zero bytes" : "no known format";
 }

@@ -8,6 +8,6 @@
 bool sniff_jpeg(const uint8_t *data, size_t size);
 bool sniff_png(const uint8_t *data, size_t size);
 
-/* What other files look like, for a sentence: "a GIF image", "an empty file", "nothing known".
+/* What other files look like, for a sentence: "a GIF image", "an empty file", "no known format".
  * Static text. */
 const char *sniff_name(const uint8_t *data, size_t size);

@@ -36,14 +36,14 @@ static int list_file_look(struct list_file *file)
 			"%s: %s: %s; the file must be there and readable for penstockd each time "
 			"that the stream is opened, also when a trainer reconnects%s",
 			file->key, file->path, strerror(errno),
-			file->kind == NPY_FLOATS ? " (the one word that is no path is balanced)"
+			file->kind == NPY_FLOATS ? " (the only word that is not a path is balanced)"
 						 : "");
 	if (fstat(file->fd, &st) < 0)
 		return fault_set(
 			file->fault, -errno, "%s: %s: %s", file->key, file->path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return fault_set(file->fault, -EINVAL,
-			"%s: %s is no regular file: expected a .npy file of %s", file->key,
+			"%s: %s is not a regular file: expected a .npy file of %s", file->key,
 			file->path, file->kind == NPY_FLOATS ? "weights" : "sample numbers");
 	file->size = (uint64_t)st.st_size;
 	return 0;

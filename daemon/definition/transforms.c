@@ -244,7 +244,7 @@ static int transforms_append(const struct transforms_list *list, const yaml_node
 			list->text, node, fault, "expected at most %d operations", TRANSFORMS_MAX);
 	if (into->count - transforms_head(into) > STEP_MAX)
 		return yaml_fault(list->text, node, fault,
-			"expected at most %d operations behind what gives images their size, "
+			"expected at most %d operations after the one that sizes images, "
 			"those within others included",
 			STEP_MAX);
 	if (transforms_same(into, into->count - 1) >= STEP_SAME_MAX)

@@ -256,8 +256,8 @@ const char *transforms_place_text(enum transforms_place place)
 	static const char *const texts[] = {
 		[TRANSFORMS_FIRST] = "it comes first, and only once",
 		[TRANSFORMS_FIRST_OR_BEHIND_RESIZE] =
-			"it comes first, or right behind Resize, and only once",
-		[TRANSFORMS_BEHIND] = ("it comes behind what gives images their size "
+			"it comes first, or right after Resize, and only once",
+		[TRANSFORMS_BEHIND] = ("it comes after the operation that sizes images "
 				       "(RandomResizedCrop, Resize, CenterCrop, RandomCrop)"),
 		[TRANSFORMS_LAST] = "it comes last, and only once",
 	};

@@ -26,7 +26,7 @@ struct transforms_rule {
 
 extern const struct transforms_rule transforms_rules[TRANSFORMS_KINDS];
 
-/* "expected right behind Resize, or first": for refusals. */
+/* "expected right after Resize, or first": for refusals. */
 const char *transforms_place_text(enum transforms_place place);
 
 /* Readers of parameters, for yaml_key.read_as; the field is an array where more than one value is

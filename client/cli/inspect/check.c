@@ -544,9 +544,10 @@ static int check_path(
 
 static void check_print_entry_points(const struct check *check)
 {
-	(void)printf("entry points: %s made, %s already there; %s image%s none\n",
+	(void)printf("entry points: %s made, %s already there; %s image%s none (small, progressive "
+		     "or PNG)\n",
 		table_count(check->made).text, table_count(check->kept).text,
-		table_count(check->needless).text, check->needless == 1 ? " needs" : "s need");
+		table_count(check->needless).text, check->needless == 1 ? " has" : "s have");
 }
 
 /* Entry points that the user asked for and that cannot be kept are a failure. */

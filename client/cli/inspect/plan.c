@@ -185,9 +185,8 @@ static void plan_note_dropped(struct plan *plan)
 			dropped);
 	else if (share > 0.05)
 		plan_note(plan,
-			"%.0f %% of every epoch is dropped (other samples in each); smaller "
-			"batches "
-			"or --no-drop-last would drop less",
+			"%.0f %% of every epoch is dropped (different samples in each); smaller "
+			"batches or --no-drop-last would drop less",
 			share * 100);
 }
 
@@ -309,7 +308,7 @@ static void plan_say_last(const struct plan *plan)
 	uint64_t last = plan_last_rows(plan, 0);
 	plan_share(last, plan->epoch.world_size, shared, sizeof shared);
 	if (last == plan_global(plan))
-		plan_line("last batch", "full, as all others");
+		plan_line("last batch", "full, like all others");
 	else
 		plan_line("last batch", "%s of %s rows: %s", table_count(last).text,
 			table_count(plan_global(plan)).text, shared);

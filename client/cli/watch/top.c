@@ -126,8 +126,8 @@ int top_main(int argc, char **argv)
 		{"socket", 0, OPTION_TEXT, &top.socket, "PATH",
 			"the daemon's socket (PENSTOCK_SOCKET, or the one found)", 0, 0, NULL},
 		{"interval", 'i', OPTION_SECONDS, &top.interval_s, "SECONDS",
-			"time between two requests, 0.2 to 60 (1); text then goes on until "
-			"interrupted",
+			"time between two requests, 0.2 to 60 (1); with text output also: go on "
+			"until interrupted",
 			0, TOP_INTERVAL_MOST_S, &paced},
 		{"count", 'n', OPTION_NUMBER, &top.count, "N", "print N screens as text", 1,
 			UINT64_MAX, &counted},
@@ -140,8 +140,8 @@ int top_main(int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	if (top.interval_s < TOP_INTERVAL_LEAST_S)
-		return cli_fail(CLI_USAGE, "--interval is %g s; from %g to %d are possible",
-			top.interval_s, TOP_INTERVAL_LEAST_S, TOP_INTERVAL_MOST_S);
+		return cli_fail(CLI_USAGE, "--interval: expected %g to %d seconds, got %g",
+			TOP_INTERVAL_LEAST_S, TOP_INTERVAL_MOST_S, top.interval_s);
 	char socket[FIND_SOCKET];
 	if (!top.socket) {
 		r = find_daemon(socket);

@@ -342,16 +342,15 @@ static void recorder_take_exit(const struct record_exit *e)
 		(void)snprintf(kills, sizeof kills, "; the OOM killer ended %u there meanwhile",
 			e->oom_kills);
 	if (!e->known)
-		log_info("trainer %d has ended, it is not known how; resident last: %s%s", e->pid,
-			memory, kills);
+		log_info("trainer %d ended, it is not known how; last resident memory: %s%s",
+			e->pid, memory, kills);
 	else if (WIFSIGNALED(e->status))
-		log_warning(
-			"trainer %d was ended by signal %d (%s); resident last: %s%s; `penstock "
-			"why %d` says more",
+		log_warning("trainer %d was ended by signal %d (%s); last resident memory: %s%s; "
+			    "`penstock why %d` says more",
 			e->pid, WTERMSIG(e->status), strsignal(WTERMSIG(e->status)), memory, kills,
 			e->pid);
 	else
-		log_info("trainer %d has ended with status %d; resident last: %s", e->pid,
+		log_info("trainer %d ended with status %d; last resident memory: %s", e->pid,
 			WEXITSTATUS(e->status), memory);
 }
 

@@ -111,7 +111,7 @@ def test_plan_for_people():
         images = make_dataset(home / "images", per_class=17, min_side=32, max_side=40)
         cases = {
             ("-W", 4, "-b", 8, "--eval"): ["51 samples", "none dropped", "19 of 32 rows: 5 for ranks 0-2, 4 for the others"],
-            ("-W", 3, "-b", 8): ["48 in each epoch, 3 dropped (5.9 %)", "full, as all others", "note: 6 % of every epoch is dropped"],
+            ("-W", 3, "-b", 8): ["48 in each epoch, 3 dropped (5.9 %)", "full, like all others", "note: 6 % of every epoch is dropped"],
             ("-W", 3, "-b", 8, "--no-shuffle"): ["the 3 dropped samples are the same in every epoch"],
             ("-W", 40, "-b", 1, "--eval"): ["  0-10  ", " 11-39  ", "11 of 40 rows: 1 for ranks 0-10, a padded row for the others",
                                             "29 of 40 ranks have nothing of their own"],

@@ -116,16 +116,17 @@ static void test_expand(void **state)
 		said, sizeof said, "nothing/at/all.tar does not exist in %s: expected", folder);
 	expect("nothing/at/all.tar", -ENOENT, said, 0, 0);
 	expect("./nothing", -ENOENT, "./nothing does not exist in /", 0, 0);
-	expect("dir/gone", -ENOENT, "dir/gone does not exist (only dir of its path does)", 0, 0);
+	expect("dir/gone", -ENOENT, "dir/gone does not exist (its path exists only up to dir)", 0,
+		0);
 	expect("~/photos", -ENOENT, "(quotes keep the shell from expanding ~): expected", 0, 0);
 	expect("s3://bucket/a.tar", -ENOENT, "(only local paths are read): expected", 0, 0);
 	expect("stream:train", -ENOENT, "(a stream that penstockd knows by name", 0, 0);
 	expect(fixture_path(folder, "dir/gone/x.tar"), -ENOENT,
-		fixture_path(folder, "dir of its path does"), 0, 0);
+		fixture_path(folder, "dir): expected"), 0, 0);
 	expect("a.tar/x", -ENOENT, "does not exist", 0, 0);
-	expect("/nothing", -ENOENT, "/nothing does not exist (only / of its path does)", 0, 0);
+	expect("/nothing", -ENOENT, "/nothing does not exist (its path exists only up to /)", 0, 0);
 	expect("none-*.tar", -ENOENT, "nothing matches none-*.tar", 0, 0);
-	expect("gone/none-*.tar", -ENOENT, "(searched from /", 0, 0);
+	expect("gone/none-*.tar", -ENOENT, "(searched below /", 0, 0);
 	expect("{a,c}.tar", -ENOENT, "c.tar does not exist", 0, 0);
 	expect("dir*", -EINVAL, "names 2 folders", 0, 0);
 	expect("{dir,a.tar}", -EINVAL, "names both folders", 0, 0);

@@ -46,7 +46,7 @@ static void test_not_an_image(void **state)
 		{"\xff\xd8\xfe", 3, "the start of a JPEG whose third byte is not FF"},
 		{"\x89PNG\r\n\n\n", 8, "a damaged PNG signature"},
 		{"\0\0\0\0\0\0", 6, "zero bytes"},
-		{"hello", 5, "nothing known"},
+		{"hello", 5, "no known format"},
 	};
 	struct decoder *decoder = make_decoder(NULL);
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {

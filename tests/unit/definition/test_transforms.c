@@ -612,8 +612,8 @@ static void bounds_how_many(void **state)
 	(void)snprintf(list + at, sizeof list - at, ", ThreeAugment]");
 	assert_int_equal(transforms_parse(list, strlen(list), "list", &ret, &fault), -EINVAL);
 	(void)snprintf(sentence, sizeof sentence,
-		"list:1:%zu: transforms: expected at most 32 operations behind what gives images "
-		"their size, those within others included",
+		"list:1:%zu: transforms: expected at most 32 operations after the one that sizes "
+		"images, those within others included",
 		at + 3);
 	assert_string_equal(fault.text, sentence);
 	at = (size_t)snprintf(list, sizeof list, "[CenterCrop: {size: 3}");

@@ -114,7 +114,7 @@ static void refuses_transforms(void **state)
 			"\"1.5\""},
 		{"[RandomResizedCrop: {size: 3}, CenterCrop: {size: 3}]",
 			"2:44: transforms: CenterCrop cannot follow RandomResizedCrop: it comes "
-			"first, or right behind Resize, and only once"},
+			"first, or right after Resize, and only once"},
 		{"[RandomResizedCrop: {size: 3}, Resize: {size: 3}]",
 			"2:44: transforms: Resize cannot follow RandomResizedCrop: it comes first, "
 			"and only once"},
@@ -122,12 +122,13 @@ static void refuses_transforms(void **state)
 			"2:44: transforms: RandomResizedCrop cannot follow RandomResizedCrop: it "
 			"comes first, and only once"},
 		{"[RandomHorizontalFlip, RandomResizedCrop: {size: 3}]",
-			"2:14: transforms: RandomHorizontalFlip cannot come first: it comes behind "
-			"what gives images their size (RandomResizedCrop, Resize, CenterCrop, "
+			"2:14: transforms: RandomHorizontalFlip cannot come first: it comes after "
+			"the operation that sizes images (RandomResizedCrop, Resize, CenterCrop, "
 			"RandomCrop)"},
-		{"[ColorJitter]", "2:14: transforms: ColorJitter cannot come first: it comes "
-				  "behind what gives images their size (RandomResizedCrop, Resize, "
-				  "CenterCrop, RandomCrop)"},
+		{"[ColorJitter]",
+			"2:14: transforms: ColorJitter cannot come first: it comes "
+			"after the operation that sizes images (RandomResizedCrop, Resize, "
+			"CenterCrop, RandomCrop)"},
 		{"[RandomErasing]", "2:14: transforms: RandomErasing cannot come first: it comes "
 				    "last, and only once"},
 		{"[CenterCrop: {size: 3}, RandomErasing, RandomInvert]",
@@ -142,13 +143,13 @@ static void refuses_transforms(void **state)
 		{"[CenterCrop: {size: 3}, RandomChoice: {transforms: [RandomInvert, RandomCrop: "
 		 "{size: 3}]}]",
 			"2:79: RandomChoice: RandomCrop cannot be within RandomChoice: it comes "
-			"first, or right behind Resize, and only once"},
+			"first, or right after Resize, and only once"},
 		{"[Resize: {size: 9}, RandomHorizontalFlip, CenterCrop: {size: 3}]",
 			"2:55: transforms: CenterCrop cannot follow RandomHorizontalFlip: it comes "
-			"first, or right behind Resize, and only once"},
+			"first, or right after Resize, and only once"},
 		{"[Resize: {size: 9}, CenterCrop: {size: 3}, RandomCrop: {size: 3}]",
 			"2:56: transforms: RandomCrop cannot follow CenterCrop: it comes first, or "
-			"right behind Resize, and only once"},
+			"right after Resize, and only once"},
 		{"[Resize: {size: 4097}]",
 			"2:29: Resize: size: expected a whole number from 1 to 4096, got \"4097\""},
 		{"[Resize: {size: 3}]",

@@ -143,8 +143,8 @@ static int why_list(struct why *why)
 	int n = scandir(why->folder, &names, why_is_record, why_newest);
 	if (n < 0)
 		return cli_fail(errno == ENOENT ? CLI_FAILED : cli_exit_code(-errno),
-			"%s: no record: %s; a daemon whose recorder is on writes one", why->folder,
-			strerror(errno));
+			"%s: no record: %s; penstockd writes one unless its recorder is off",
+			why->folder, strerror(errno));
 	why->file = calloc((size_t)UTIL_MAX(n, 1), sizeof *why->file);
 	for (int i = 0; i < n; i++) {
 		if (why->file)
