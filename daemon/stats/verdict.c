@@ -192,14 +192,15 @@ static bool verdict_held(const struct verdict_view *view)
 	const struct verdict_input *in = view->in;
 	struct verdict *out = view->out;
 	double quiet = verdict_sane(in->held_quiet_s);
-	char since[48] = "";
+	char returned[64] = "";
 	if (in->trainers > 1 && out->trainer_wait > 0.5 && out->slots_full > 0.5) {
 		if (quiet >= 1)
-			(void)snprintf(since, sizeof since, " since %.0f s", quiet);
+			(void)snprintf(returned, sizeof returned,
+				" and has returned none for %.0f s", quiet);
 		verdict_say(out, VERDICT_HELD, out->slots_full,
 			"one trainer holds its batches: pid %d has %" PRIu64
 			" of %u%s, the others wait",
-			in->held_pid, in->held_most, in->slots, since);
+			in->held_pid, in->held_most, in->slots, returned);
 	} else if (in->trainers == 1 && in->slots && in->held_most >= in->slots &&
 		   quiet >= VERDICT_QUIET_S && quiet > 2 * verdict_sane(in->held_usual_s)) {
 		verdict_say(out, VERDICT_HELD, out->slots_full,

@@ -144,7 +144,7 @@ def case_stopped_in_a_group(stack, images):
     wait_until(lambda: len(case.daemon.status()["streams"][0]["trainers"]) == 2 and case.bottleneck()["kind"] != "waiting",
                "the group's first batches")
     stopped.send_signal(signal.SIGSTOP)
-    found = case.says("held", words=f"one trainer holds its batches: pid {stopped.pid} has 4 of 4 since")
+    found = case.says("held", words=f"one trainer holds its batches: pid {stopped.pid} has 4 of 4 and has returned none for")
     assert found["pid"] == stopped.pid, found
     waits = {t["pid"]: t["waits"] for t in case.status["streams"][0]["trainers"]}
     assert waits.pop(stopped.pid) < min(waits.values()), waits

@@ -269,8 +269,8 @@ def test_bad_lists_are_refused_in_words():
         (home / "text.npy").write_text("1\n2\n3\n")
         cases = [
             (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be there"]),
-            (lambda: home / "folder.npy", errno.EINVAL, ["no regular file"]),
-            (lambda: home / "pipe.npy", errno.EINVAL, ["no regular file"]),
+            (lambda: home / "folder.npy", errno.EINVAL, ["not a regular file"]),
+            (lambda: home / "pipe.npy", errno.EINVAL, ["not a regular file"]),
             (lambda: home / "text.npy", errno.EINVAL, ["not a .npy file", "numpy.save"]),
             (lambda: npy(path, [1.0, 2.0], "<f8"), errno.EINVAL, ["<f8", "expected little-endian integers"]),
             (lambda: npy(path, [1, 2, 3, 4], shape=(2, 2)), errno.EINVAL, ["2 dimensions"]),

@@ -560,7 +560,7 @@ def test_bad_weights_are_refused_in_words():
         cases = [
             (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be there"]),
             (lambda: home / "text.npy", errno.EINVAL, ["not a .npy file", "asarray(weights"]),
-            (lambda: home, errno.EINVAL, ["no regular file: expected a .npy file of weights"]),
+            (lambda: home, errno.EINVAL, ["not a regular file: expected a .npy file of weights"]),
             (lambda: npy(path, range(SAMPLES)), errno.EINVAL, ["<i8", "expected little-endian floats (<f8 or <f4)"]),
             (lambda: npy(path, good, "<f8", shape=(30, 2)), errno.EINVAL, ["2 dimensions"]),
             (lambda: npy(path, [], "<f8"), errno.EINVAL, ["is empty"]),

@@ -167,7 +167,7 @@ static void refuses_what_is_no_list(void **state)
 	struct place *place = *state;
 	refuses(place, -ENOENT, "must be there");
 	assert_int_equal(mkfifo(place->path, 0600), 0);
-	refuses(place, -EINVAL, "no regular file");
+	refuses(place, -EINVAL, "not a regular file");
 	assert_int_equal(unlink(place->path), 0);
 	write_list(place, "<f8", 4, list, sizeof list);
 	refuses(place, -EINVAL, "<f8");

@@ -148,7 +148,8 @@ static void holders(void **state)
 	in.held_most = 4;
 	in.held_quiet_s = 12;
 	struct verdict verdict = expect(&in, VERDICT_HELD,
-		"one trainer holds its batches: pid 77 has 4 of 4 since 12 s, the others wait");
+		"one trainer holds its batches: pid 77 has 4 of 4 and has returned none for 12 s, "
+		"the others wait");
 	assert_int_equal(verdict.pid, 77);
 	in.held_quiet_s = 0.2;
 	(void)expect(&in, VERDICT_HELD,
