@@ -2,7 +2,7 @@
  *
  * A map of this folder:
  *   permutation.[ch]  a keyed permutation of [0, n) without a table
- *   order.[ch]        the samples of one dataset in order; how an epoch is cut into batches
+ *   order.[ch]        the samples of one dataset in order; epochs cut into batches, those into ranks' slices
  *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
  *   alias.[ch]        a table that draws samples by weights
  *   course.[ch]       the batches of a stream, numbered over all epochs
@@ -24,8 +24,8 @@
 struct order_subset {
 	const uint32_t *narrow; /* the numbers; NULL: `wide` has them */
 	const uint64_t *wide;
-	uint64_t of,
-		from; /* a split of a dataset of `of` samples, from place `from` on; `of` 0: none */
+	/* A split of a dataset of `of` samples, from place `from` on; `of` 0: none. */
+	uint64_t of, from;
 };
 
 struct order {

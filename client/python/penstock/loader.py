@@ -115,8 +115,8 @@ class Loader:
     `train` or the environment decides.
 
     source          a folder, a tar file, a glob, a brace range or a list of tar files,
-    "stream:NAME"
-                    of the running daemon; or several with weights: [(source, weight), ...]
+                    or "stream:NAME" of the running daemon; or several with weights:
+                    [(source, weight), ...]
     batch_size      samples for each rank
     image_size      pixels of a side; or {epoch: pixels}, for a size that changes
     train           True: RandomResizedCrop and flip, shuffled, without the short last batch.
