@@ -1,5 +1,5 @@
-/* config: see config.h. Read by main before any thread runs, and again on SIGHUP by a thread of its
- * own. */
+/* config: see config.h. main reads the file before any thread runs; after SIGHUP, a thread of
+ * its own reads it again. */
 #include "config.h"
 
 #include "base/util.h"
@@ -73,7 +73,7 @@ static int config_read_roots(
 
 static const struct yaml_key config_keys[] = {
 	{"socket", YAML_KEY_PATH, CONFIG_TEXT_FIELD(socket)},
-	/* Below a megabyte somebody forgot the unit. */
+	/* Below 1 MiB: somebody probably forgot the unit. */
 	{"memory", YAML_KEY_SIZE, CONFIG_FIELD(memory), .min = 1 << 20, .max = (uint64_t)1 << 50,
 		.zero = "auto"},
 	{"threads", YAML_KEY_U32, CONFIG_FIELD(threads), .min = 1, .max = 1024, .zero = "auto"},
@@ -100,12 +100,12 @@ static const struct yaml_key config_keys[] = {
 	{"roots", YAML_KEY_NODE, CONFIG_FIELD(roots), .read = config_read_roots},
 	{"seccomp", YAML_KEY_ENUM, CONFIG_FIELD(seccomp), .names = config_seccomp_names},
 	{"core_files", YAML_KEY_BOOL, CONFIG_FIELD(core_files)},
-	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* its field is the whole struct */
+	{"streams", YAML_KEY_NODE, .read = config_read_streams}, /* the field is the whole struct */
 };
 
 void config_init(struct config *config)
 {
-	/* The room for streams stays untouched, and so takes no memory, until there are some. */
+	/* Does not touch the array of streams, so that it takes no memory while it is empty. */
 	memset(config, 0, offsetof(struct config, stream));
 	for (int i = 0; i < LOG_TOPICS; i++)
 		config->log_levels.of[i] = LOG_INFO;
@@ -247,7 +247,8 @@ static int config_read_stream(const struct yaml_text *text, const yaml_node_pair
 	if (result < 0)
 		return result;
 	memcpy(name, spec->name, sizeof name);
-	/* libyaml's functions take what they do not change without const. */
+	/* libyaml's functions take pointers without const even to things that they do not
+	 * change. */
 	result = spec_parse_node((void *)&text->document, (void *)value, text->origin, spec, fault);
 	if (result < 0)
 		return result;
@@ -282,7 +283,8 @@ static int config_read_streams(
 	return 0;
 }
 
-/* Copies the settings and the streams in use: the struct has room for many, and few have any. */
+/* Copies the settings and only the streams in use: the struct has room for many, but few files
+ * define any. */
 static void config_copy(struct config *to, const struct config *from)
 {
 	memcpy(to, from, offsetof(struct config, stream));

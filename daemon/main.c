@@ -1,8 +1,8 @@
-/* penstockd: reads its settings, blocks the signals that the event loop takes, serves, ends.
+/* penstockd: reads its settings, blocks the signals that the event loop handles, serves, and exits.
  *
- * The command line beats the configuration file, which beats the defaults. --ready-fd and
- * --log-file are for whoever starts a private daemon: the descriptor gets one byte once the socket
- * listens, and stdio is never the starter's. */
+ * The command line overrides the configuration file, which overrides the defaults. --ready-fd and
+ * --log-file are for a process that starts a private daemon: the daemon writes one byte to the
+ * descriptor once the socket listens, and it never uses the starter's stdio. */
 #include "base/host/limits.h"
 #include "base/log.h"
 #include "base/renamed.h"
@@ -84,7 +84,7 @@ struct main_options {
 	const char *setting[MAIN_SETTINGS]; /* NULL: not given */
 	bool check, no_entry_points;
 	struct config_roots roots;
-	struct fault renamed; /* "", or a sentence about an old name of an option: to be logged */
+	struct fault renamed; /* "", or a sentence about an old name of an option, for the log */
 };
 
 static int main_ready_fd(const char *text, unsigned *ret)
@@ -97,7 +97,7 @@ static int main_ready_fd(const char *text, unsigned *ret)
 	return result;
 }
 
-/* The command line beats the file. */
+/* The command line overrides the file. */
 static int main_apply(const struct main_options *o, struct config *config)
 {
 	char name[32];
@@ -128,7 +128,7 @@ static int main_root(const char *path, struct main_options *ret)
 	return MAIN_USAGE;
 }
 
-/* Adds the old names of options to getopt's table, whose first `count` entries are filled. */
+/* Adds the old names of options to getopt's table, which already has `count` entries. */
 static void main_add_renamed(struct option *table, size_t count)
 {
 	const struct renamed *renamed = renamed_options;
@@ -141,7 +141,7 @@ static void main_add_renamed(struct option *table, size_t count)
 			}
 }
 
-/* An option was given by an old name. -1: go on; otherwise the exit code. */
+/* Handles an option that was given by its old name. -1: go on; otherwise the exit code. */
 static int main_renamed(int argc, char **argv, const char *old, struct main_options *ret)
 {
 	const char *name = renamed_name(renamed_options, old);
@@ -207,7 +207,7 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 	return -1;
 }
 
-/* For --check-config on stderr, as all that it says; for a daemon in its log. */
+/* --check-config prints the message alone on stderr; a daemon writes it to its log. */
 static void main_say_renamed(const struct main_options *options, const struct config *config)
 {
 	const char *said[] = {options->renamed.text, config->renamed.text};
@@ -236,8 +236,8 @@ static int main_redirect(const char *log_file)
 	return 0;
 }
 
-/* Where the starter closed stdin, stdout or stderr, the next file to be opened would take that
- * number, and the log would be written into it. */
+/* If the starter closed stdin, stdout or stderr, the next file to be opened would get that
+ * number, and the daemon would write its log into that file. */
 static int main_fill_standard(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -258,7 +258,8 @@ static int main_serve(struct config *config, int ready_fd)
 	/* Blocked before any thread exists, so that only the event loop's signalfd sees them. */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, not our end */
+	(void)signal(SIGXFSZ,
+		SIG_IGN); /* a limit on file sizes fails the write; it must not kill the daemon */
 	int result = limits_stack(&fault);
 	if (!result)
 		result = limits_files(&fault);
@@ -266,13 +267,14 @@ static int main_serve(struct config *config, int ready_fd)
 		result = server_new(config, &server, &fault);
 	if (result) {
 		log_error("%s", fault.text);
-		/* A budget that is too small is a setting, and no second start will mend it. */
+		/* A budget that is too small is a wrong setting, which a second start would not
+		 * fix. */
 		return result == -EINVAL || result == -ENOMEM ? MAIN_USAGE : MAIN_FAILED;
 	}
 	log_info("penstockd %s (pid %d) serves %s", PENSTOCK_VERSION, getpid(),
 		server_socket(server));
 	if (ready_fd >= 0) {
-		/* The starter may have gone; that is its affair. */
+		/* The starter may have exited; that is not an error here. */
 		ssize_t n = write(ready_fd, "1", 1);
 		(void)n;
 		(void)close(ready_fd);
@@ -284,8 +286,8 @@ static int main_serve(struct config *config, int ready_fd)
 	(void)snprintf(socket, sizeof socket, "%s", server_socket(server));
 	server_free(server);
 	log_info("penstockd ends");
-	/* One that a job had to itself; where it failed, the log stays. Whoever is starting another
-	 * one there keeps the folder. */
+	/* Removes the folder of a daemon that one job had to itself. After a failure the log stays.
+ * A process that is starting another daemon there keeps the folder. */
 	if (!result)
 		(void)folder_remove_job(socket);
 	return result ? MAIN_FAILED : 0;
@@ -325,7 +327,7 @@ int main(int argc, char **argv)
 		return MAIN_USAGE;
 	}
 	main_say_renamed(&options, &config);
-	/* Started by a client: what supervises that is not told of it. */
+	/* A client started this daemon: do not notify the client's supervisor. */
 	if (options.ready_fd)
 		(void)unsetenv("NOTIFY_SOCKET");
 	return main_serve(&config, options.ready_fd ? (int)ready : -1);

@@ -1,10 +1,10 @@
 /* open: see open.h.
  *
- * Only what the application set is written, so that defaults have one home, the daemon. Paths are
- * made absolute here: the daemon works in another folder. Values are the daemon's to judge; here
- * only what cannot be written is refused.
+ * This module writes only the options that the application set, so that only the daemon has
+ * defaults. It makes paths absolute, because the daemon has another working folder. The daemon
+ * checks the values; this module refuses only values that a request cannot hold.
  *
- * Thread: that of penstock_stream_open. */
+ * Thread: the caller of penstock_stream_open. */
 #include "client/lib/open.h"
 
 #include "client/lib/error.h"
@@ -37,7 +37,7 @@ void(penstock_options_init)(struct penstock_options *options)
 	penstock_options_init_size(options, offsetof(struct penstock_options, decode));
 }
 
-/* Of two options that say the same thing one is given. */
+/* Of two options with the same purpose, the application sets at most one. */
 static int open_check_either(const struct penstock_options *options)
 {
 	bool source = options->source && *options->source;
@@ -54,9 +54,9 @@ static int open_check_either(const struct penstock_options *options)
 	return 0;
 }
 
-/* An application that was compiled with another release has a shorter or longer struct: fields are
- * only ever added at its end. A field that this release does not know must be unset, or it would be
- * ignored in silence. */
+/* An application that was compiled against another release has a shorter or longer struct: releases
+ * add fields only at its end. A field that this release does not know must be unset; otherwise this
+ * release would silently ignore it. */
 int open_take_options(const struct penstock_options *options, struct penstock_options *ret_options)
 {
 	struct penstock_options mine;
@@ -93,8 +93,8 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
 	return 0;
 }
 
-/* JSON holds text, not bytes: another path would arrive, and be missed. What lies below may have
- * any names. */
+/* JSON holds text, not bytes: the daemon would receive a different path and not find it. Files
+ * below the path may have any names. */
 static int open_write_absolute(const char *key, const char *path, struct jsontext *json)
 {
 	if (!utf8_is_valid(path))
@@ -106,7 +106,7 @@ static int open_write_absolute(const char *key, const char *path, struct jsontex
 	return 0;
 }
 
-/* Globs and brace ranges stay as they are: only their front is completed. */
+/* Puts the working folder in front of a relative path. Globs and brace ranges stay as they are. */
 static int open_write_path(const char *key, const char *named, struct jsontext *json)
 {
 	char path[2 * PATH_MAX];
@@ -151,8 +151,8 @@ static int open_write_source(const char *source, struct jsontext *json)
 	return 0;
 }
 
-/* A state is JSON already; the daemon reads what is in it. Here only its outer shape: it must not
- * close the mapping around it. */
+/* A state is already JSON, and the daemon reads its content. This function checks only the outer
+ * shape: the state must not close the mapping around it. */
 static int open_write_state(const char *state, struct jsontext *json)
 {
 	size_t size = strlen(state);
@@ -190,10 +190,10 @@ static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NU
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
-/* Keys
- * ---------------------------------------------------------------------------------------------------------
- *
- * The table of proto/keys.h: how a field of the options becomes a member of the request. */
+/* ---- keys ---- */
+
+/* Made from the table in proto/keys.h: how each field of the options becomes a member of the
+ * request. */
 
 enum open_kind {
 	OPEN_TEXT,
@@ -212,7 +212,7 @@ static const struct open_key {
 	const char *name;
 	enum open_kind kind;
 	size_t offset; /* in struct penstock_options */
-	int unset; /* of a flag */
+	int unset; /* a flag's value that means unset */
 	int who, alike;
 } open_keys[] = {
 #define OPEN_AT(field) offsetof(struct penstock_options, field)
@@ -235,7 +235,7 @@ static const struct open_key {
 
 enum { OPEN_KEYS = sizeof open_keys / sizeof *open_keys };
 
-/* A field of the options, as what it is. */
+/* The value of a field, in the field's own type. */
 union open_value {
 	const char *text;
 	const float *channels;
@@ -267,7 +267,7 @@ static union open_value open_value(
 	return value;
 }
 
-/* Whether the application set a field; `ret_unset` gets the value with which it does not. */
+/* Whether the application set a field. `ret_unset` gets the value that means unset. */
 static bool open_is_set(
 	const struct penstock_options *options, const struct open_key *key, const char **ret_unset)
 {
@@ -277,7 +277,7 @@ static bool open_is_set(
 	*ret_unset = number ? "0" : key->kind == OPEN_FLAG ? unset[key->unset + 1] : "NULL";
 	if (key->kind == OPEN_FLAG)
 		return key->unset < 0 ? value.flag >= 0 : (value.flag != 0) != key->unset;
-	/* No other unset value has a bit that is set; -0.0 is 0. */
+	/* All other unset values have no bit set; reals are compared because -0.0 is 0 too. */
 	return key->kind == OPEN_REAL ? value.real != 0 : value.u64 != 0;
 }
 
@@ -303,7 +303,7 @@ static int open_write_file(const char *key, const char *path, struct jsontext *j
 	return 0;
 }
 
-/* The daemon knows the words of labels. */
+/* Passes a word on unchecked: the daemon knows the words that `labels` accepts. */
 static int open_write_value(const char *key, const char *text, struct jsontext *json)
 {
 	if (strcmp(key, "transforms") == 0)
@@ -344,8 +344,8 @@ static int open_write_key(
 	}
 }
 
-/* The configuration defines its streams. The daemon would refuse such options too, but in the words
- * of a request that the application has not written. */
+/* The configuration defines a named stream, so the application must not. The daemon would refuse
+ * such options too, but its message would describe a request that the application did not write. */
 static int open_check_named(const struct penstock_options *options)
 {
 	const char *unset = "NULL", *set = options->image_sizes ? "image_sizes" : NULL;
@@ -363,7 +363,8 @@ static int open_check_named(const struct penstock_options *options)
 		set, options->source, unset);
 }
 
-/* Everything but where the samples are. A flag that is on by default is always written. */
+/* Writes all keys except those that name the samples. A flag that is on by default is always
+ * written. */
 static int open_write_keys(const struct penstock_options *options, struct jsontext *json)
 {
 	const bool named = open_is_named(options->source);
@@ -376,7 +377,7 @@ static int open_write_keys(const struct penstock_options *options, struct jsonte
 			(key->kind == OPEN_FLAG && key->unset == 1 && !named))
 			result = open_write_key(options, key, json);
 	}
-	/* Rank 0 is one too: the number of ranks says whether they are meant. */
+	/* Rank 0 is a valid rank, so world_size tells whether the application set the two. */
 	if (options->world_size) {
 		jsontext_u64(json, "rank", options->rank);
 		jsontext_u64(json, "world_size", options->world_size);
@@ -419,9 +420,9 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }
 
-/* Ranks that mean one stream must agree on what a group shares, and on nothing else. Their
- * number is left out, so that ranks which disagree on it meet and are told. Two files of weights
- * or indices may hold the same. */
+/* Hashes the keys that the ranks of one group must agree on, and no others. The hash omits
+ * world_size, so that ranks with different values meet and get a refusal. It omits the paths of
+ * weights and indices, because two files may have the same content. */
 static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 {
 	static const struct penstock_options none = {.shuffle = -1, .drop_last = -1};
@@ -444,7 +445,8 @@ static int open_hash(const struct penstock_options *options, uint64_t *ret_hash)
 	return result;
 }
 
-/* A stream of the configuration has its name for a group, so that all who open it meet. */
+/* Makes no group for a configured stream: its group is the stream's name, so that all its
+ * clients meet. */
 int open_make_group(struct penstock_options *options, struct open_group *group)
 {
 	*group = (struct open_group){0};

@@ -1,6 +1,6 @@
 /* open_json: see open_json.h.
  *
- * Nothing is parsed here: what the text means is the daemon's to judge. Thread: that of
+ * This module does not interpret the text: the daemon does. Thread: the caller of
  * penstock_stream_open. */
 #include "client/lib/open_json.h"
 
@@ -19,7 +19,7 @@ static const char open_space[] = " \t\r\n";
 
 enum { OPEN_DEPTH_MAX = 16 };
 
-/* The byte behind a JSON string that begins here; NULL: it has no end. */
+/* Returns the byte after the JSON string that begins here; NULL if the string has no end. */
 static const char *open_skip_string(const char *at)
 {
 	for (at++; *at && *at != '"'; at++) {
@@ -31,7 +31,7 @@ static const char *open_skip_string(const char *at)
 	return *at ? at + 1 : NULL;
 }
 
-/* Opens or closes a bracket; whether it fits those that are open. */
+/* Opens or closes a bracket. Returns whether it matches the open brackets. */
 static bool open_bracket(char byte, char closers[OPEN_DEPTH_MAX], size_t *depth)
 {
 	if (byte == '[' || byte == '{') {
@@ -43,7 +43,7 @@ static bool open_bracket(char byte, char closers[OPEN_DEPTH_MAX], size_t *depth)
 	return *depth && closers[--*depth] == byte;
 }
 
-/* What JSON has outside its strings; not as the locale sees it. */
+/* Whether JSON allows this byte outside strings, whatever the locale. */
 static bool open_is_json(char byte)
 {
 	bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
@@ -51,10 +51,10 @@ static bool open_is_json(char byte)
 	return letter || digit || (byte && strchr("[]{}:,+-. \t\r\n", byte));
 }
 
-/* The byte behind the value that `text` begins with, an array or a mapping by its `opener`; NULL:
- * it is none. Only what JSON is made of
- * may stand in it, and brackets must fit: it cannot end the mapping that it is written into, nor be
- * taken for more than one value. What it means is the daemon's to judge. */
+/* Returns the byte after the value that `text` begins with: an array or a mapping, as `opener`
+ * says. NULL if there is no such value. Only JSON's characters are allowed, and brackets must
+ * match, so that the value cannot end the mapping that it is written into, nor pass for more
+ * than one value. The daemon judges its meaning. */
 static const char *open_skip_value(const char *text, char opener)
 {
 	char closers[OPEN_DEPTH_MAX];
@@ -78,7 +78,7 @@ static const char *open_skip_value(const char *text, char opener)
 	return at;
 }
 
-/* The working folder as it stands in a JSON string; malloc'ed. */
+/* The working folder, escaped as in a JSON string; malloc'ed. */
 static int open_front(const char *option, char **ret_front)
 {
 	char folder[PATH_MAX];
@@ -98,7 +98,7 @@ static int open_front(const char *option, char **ret_front)
 	jsontext_array(&text, NULL);
 	jsontext_string(&text, NULL, folder);
 	jsontext_end(&text);
-	/* Without its brackets and quotes. */
+	/* Drop the brackets and quotes around it. */
 	char *front =
 		text.text.failed ? NULL : strndup(text.text.bytes + 2, strlen(text.text.bytes) - 4);
 	jsontext_free(&text);
@@ -117,7 +117,7 @@ static bool open_is_path_key(const struct open_json *option, const char *key, si
 	return false;
 }
 
-/* Of a path as it stands between its quotes. */
+/* Of a path as written between its quotes. */
 static bool open_is_relative(const char *path)
 {
 	return *path != '/' && strncmp(path, "\\/", 2) != 0;
@@ -134,16 +134,16 @@ static void open_put_path(FILE *out, const char *front, const char *path, size_t
 		here ? 0 : (int)length, path);
 }
 
-/* What a value is copied with. */
+/* The state of copying a value. */
 struct open_copy {
 	const struct open_json *option;
 	FILE *out;
-	char *front; /* NULL: not needed so far */
-	const char *key; /* of the value that comes next, or NULL */
+	char *front; /* NULL until it is needed */
+	const char *key; /* of the next value, or NULL */
 	size_t key_length;
 };
 
-/* A string that is no key, `length` bytes with its quotes. */
+/* Copies a string that is not a key: `length` bytes, quotes included. */
 static int open_copy_text(struct open_copy *copy, const char *at, size_t length)
 {
 	if (!open_is_path_key(copy->option, copy->key, copy->key_length) ||
@@ -171,7 +171,7 @@ static int open_copy_string(struct open_copy *copy, const char *at, const char *
 	return 0;
 }
 
-/* Copies a value, which open_skip_value went over, up to `end`. */
+/* Copies a value, which open_skip_value has checked, up to `end`. */
 static int open_copy_value(struct open_copy *copy, const char *at, const char *end)
 {
 	int result = 0;

@@ -78,7 +78,7 @@ static int label_keys_mapping(const struct yaml_text *text, const yaml_node_t *n
 	return 0;
 }
 
-/* A mapping that is written as text within the text. */
+/* Reads a mapping that is written as a quoted text. */
 static int label_keys_text(const struct yaml_text *outer, const yaml_node_t *node,
 	struct label_rule *ret, struct fault *fault)
 {

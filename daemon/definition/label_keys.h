@@ -4,8 +4,8 @@
  *   labels: {json: annotations.species.id, classes: /data/species.txt}
  *   labels: {manifest: /data/labels.csv, type: multi_hot}
  *
- * A mapping may also be a text in quotes, as a command line has it. Pure functions over the caller's
- * text; any thread. */
+ * A mapping may also be written as a quoted text, as on a command line. Pure functions over the
+ * caller's text; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -15,17 +15,17 @@
 
 #include <stdbool.h>
 
-/* A reader of struct yaml_key: `field` is a struct label_rule, which is written only on success.
- * Paths of files must be absolute. 0, -EINVAL, -ENOMEM. */
+/* A reader for struct yaml_key: `field` is a struct label_rule, which is written only on success.
+ * Paths of files must be absolute. 0, -EINVAL or -ENOMEM. */
 int label_keys_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* The same for an option's text: paths may be relative. `origin` is what messages call it:
+/* The same for the text of an option, where paths may be relative. Messages call it `origin`:
  * "--labels". */
 int label_keys_parse(
 	const char *text, const char *origin, struct label_rule *ret, struct fault *fault);
 
-/* Writes a word, or a mapping with the keys that are given. */
+/* Writes a word, or a mapping with the keys that were given. */
 void label_keys_json(struct jsontext *json, const char *key, const struct label_rule *rule);
 
 bool label_keys_equal(const struct label_rule *a, const struct label_rule *b);

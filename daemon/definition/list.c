@@ -1,5 +1,5 @@
-/* list: see list.h. The shelf's lock is held for a walk over its entries, never while a file is
- * read or the ledger is asked. */
+/* list: see list.h. A thread holds the shelf's lock only while it walks the entries, never while it
+ * reads a file or calls the ledger. */
 #include "definition/list.h"
 
 #include "base/hash.h"
@@ -18,9 +18,7 @@
 
 _Static_assert(LIST_CHUNK * sizeof(uint64_t) <= NPY_PREFIX + NPY_TEXT_MAX, "a chunk fits");
 
-/* The file
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 static int list_file_look(struct list_file *file)
 {
@@ -29,7 +27,7 @@ static int list_file_look(struct list_file *file)
 	int allowed = roots_check_list(file->key, file->path, file->fault);
 	if (allowed < 0)
 		return allowed;
-	/* A pipe must hold nobody up. */
+	/* O_NONBLOCK: opening a pipe must not block. */
 	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file->fd < 0)
 		return fault_set(file->fault, -errno,
@@ -49,7 +47,7 @@ static int list_file_look(struct list_file *file)
 	return 0;
 }
 
-/* Fewer bytes than asked for: the file is shorter than it was. */
+/* Reads `size` bytes. Fewer bytes mean that the file has become shorter. */
 static int list_file_read(struct list_file *file, uint64_t offset, size_t size)
 {
 	for (size_t done = 0; done < size;) {
@@ -140,11 +138,9 @@ int list_file_changed(const struct list_file *file)
 		file->key, file->path);
 }
 
-/* Memory
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
-/* Behind the ledger's own words, which know no files. */
+/* Adds the file and the budget needed to the refusal; the ledger's own message names no files. */
 static int list_refuse(struct list_shelf *shelf, const struct list_words *words, uint64_t count,
 	uint32_t width, struct fault *fault)
 {
@@ -221,9 +217,7 @@ void list_free(struct list_shelf *shelf, struct list *list)
 	free(list);
 }
 
-/* The shelf
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the shelf ---- */
 
 void list_shelf_init(struct list_shelf *shelf, struct ledger *ledger,
 	uint64_t (*budget_for)(void *context, uint64_t bytes_more), void *budget_context)
@@ -239,7 +233,8 @@ void list_shelf_deinit(struct list_shelf *shelf)
 	pthread_mutex_destroy(&shelf->lock);
 }
 
-/* Another holder of the content, or of `fresh` (may be NULL) put up for it. */
+/* Finds the list with this content, or else puts `fresh` (may be NULL) on the shelf, and adds a
+ * holder. */
 static struct list *list_settle(struct list_shelf *shelf, enum list_kind kind, uint64_t count,
 	uint64_t hash, struct list *fresh)
 {

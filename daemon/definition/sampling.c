@@ -11,9 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The list of sources
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the list of sources ---- */
 
 struct sampling_item {
 	char source[SAMPLING_TEXT];
@@ -27,7 +25,7 @@ static const struct yaml_key sampling_keys[] = {
 	{"weight", YAML_KEY_DOUBLE, SAMPLING_FIELD(weight), .low = 0, .high = 1e12},
 };
 
-/* Two names one after the other, the first with its zero. */
+/* Appends a name to the text, with its terminating zero. */
 static bool sampling_keep(struct sampling_sources *sources, const char *name)
 {
 	size_t size = strlen(name) + 1, at = 0;
@@ -160,9 +158,7 @@ uint64_t sampling_hash(const struct sampling *sampling, uint64_t h)
 	return h == before ? h : hash_mix(h);
 }
 
-/* Lists
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists)
 {
@@ -188,9 +184,7 @@ int sampling_lists_open(struct list_shelf *shelf, const char *indices, const cha
 	return 0;
 }
 
-/* The sampler
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the sampler ---- */
 
 static int sampling_place(const struct sampling *sampling, const struct sampling_order *given,
 	const struct sampling_lists *lists, uint64_t samples, struct order *order,
@@ -218,7 +212,7 @@ static uint64_t sampling_number(const void *context, uint64_t place)
 	return order_pick(context, place);
 }
 
-/* One that reads all of a dataset has the hash 0. */
+/* The hash is 0 if all of the dataset is read. */
 static uint64_t sampling_places_hash(const struct order *order, const struct sampling_lists *lists)
 {
 	uint64_t h = 0;

@@ -1,5 +1,6 @@
-/* sampling: which samples a stream delivers, and how often: the keys weights, epoch_length, repeats,
- * split and sources of a definition (spec.h), and the sampler made of them (order/sampler.h).
+/* sampling: which samples a stream delivers, and how often: the keys weights, epoch_length,
+ * repeats, split and sources of a definition (spec.h), and the sampler that they make
+ * (order/sampler.h).
  *
  * Readers and hashes are pure functions. sampling_make may read labels, so it blocks. */
 #pragma once
@@ -17,7 +18,7 @@
 
 enum { SAMPLING_TEXT = 4096, SAMPLING_SOURCES_TEXT = 16384 };
 
-/* The content of a file, once it has been read. Its path does not matter. */
+/* The content of a file, once it has been read. The file's path does not matter. */
 struct sampling_content {
 	uint64_t count; /* 0: there is no file, or it has not been read yet */
 	uint64_t hash;
@@ -27,21 +28,21 @@ struct sampling_content {
 struct sampling_sources {
 	uint32_t count; /* 0: not given; else 2 .. SAMPLER_PARTS */
 	double weight[SAMPLER_PARTS]; /* as written */
-	uint32_t quota[SAMPLER_PARTS]; /* samples of each in a block */
-	uint16_t at[SAMPLER_PARTS]; /* where its name begins in `text` */
+	uint32_t quota[SAMPLER_PARTS]; /* samples of each source in a block */
+	uint16_t at[SAMPLER_PARTS]; /* where the source's name begins in `text` */
 	char text[SAMPLING_SOURCES_TEXT];
 };
 
 struct sampling {
-	char weights[SAMPLING_TEXT]; /* "balanced", path of a .npy file; "": none */
+	char weights[SAMPLING_TEXT]; /* "balanced" or the path of a .npy file; "": none */
 	struct sampling_content weighed; /* of that file */
-	uint64_t epoch_length; /* 0: as many as there are */
+	uint64_t epoch_length; /* 0: the number of samples */
 	uint32_t repeats; /* 1 .. SAMPLER_REPEATS; default 1 */
 	char split[SPLIT_TEXT]; /* "": all */
 	struct sampling_sources sources;
 };
 
-/* A reader of struct yaml_key; the field is a struct sampling_sources. */
+/* A reader for struct yaml_key; the field is a struct sampling_sources. */
 int sampling_read_sources(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
@@ -49,32 +50,33 @@ const char *sampling_source(const struct sampling_sources *sources, uint32_t par
 bool sampling_sources_equal(const struct sampling_sources *a, const struct sampling_sources *b);
 void sampling_json_sources(
 	struct jsontext *json, const char *key, const struct sampling_sources *sources);
-/* Writes "/data/a (70 %), /data/b (30 %)", for messages. Cut to the room. */
+/* Writes "/data/a (70 %), /data/b (30 %)", for messages. Truncates to the room. */
 void sampling_say_sources(const struct sampling_sources *sources, char *buffer, size_t room);
 
-/* Adds what was given to the hash of the order. */
+/* Adds the keys that were given to the hash of the order. */
 uint64_t sampling_hash(const struct sampling *sampling, uint64_t h);
 
-/* The content of a definition's files; NULL where it names none. */
+/* The content of the files that a definition names; NULL where it names none. */
 struct sampling_lists {
 	struct list *indices, *weights;
 };
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists);
 
-/* Reads the files that a definition names ("": none). As subset_open. */
+/* Reads the files that a definition names ("": none). Returns what subset_open returns. */
 int sampling_lists_open(struct list_shelf *shelf, const char *indices, const char *weights,
 	const atomic_bool *cancel, struct sampling_lists *ret, struct fault *fault);
 
-/* The keys that choose samples and are not in struct sampling. */
+/* The other keys that choose samples: those not in struct sampling. */
 struct sampling_order {
 	uint64_t seed;
 	bool shuffle;
 	const char *indices; /* for messages */
 };
 
-/* Makes the sampler over the datasets. `lists` has the files that were read; the table of `balanced`
- * is made here and put there. `progress` is as in weigh_balance. 0; -EINVAL with a fault where a
- * list does not fit, a split is empty and the like; otherwise as weigh_balance. */
+/* Makes the sampler over the datasets. `lists` has the files that were read; for `balanced`,
+ * this function makes the table and stores it there. `progress` is as in weigh_balance. 0;
+ * -EINVAL with a fault, for example if a list does not fit or a split is empty; otherwise as
+ * weigh_balance. */
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
 	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault);

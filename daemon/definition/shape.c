@@ -26,11 +26,9 @@ const char *const shape_dtype_names[] = {
 
 const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = "NCHW", NULL};
 
-/* Sizes
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
-/* Keeps them in the order of their epochs; -EINVAL where the epoch is there already. */
+/* Inserts a size in the order of the epochs; -EINVAL if the epoch already has one. */
 static int shape_insert(struct shape_sizes *sizes, uint32_t epoch, uint32_t side)
 {
 	uint32_t i = sizes->count;
@@ -158,9 +156,7 @@ void shape_json_sizes(
 	jsontext_end(json);
 }
 
-/* Values
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 static int shape_read_channels(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *bound, struct shape_channels *ret, struct fault *fault)
@@ -208,7 +204,7 @@ int shape_read_std(
 	return shape_read_channels(text, node, &bound, field, fault);
 }
 
-/* As they are computed with. */
+/* Compared as float32, the type that computes with them. */
 bool shape_channels_equal(const struct shape_channels *a, const struct shape_channels *b)
 {
 	for (int i = 0; i < 3; i++)
@@ -226,9 +222,7 @@ void shape_json_channels(
 	jsontext_end(json);
 }
 
-/* Meaning
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- meaning ---- */
 
 static uint64_t shape_hash_number(uint64_t h, const char *what, uint64_t number)
 {

@@ -1,6 +1,6 @@
-/* shape: what the rows of a stream's batches are: their size in each epoch, how many rows a sample
- * has, the type of the values and their order. These are the keys image_size, views, dtype, layout,
- * mean and std of a definition (spec.h). Pure functions; any thread. */
+/* shape: the form of the rows in a stream's batches: their size in each epoch, the number of
+ * rows for each sample, the type of the values and their order. The keys are image_size, views,
+ * dtype, layout, mean and std of a definition (spec.h). Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,13 +21,13 @@ extern const char *const shape_dtype_names[], *const shape_layout_names[];
 
 /* Progressive sizes, each valid from its epoch on; the first epoch is 0. */
 struct shape_sizes {
-	uint32_t count; /* 0: one size in all epochs; otherwise at least 2 different ones */
+	uint32_t count; /* 0: one size in all epochs; otherwise at least 2 different sizes */
 	struct {
 		uint32_t epoch, side;
 	} at[SHAPE_SIZES_MAX];
 };
 
-/* The numbers that a dtype of floats is normalized with; used in float32. */
+/* The numbers that normalize the values of a float dtype; computed in float32. */
 struct shape_channels {
 	double value[3];
 };
@@ -40,7 +40,7 @@ struct shape {
 	struct shape_sizes sizes;
 };
 
-/* ImageNet's, the defaults. */
+/* The defaults: those of ImageNet. */
 #define SHAPE_MEAN                          \
 	{                                   \
 		{                           \
@@ -54,8 +54,9 @@ struct shape {
 		}                           \
 	}
 
-/* Readers of struct yaml_key. The field of shape_read_sizes is a struct shape_sizes. It then has at
- * least one size, also for a single number; shape_settle_sizes comes next. */
+/* Readers for struct yaml_key. The field of shape_read_sizes is a struct shape_sizes. After a
+ * successful read it has at least one size, also for a single number; call shape_settle_sizes
+ * next. */
 int shape_read_sizes(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 int shape_read_mean(
@@ -66,9 +67,9 @@ int shape_read_std(
 /* Returns the largest size, and removes entries that change nothing. */
 uint32_t shape_settle_sizes(struct shape_sizes *sizes);
 
-/* The place of an epoch's size among them; 0 where there are none. */
+/* The index of an epoch's size; 0 if there are no sizes. */
 uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch);
-/* The side of an epoch's images: `side` where there are no sizes. */
+/* The side of an epoch's images: `side` if there are no sizes. */
 uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side);
 
 bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b);
@@ -79,7 +80,7 @@ void shape_json_sizes(
 void shape_json_channels(
 	struct jsontext *json, const char *key, const struct shape_channels *channels);
 
-/* Adds everything that is not the default to the hash of the pixels. */
+/* Adds every value that differs from its default to the hash of the pixels. */
 uint64_t shape_hash(const struct shape *shape, uint64_t h);
 
 /* The geometry of batches with images of up to side x side and one integer label each. */

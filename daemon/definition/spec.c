@@ -1,7 +1,7 @@
 /* spec: see spec.h.
  *
- * Reading, comparing and printing walk one table, so that none of them can forget a key. Pure
- * functions over the caller's text: the event loop's thread, and those of tools. */
+ * The functions that read, compare and print walk one table, so that none of them can forget a key.
+ * Pure functions over the caller's text, for the event loop's thread and for tools. */
 #include "definition/spec.h"
 
 #include "base/util.h"
@@ -25,16 +25,14 @@ const char *spec_word(const struct stream_spec *spec, enum spec_key key)
 		.names[*(const int *)(const void *)((const char *)spec + spec_keys[key].offset)];
 }
 
-/* Definition
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- definition ---- */
 
 void spec_init(struct stream_spec *ret)
 {
 	*ret = (struct stream_spec)SPEC_DEFAULT;
 }
 
-/* Numbers in their place are what other loaders take. */
+/* Other loaders take a list of numbers here, so the message says what to do instead. */
 static int spec_check_weights(
 	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
 {
@@ -48,7 +46,7 @@ static int spec_check_weights(
 		"[{source: PATH, weight: NUMBER}, ...]");
 }
 
-/* Where in a text the wrong key is. */
+/* The node that a refusal points at. */
 static const yaml_node_t *spec_place(
 	const struct yaml_text *text, const yaml_node_t *node, const struct spec_wrong *wrong)
 {
@@ -89,12 +87,12 @@ int spec_parse(const char *text, size_t size, const char *origin, struct stream_
 int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,
 	struct fault *fault)
 {
-	/* A shallow copy: the document stays the caller's. */
+	/* A shallow copy: the caller keeps the document. */
 	struct yaml_text text = {.document = *(yaml_document_t *)document, .origin = origin};
 	return spec_read(&text, node, ret, fault);
 }
 
-/* One size for all epochs. */
+/* Reads one size for all epochs. */
 static int spec_set_size(
 	const char *text, const char *origin, struct shape_sizes *ret, struct fault *fault)
 {
@@ -150,7 +148,7 @@ static size_t spec_key_bytes(const struct yaml_key *key)
 	}
 }
 
-/* Whether a client wrote a key that it may write beside `stream:`. */
+/* Whether a client wrote this key and may write it together with `stream:`. */
 static bool spec_overlays(const struct stream_spec *spec, size_t key)
 {
 	return spec->given & SPEC_BIT(key) && key != SPEC_KEY_stream &&
@@ -170,7 +168,7 @@ void spec_overlay(const struct stream_spec *named, struct stream_spec *spec)
 	*spec = merged;
 }
 
-/* Whether as many trainers can come as are waited for. */
+/* Checks that the number of trainers to wait for can arrive. */
 static int spec_check_wait(const struct stream_spec *spec, struct fault *fault)
 {
 	if (spec->wait_for > 1 && !spec->group[0] && !spec->name[0])
@@ -226,7 +224,7 @@ const char *spec_client_key(const struct stream_spec *spec)
 	return NULL;
 }
 
-/* Lists are the same when they come to the same: one may be written and the other implied. */
+/* Lists are equal if they have the same effect: one may be written and the other implied. */
 static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
 {
 	switch (key) {
@@ -272,9 +270,7 @@ bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const c
 	return false;
 }
 
-/* JSON
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 static void spec_json_value(struct jsontext *json, const struct yaml_key *key, const void *field)
 {
@@ -309,8 +305,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 	}
 }
 
-/* What the printed definition has: a reference to a named stream has no more than was written, a
- * definition has all but the name, so that either can be read back. */
+/* Whether the printed definition has the key. A reference to a named stream prints only the keys
+ * that were written; a definition prints all keys except the name. Both can be read back. */
 static bool spec_printed(const struct stream_spec *spec, size_t key)
 {
 	if (key == SPEC_KEY_sources || key == SPEC_KEY_source)
@@ -333,7 +329,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		       (spec->source[0] || spec->given & SPEC_BIT(key));
 	if (!spec->source[0])
 		return spec->given & SPEC_BIT(key);
-	/* A flag that is off by default is said where it is on: definitions without it stay. */
+	/* A flag that is off by default is printed only when it is on, so that the text of
+	 * definitions without it does not change. */
 	if (spec_keys[key].kind == YAML_KEY_BOOL && !spec_who[key].plain)
 		return *(const bool *)((const char *)spec + spec_keys[key].offset);
 	return key != SPEC_KEY_stream;

@@ -1,27 +1,27 @@
-/* spec: the definition of a stream, as a configuration file, a client or a command line writes it.
+/* spec: the definition of a stream, written in a configuration file, by a client or on a command
+ * line.
  *
- * One table of keys (proto/keys.h) serves all of them: `streams:` in penstock.yaml and the text of
- * WIRE_OPEN are the same mapping, read by libyaml (JSON is YAML). A refusal names file, line and
- * column. An unknown key is an error.
+ * All three use one table of keys (proto/keys.h): `streams:` in penstock.yaml and the text of
+ * WIRE_OPEN are the same mapping, which libyaml reads (JSON is YAML). A refusal names the file,
+ * line and column. An unknown key is an error.
  *
  * A map of this folder:
  *
  *   spec.[ch]               the definition: its keys read, written, compared
  *   spec_keys.[ch]          the table of keys, as the YAML reader takes it
- *   spec_check.[ch]         what its keys must satisfy together, and what they imply
- *   spec_meaning.c          how it makes pixels, and the hashes that states know it by
- *   spec_state.[ch]         the key `state`: where to go on
+ *   spec_check.[ch]         checks of the keys together, and the values that they imply
+ *   spec_meaning.c          how the definition makes pixels, and its hashes in states
+ *   spec_state.[ch]         the key `state`: where to resume
  *   label_keys.[ch]         the key `labels`
  *   sampling.[ch]           which samples an epoch has: weights, repeats, sources, ...
  *   split.[ch]              the key `split`: "train[:90%]"
  *   subset.[ch]             the file of `indices`
  *   weigh.[ch]              the file of `weights`, and balanced weights
- *   list.[ch]               what those files hold, kept once for all streams
- *   shape.[ch]              what a batch's rows are: image_size, views, dtype, layout, mean, std
+ *   list.[ch]               the content of those files, kept once for all streams
+ *   shape.[ch]              the rows of a batch: image_size, views, dtype, layout, mean, std
  *   transforms.[ch]         the key `transforms`: a list of operations
  *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
- *   transforms_values.c     the kinds of parameters: read, compared and written
- */
+ *   transforms_values.c     the kinds of parameters: read, compared and written */
 #pragma once
 
 #include "base/fault.h"
@@ -53,13 +53,13 @@ enum spec_share {
 };
 
 enum spec_laggard {
-	SPEC_LAGGARD_BLOCK, /* a trainer that keeps its batches holds up its group */
+	SPEC_LAGGARD_BLOCK, /* a trainer that keeps its batches blocks its group */
 	SPEC_LAGGARD_DETACH, /* such a trainer is detached after laggard_timeout_s */
 };
 
 enum { SPEC_TEXT = 4096, SPEC_NAME = 128 };
 
-/* The key `state`: where to resume. All fields are as the state was written; serve compares them
+/* The key `state`: where to resume. All fields are as written in the state; serve/ compares them
  * with the stream that it opens. */
 struct spec_state {
 	bool given;
@@ -68,15 +68,15 @@ struct spec_state {
 	uint64_t epoch, position; /* in samples of the epoch's global order */
 };
 
-/* What the file of `indices` holds, once it has been read (subset.h). Its path does not matter: two
- * files with the same content are the same. */
+/* The content of the file of `indices`, once it has been read (subset.h). The path does not matter:
+ * two files with the same content are the same. */
 struct spec_subset {
 	uint64_t count; /* 0: the whole dataset, or not read yet */
 	uint64_t hash;
 };
 
-/* proto/keys.h has the meaning, the ranges and the defaults of these keys; numbers and flags come from
- * its rows: batch_size, train, seed, rank and so on. */
+/* proto/keys.h has the meaning, the ranges and the defaults of these keys. Its rows define the
+ * members for numbers and flags: batch_size, train, seed, rank and so on. */
 #define SPEC_TYPE_U32 uint32_t
 #define SPEC_TYPE_U64 uint64_t
 #define SPEC_TYPE_REAL double
@@ -86,29 +86,29 @@ struct spec_subset {
 #define SPEC_MEMBER(with, name, kind, field, place, ...) SPEC_MEMBER_##place(kind, name)
 
 struct stream_spec {
-	/* `stream: NAME` of a client, or the name in the configuration; "" for none. */
+	/* The name in a client's `stream: NAME`, or in the configuration; "" for none. */
 	char name[SPEC_NAME];
-	/* With several sources: their list in words. */
+	/* With several sources: a text that lists them. */
 	char source[SPEC_TEXT];
-	/* Path of a .npy file with the samples of an epoch; "" for the whole dataset. */
+	/* The path of a .npy file with the sample numbers of an epoch; "" for the whole dataset. */
 	char indices[SPEC_TEXT];
 	struct spec_subset subset;
 	struct sampling sampling; /* the other keys that choose samples */
-	/* What `transforms` makes, if given; the largest size, if it changes with the epoch
-	 * (shape.sizes). */
+	/* The size that `transforms` makes, if given; the largest size, if it changes with the
+	 * epoch (shape.sizes). */
 	uint32_t image_size;
-	struct shape shape; /* the other keys of what a row is */
+	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	enum spec_decode decode;
-	enum weights_filter interpolation; /* default: bilinear, or that of `transforms` */
-	struct transforms transforms; /* count 0 is the default: what `train` implies */
-	char group[SPEC_NAME]; /* "": the client alone */
+	enum weights_filter interpolation; /* default: bilinear, or the filter in `transforms` */
+	struct transforms transforms; /* count 0, the default: `train` decides */
+	char group[SPEC_NAME]; /* "": only this client */
 	enum spec_share share;
 	enum spec_laggard laggard;
 	struct spec_state state;
 	PENSTOCK_KEYS(SPEC_MEMBER, )
-	uint64_t given; /* which keys were written: a bit of enum spec_key each */
+	uint64_t given; /* the keys that were written: one bit for each enum spec_key */
 };
 
 /* The keys in the order of the table, and the bits of `given`: SPEC_KEY_seed and so on. */
@@ -120,7 +120,7 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 	return spec->given >> key & 1;
 }
 
-/* The defaults, for training; no source. A constant initializer. */
+/* A constant initializer: the defaults for training, without a source. */
 #define SPEC_PLAIN_NUMBER(field, plain) .field = plain,
 #define SPEC_PLAIN_U32 SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_U64 SPEC_PLAIN_NUMBER
@@ -139,18 +139,17 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 	}
 void spec_init(struct stream_spec *ret);
 
-/* Reads a client's text. `origin` is what messages call it: "open request". 0, -EINVAL or -ENOMEM.
- */
+/* Reads a client's text. Messages call it `origin`: "open request". 0, -EINVAL or -ENOMEM. */
 int spec_parse(const char *text, size_t size, const char *origin, struct stream_spec *ret,
 	struct fault *fault);
 
-/* Sets one key from an option's text, as a configuration file would have it, and marks it in
- * `given`. `origin` is what messages call it: "--image-size". Files of `labels` may have relative
- * paths. spec_settle (spec_check.h) has to follow. 0, -EINVAL or -ENOMEM. */
+/* Sets one key from the text of an option, written as in a configuration file, and marks it in
+ * `given`. Messages call it `origin`: "--image-size". Files of `labels` may have relative paths.
+ * The caller must call spec_settle (spec_check.h) afterwards. 0, -EINVAL or -ENOMEM. */
 int spec_set(struct stream_spec *spec, enum spec_key key, const char *text, const char *origin,
 	struct fault *fault);
 
-/* The word of a key that is one of several: "exact". */
+/* The word that an enum key has: "exact". */
 const char *spec_word(const struct stream_spec *spec, enum spec_key key);
 
 /* `spec` is a client's `stream: NAME`, and `named` is the configuration's definition of that name.
@@ -158,56 +157,56 @@ const char *spec_word(const struct stream_spec *spec, enum spec_key key);
  * (group, share, rank, epochs, state, ...). */
 void spec_overlay(const struct stream_spec *named, struct stream_spec *spec);
 
-/* Whether rank, world_size, share, group and wait_for agree, in a definition by which a trainer is
- * about to read. 0 or -EINVAL. */
+/* Checks that rank, world_size, share, group and wait_for agree, in the definition of a stream
+ * that a trainer is about to read. 0 or -EINVAL. */
 int spec_check_share(const struct stream_spec *spec, struct fault *fault);
 
 /* Whether only one trainer can read the batches: the stream has no group, or the trainer is a rank.
- * The memory may then stay writable to that trainer, which can harm nobody but itself. */
+ * The memory may then stay writable to that trainer, which can harm only itself. */
 bool spec_is_alone(const struct stream_spec *spec);
 
-/* Whether the definition names files (indices, weights) that must be read before two definitions can
- * be compared (sampling_lists_open). spec_note_lists notes what was read. */
+/* Whether the definition names files (indices, weights) that must be read before two definitions
+ * can be compared (sampling_lists_open). spec_note_lists records the content that was read. */
 bool spec_has_lists(const struct stream_spec *spec);
 void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *lists);
 
-/* The first key that was written and that only a client can know (state, rank, ...); NULL: none. */
+/* The first written key that only a client can know (state, rank, ...); NULL: none. */
 const char *spec_client_key(const struct stream_spec *spec);
 
-/* The definition with every key spelled out, as JSON: malloc'ed, NULL when memory runs out. */
+/* The definition with every key written out, as JSON; malloc'ed. NULL if there is no memory. */
 char *spec_json(const struct stream_spec *spec);
 
-/* True when both define the same batches, so that their trainers may share a group: all keys that
- * proto/keys.h marks SAME, and the content of the files of indices and weights. Otherwise
+/* Whether both define the same batches, so that their trainers may share a group. Compares all keys
+ * that proto/keys.h marks SAME, and the content of the files of indices and weights. If false,
  * `ret_what` gets the first key that differs. */
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what);
 
-/* Reads a state alone, as penstock_stream_state wrote it. `origin` is what messages call it: "the
- * state". 0, -EINVAL or -ENOMEM. */
+/* Reads a text that is only a state, as penstock_stream_state wrote it. Messages call it `origin`:
+ * "the state". 0, -EINVAL or -ENOMEM. */
 int spec_state_parse(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
-/* The same for a state, or for a mapping that has one under any key beside other things, as a
- * trainer's checkpoint does. */
+/* The same for a state, or for a mapping that has a state under any key among other things, as a
+ * trainer's checkpoint has. */
 int spec_state_parse_kept(const char *text, size_t size, const char *origin, struct spec_state *ret,
 	struct fault *fault);
 
-/* Its name in messages: "stream train (/data/imagenet)", "stream of /data/imagenet". Cut to the
- * room; SPEC_CALL bytes hold all. Returns `buffer`. */
+/* Writes the stream's name for messages: "stream train (/data/imagenet)", "stream of
+ * /data/imagenet". Truncates to the room; SPEC_CALL bytes are always enough. Returns `buffer`. */
 enum { SPEC_CALL = SPEC_NAME + SPEC_TEXT + 16 };
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room);
 
-/* How a row gets its size (spec_pixels: at the largest size), and the steps after that. */
+/* How a row gets its size (spec_pixels: at the largest size), and the steps that follow. */
 struct pixel_recipe spec_pixels(const struct stream_spec *spec);
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret);
 
-/* Hashes that states contain: of everything that decides which sample comes where, and of
- * everything that decides its pixels. */
+/* The hashes that states contain: one of everything that decides the order of samples, and one of
+ * everything that decides their pixels. */
 uint64_t spec_order_hash(const struct stream_spec *spec);
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 
-/* Reads the same mapping inside penstock.yaml, for config.c. `document` and `node` are libyaml's
- * (yaml_document_t, yaml_node_t). */
+/* Reads the same mapping inside penstock.yaml, for config.c. `document` and `node` have
+ * libyaml's types yaml_document_t and yaml_node_t. */
 int spec_parse_node(void *document, void *node, const char *origin, struct stream_spec *ret,
 	struct fault *fault);

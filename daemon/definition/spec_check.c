@@ -26,7 +26,7 @@ static int spec_refuse(
 	return -EINVAL;
 }
 
-/* `source: stream:NAME`, as users write it on a command line, is `stream: NAME`. */
+/* Takes `source: stream:NAME`, which users write on a command line, as `stream: NAME`. */
 static int spec_unfold(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	const char *name = spec->source + strlen(SPEC_SCHEME);
@@ -42,7 +42,7 @@ static int spec_unfold(struct stream_spec *spec, struct spec_wrong *ret)
 	return 0;
 }
 
-/* The configuration defines a named stream: a client adds only how it reads it. */
+/* The configuration defines a named stream; a client says only how it reads the stream. */
 static int spec_check_named(const struct stream_spec *spec, struct spec_wrong *ret)
 {
 	for (int key = 0; spec_given(spec, SPEC_KEY_stream) && key < SPEC_KEYS; key++)
@@ -65,7 +65,7 @@ static int spec_check_source(const struct stream_spec *spec, struct spec_wrong *
 		"source is missing; expected a folder, a tar, a glob or a brace range of tars");
 }
 
-/* Keys that exclude each other, and why. */
+/* The keys that exclude each other, and why. */
 static int spec_check_apart(const struct stream_spec *spec, struct spec_wrong *ret)
 {
 	static const struct {
@@ -91,8 +91,8 @@ static bool spec_draws(const struct stream_spec *spec)
 	return spec->sampling.weights[0] || spec->sampling.sources.count;
 }
 
-/* Samples that are drawn or mixed have no order to keep. Repeated samples without shuffling would
- * be the same in every epoch, and the others would never come. */
+/* Samples that are drawn or mixed have no order of their own. Without shuffling, `repeats` would
+ * deliver the same samples in every epoch, and never the others. */
 static int spec_check_shuffle(const struct stream_spec *spec, struct spec_wrong *ret)
 {
 	const bool drawn = spec_draws(spec);
@@ -120,8 +120,8 @@ static int spec_check_split(const struct stream_spec *spec, struct spec_wrong *r
 	return spec_refuse(ret, SPEC_KEY_split, SPEC_AT_VALUE, "split: %s", why.text);
 }
 
-/* Neither of rank and world_size says anything alone. The configuration has neither, so `share:
- * split` may be written without them. */
+/* Neither rank nor world_size has a meaning without the other. The configuration has neither, so
+ * it may have `share: split` without them. */
 static int spec_check_rank(const struct stream_spec *spec, struct spec_wrong *ret)
 {
 	const bool rank = spec_given(spec, SPEC_KEY_rank),
@@ -159,7 +159,7 @@ static int spec_check_shape(const struct stream_spec *spec, struct spec_wrong *r
 	return 0;
 }
 
-/* Whether an operation of the list makes the size, and could make another one as well. */
+/* Whether an operation of the list makes the size and could also make another size. */
 static bool spec_scales(const struct pixel_recipe *recipe)
 {
 	return recipe->kind == PIXEL_RESIZED_CROP ||
@@ -186,7 +186,7 @@ static int spec_check_size(
 	return 0;
 }
 
-/* Steps that need a certain size get it in all epochs. */
+/* Checks that every epoch's size is large enough for the steps. */
 static int spec_check_sides(const struct stream_spec *spec, struct spec_wrong *ret)
 {
 	uint32_t least = transforms_least_side(&spec->transforms);
@@ -200,8 +200,8 @@ static int spec_check_sides(const struct stream_spec *spec, struct spec_wrong *r
 	return 0;
 }
 
-/* The list decides the size and the filter. image_size beside it may repeat its size, or give the
- * sizes of epochs that replace it. */
+/* The list decides the size and the filter. image_size may repeat the list's size, or give sizes
+ * of epochs that replace it. */
 static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	if (!spec_given(spec, SPEC_KEY_transforms))
@@ -217,14 +217,14 @@ static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *re
 		return result;
 	spec->image_size = recipe.image_size;
 	spec->interpolation = recipe.filter;
-	/* RandomErasing is the last of a list. */
+	/* RandomErasing is always the last operation of a list. */
 	if (why && spec->shape.dtype == SHAPE_UINT8)
 		return spec_refuse(ret, SPEC_KEY_transforms, SPEC_AT_LAST_ITEM, "%s", why);
 	return spec_check_sides(spec, ret);
 }
 
-/* What `train` implies for keys that are not written. With several sources `source` is their list
- * in words. */
+/* Sets the values that `train` implies for keys that were not written. With several sources,
+ * `source` becomes a text that lists them. */
 static void spec_imply(struct stream_spec *spec)
 {
 	if (spec->sampling.sources.count)

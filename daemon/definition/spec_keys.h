@@ -1,4 +1,4 @@
-/* spec_keys: the table of proto/keys.h, as yaml.h reads it. */
+/* spec_keys: the table of proto/keys.h, in the form that yaml.h needs. */
 #pragma once
 
 #include "base/yaml.h"
@@ -10,7 +10,7 @@ struct spec_who {
 	/* The configuration and clients, but not beside `stream:`; the same, also beside it;
 	 * clients only, also beside it. */
 	enum spec_writer { SPEC_DEFINITION, SPEC_READER, SPEC_CLIENT } writer;
-	/* Whether all trainers of a group must have the same value. */
+	/* Whether all trainers of a group must use the same value. */
 	enum { SPEC_OWN, SPEC_SAME } alike;
 	bool plain; /* the default of a flag */
 };

@@ -1,5 +1,5 @@
-/* spec_meaning: what a definition comes to: how it makes pixels, and what states know it by. See
- * spec.h. Pure. */
+/* spec_meaning: the effect of a definition: how it makes pixels, and the hashes by which a state
+ * recognizes it. See spec.h. Pure functions. */
 #include "definition/spec.h"
 
 #include "base/hash.h"
@@ -50,10 +50,10 @@ void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
 
 uint64_t spec_order_hash(const struct stream_spec *spec)
 {
-	/* Of any dataset: how many samples it has is its fingerprint's matter. */
+	/* The hash does not depend on the dataset: its fingerprint covers the number of samples. */
 	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
 	uint64_t h = order_hash(&order);
-	/* Without a subset it stays what it was before there were any. */
+	/* Without a subset, the hash is the same as in releases without subsets. */
 	if (spec->subset.count)
 		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
 	return sampling_hash(&spec->sampling, h);
@@ -66,8 +66,8 @@ static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
 	return hash_u64(hash_bytes(h, what, strlen(what)), bits);
 }
 
-/* What a list says that is not so by itself in streams without one: their states stay as they were
- * before there were lists. */
+/* Hashes only the values of a list that differ from those of a stream without a list, so that the
+ * states of such streams stay valid. */
 static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 {
 	const bool crop = recipe->kind == PIXEL_RESIZED_CROP;
@@ -108,7 +108,7 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, recipe.kind);
 	h = hash_u64(h, recipe.image_size);
-	/* States of before there was a choice stay as they are. */
+	/* The default adds nothing, so that states from releases without this choice stay valid. */
 	if (recipe.fast)
 		h = hash_bytes(h, "fast", 4);
 	if (recipe.filter != WEIGHTS_BILINEAR)

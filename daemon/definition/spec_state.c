@@ -1,5 +1,5 @@
-/* spec_state: the state that a definition may have, as clients write it and the daemon reads it;
- * see spec.h. Pure functions over the caller's text. */
+/* spec_state: the state that a definition may contain, as clients write it and the daemon reads it.
+ * See spec.h. Pure functions over the caller's text. */
 #include "definition/spec_state.h"
 
 #include "base/util.h"
@@ -11,7 +11,7 @@ enum { STATE_VERSION = 1 };
 
 #define STATE_FIELD(member) .offset = offsetof(struct spec_state, member)
 
-/* The version comes first and is looked at first: another version may have other keys. */
+/* The version is checked first, because another version may have other keys. */
 static const struct yaml_key state_keys[] = {
 	{"version", YAML_KEY_U32, STATE_FIELD(version), .max = UINT32_MAX},
 	{"fingerprint", YAML_KEY_HEX64, STATE_FIELD(fingerprint)},
@@ -69,8 +69,8 @@ static int state_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 	return 0;
 }
 
-/* A state written as text inside the text: a client hands on what it was given without looking into
- * it. Places count from the beginning of that inner text. */
+/* Reads a state that is a quoted text inside the text, which a client passes on unread. Lines and
+ * columns in messages count from the beginning of the inner text. */
 static int state_read_text(const struct yaml_text *outer, const yaml_node_t *node,
 	struct spec_state *ret, struct fault *fault)
 {
@@ -100,7 +100,7 @@ int spec_state_parse(const char *text, size_t size, const char *origin, struct s
 	return result < 0 ? result : state_read_mapping(&parsed, parsed.root, ret, fault);
 }
 
-/* Of a checkpoint that keeps a state beside other things: that one; NULL: none, or several. */
+/* Finds the state that a checkpoint keeps among other things; NULL if it has none, or several. */
 static const yaml_node_t *state_within(const struct yaml_text *text, const yaml_node_t *node)
 {
 	const yaml_node_t *found = NULL;

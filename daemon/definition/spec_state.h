@@ -1,12 +1,13 @@
-/* spec_state: the state that a definition may have: read out of its mapping, and written into it.
- * For spec.c; what others ask for is in spec.h. */
+/* spec_state: reads and writes the state in the mapping of a definition. For spec.c; spec.h
+ * declares the functions for other modules. */
 #pragma once
 
 #include "base/yaml.h"
 #include "definition/spec.h"
 #include "proto/jsontext.h"
 
-/* A reader of struct yaml_key: `field` is a struct spec_state; a mapping, or the text of one. */
+/* A reader for struct yaml_key: takes a mapping, or a quoted text of one. `field` is a struct
+ * spec_state. */
 int spec_state_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 

@@ -16,14 +16,12 @@
 
 #define SPLIT_EXPECTED "NAME, NAME[FROM:TO] or [FROM:TO], such as train[:90%%]"
 
-/* Samples; beyond them no dataset has any. */
+/* In samples; no dataset has more. */
 #define SPLIT_SAMPLES_MAX ((int64_t)1 << 48)
 
 __extension__ typedef unsigned __int128 split_wide;
 
-/* The text
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the text ---- */
 
 struct split_cursor {
 	const char *text, *at;
@@ -44,7 +42,7 @@ static bool split_take(struct split_cursor *c, char byte)
 	return is;
 }
 
-/* A folder in the source, not somewhere else. */
+/* The name must be a folder inside the source. */
 static int split_name(struct split_cursor *c, struct split *split)
 {
 	size_t size = strcspn(c->at, "[");
@@ -76,7 +74,7 @@ static int split_digits(struct split_cursor *c, int64_t *ret)
 	return 0;
 }
 
-/* Up to six digits behind a point. */
+/* Up to six digits after a point. */
 static int split_fraction(struct split_cursor *c, int64_t *ret_millionths)
 {
 	int64_t unit = SPLIT_MILLIONTHS / 10, value = 0;
@@ -112,7 +110,7 @@ static int split_bound(struct split_cursor *c, struct split_bound *ret)
 	return 0;
 }
 
-/* Behind the opening bracket. */
+/* Reads the rest after the opening bracket. */
 static int split_range(struct split_cursor *c, struct split *split)
 {
 	int result = 0;
@@ -150,11 +148,9 @@ int split_parse(const char *text, struct split *ret, struct fault *fault)
 	return 0;
 }
 
-/* Its places
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- places ---- */
 
-/* The closest whole number; of two as close the even one. */
+/* The closest whole number; in a tie, the even one. */
 static uint64_t split_percent(uint64_t millionths, uint64_t samples)
 {
 	const uint64_t all = 100 * (uint64_t)SPLIT_MILLIONTHS;
@@ -163,7 +159,7 @@ static uint64_t split_percent(uint64_t millionths, uint64_t samples)
 	return whole + (rest * 2 > all || (rest * 2 == all && (whole & 1)));
 }
 
-/* -EINVAL: it lies beyond the dataset. */
+/* -EINVAL if the bound is beyond the end of the dataset. */
 static int split_place(const struct split_bound *bound, uint64_t samples, uint64_t *ret)
 {
 	uint64_t size = (uint64_t)(bound->value < 0 ? -bound->value : bound->value);
@@ -204,11 +200,9 @@ uint64_t split_hash(const struct split *split)
 	return hash_mix(h);
 }
 
-/* NAME in a source
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- NAME in a source ---- */
 
-/* Whether a folder has a file PREFIX*.tar. 0, 1, or -errno of the folder. */
+/* Whether a folder has a file PREFIX*.tar: 0, 1, or the negative errno of opening the folder. */
 static int split_has_tars(const char *folder, const char *prefix)
 {
 	DIR *dir = opendir(folder);
@@ -226,7 +220,7 @@ static int split_has_tars(const char *folder, const char *prefix)
 	return found;
 }
 
-/* A path in which nothing means more than itself to a glob. */
+/* Quotes a path so that a glob takes every character literally. */
 static size_t split_quote(const char *path, char *buffer, size_t room)
 {
 	size_t at = 0;
@@ -240,7 +234,7 @@ static size_t split_quote(const char *path, char *buffer, size_t room)
 	return at;
 }
 
-/* "FOLDER" and what follows, FOLDER quoted. */
+/* Writes FOLDER, quoted, and the text that follows. */
 static int split_glob(const char *folder, const char *name, const char *tail, char *buffer,
 	size_t room, struct fault *fault)
 {

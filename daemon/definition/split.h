@@ -1,13 +1,13 @@
-/* split: a part of a dataset, written as TensorFlow Datasets writes it: "train", "train[:90%]",
+/* split: a part of a dataset, in the notation of TensorFlow Datasets: "train", "train[:90%]",
  * "[1000:]", "val[-10%:]".
  *
- * NAME is a folder inside the source, or its NAME/x.tar or NAME-x.tar; without one it is the source
- * itself. FROM and TO are numbers of samples or percent, either may be left out, and negative ones
- * count from the end. Percent are rounded to the closest whole sample, ties to the even one. Which
- * samples those are is order_subset's to say (order/order.h): what lies between two places of a
- * permutation that is the same for every seed and on every machine.
+ * NAME is a folder inside the source, or its tar files NAME/x.tar or NAME-x.tar; without NAME, the
+ * split takes the source itself. FROM and TO are numbers of samples or percentages. Either may be
+ * left out, and negative ones count from the end. Percentages are rounded to the closest whole
+ * sample, ties to the even one. order_subset (order/order.h) decides which samples these are: those
+ * between two places of a permutation that is the same for every seed and on every machine.
  *
- * Pure functions, but for split_source, which looks at the file system; any thread. */
+ * Pure functions, except split_source, which reads the file system; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -25,23 +25,24 @@ struct split_bound {
 
 struct split {
 	char name[SPLIT_TEXT]; /* "": the source itself */
-	bool part; /* false: all of it, in its own order */
+	bool part; /* false: the whole dataset, in its own order */
 	bool ended; /* `to` was written */
 	struct split_bound from, to;
 };
 
-/* 0, or -EINVAL with a fault that says at which character, and what was expected. */
+/* 0, or -EINVAL with a fault that names the wrong character and what was expected. */
 int split_parse(const char *text, struct split *ret, struct fault *fault);
 
-/* Of a dataset with so many samples: which places of its permutation. 0; -EINVAL there are none, or
- * a bound lies beyond the dataset (says so). `text` as it was written. */
+/* Computes which places of the permutation of a dataset with that many samples the split takes.
+ * `text` is the split as written, for messages. 0; -EINVAL with a fault if the split is empty or
+ * a bound is beyond the end of the dataset. */
 int split_places(const struct split *split, const char *text, uint64_t samples, uint64_t *ret_from,
 	uint64_t *ret_count, struct fault *fault);
 
-/* What the dataset is opened by: `source` itself, or NAME in it. Blocks. 0; -ENOENT it has no such
- * NAME, or is no folder (says what there would have to be); -ENAMETOOLONG. */
+/* Finds the path to open the dataset by: `source` itself, or NAME in it. Blocks. 0; -ENOENT if the
+ * source has no NAME or is not a folder (the fault says what was expected); -ENAMETOOLONG. */
 int split_source(const struct split *split, const char *source, char *buffer, size_t room,
 	struct fault *fault);
 
-/* Of the part, not of its name: a dataset's name is no part of it. */
+/* Hashes the bounds, not NAME: the name of a dataset is not part of the hash. */
 uint64_t split_hash(const struct split *split);

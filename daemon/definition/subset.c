@@ -60,7 +60,7 @@ static int subset_keep(void *context, struct list_file *file, uint64_t first, si
 	return 0;
 }
 
-/* The second pass: what it reads must be what the first one read. */
+/* The second pass must read the same values as the first. */
 static int subset_load(struct list_shelf *shelf, struct list_file *file,
 	const struct list_words *words, const struct subset_look *look, struct list **ret)
 {
@@ -88,8 +88,7 @@ static int subset_read(struct list_shelf *shelf, struct list_file *file, struct 
 	const struct list_words words = {origin, "numbers"};
 	(void)snprintf(origin, sizeof origin, "indices: %s", file->path);
 	int result = list_file_open(file);
-	/* More than the whole budget holds, whatever the numbers are: that needs no look at them.
-	 */
+	/* Refuse a list that exceeds the whole budget before reading its numbers. */
 	if (!result)
 		result = list_hopeless(
 			shelf, &words, file->npy.count, sizeof(uint32_t), file->fault);

@@ -1,20 +1,21 @@
-/* subset: the lists of sample numbers that streams with `indices` consist of (list.h).
+/* subset: the lists of sample numbers for streams with `indices` (list.h).
  *
- * subset_open blocks and belongs on a thread of its own; several may open at once. The rest: any
- * thread. */
+ * subset_open blocks, so call it on a thread of its own; several calls may run at the same time.
+ * Call the other functions on any thread. */
 #pragma once
 
 #include "definition/list.h"
 #include "order/order.h"
 
-/* Reads the .npy file; `cancel` (may be NULL) ends it early. 0 and a list, to be closed once with
- * list_close; or a negative errno with a fault that names the file: -ENOENT and the like, -EINVAL if
- * it is not a list of sample numbers, -EIO, -ENOMEM if the budget has no room (the fault says which
- * budget has), -ECANCELED. */
+/* Reads the .npy file; `cancel` (may be NULL) ends the reading early. 0 and a list, which the
+ * caller must close with list_close; or a negative errno with a fault that names the file:
+ * -ENOENT and other errors of open, -EINVAL if it is not a list of sample numbers, -EIO, -ENOMEM
+ * if the budget is too small (the fault names a budget that is enough), -ECANCELED. */
 int subset_open(struct list_shelf *shelf, const char *path, const atomic_bool *cancel,
 	struct list **ret, struct fault *fault);
 
-/* Its numbers, 4 bytes each if all of them fit; valid while the list is held. */
+/* The numbers of the list, 4 bytes each if all of them fit; valid until the caller closes the
+ * list. */
 struct order_subset subset_numbers(const struct list *list);
 
 /* 0, or -EINVAL if one of its numbers is not below `samples`. */

@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands where
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- positions ---- */
 
 static bool transforms_is_flip(enum transforms_kind kind)
 {
@@ -22,7 +20,7 @@ static bool transforms_is_flip(enum transforms_kind kind)
 	       kind == TRANSFORMS_STEP(STEP_RANDOM_VERTICAL_FLIP);
 }
 
-/* How many operations give images their size. */
+/* The number of operations that give images their size. */
 static uint32_t transforms_sizings(const struct transforms *transforms)
 {
 	uint32_t count = 0;
@@ -31,7 +29,8 @@ static uint32_t transforms_sizings(const struct transforms *transforms)
 	return count;
 }
 
-/* How many operations are pixel_recipe's: those, and one flip of either kind right behind. */
+/* The number of operations in the pixel_recipe: those, and up to one flip of each kind directly
+ * after. */
 static uint32_t transforms_head(const struct transforms *transforms)
 {
 	uint32_t first = transforms_sizings(transforms), count = first;
@@ -42,7 +41,7 @@ static uint32_t transforms_head(const struct transforms *transforms)
 	return count;
 }
 
-/* How many of its kind stand before operation i. */
+/* The number of operations of the same kind before operation i. */
 static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
 {
 	uint32_t same = 0;
@@ -51,27 +50,25 @@ static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
 	return same;
 }
 
-/* Of the images behind what sizes them. */
+/* The side of the images after the operations that give them their size. */
 static uint32_t transforms_side(const struct transforms *transforms)
 {
 	uint32_t count = transforms_sizings(transforms);
 	return count ? transforms->op[count - 1].size.side : 0;
 }
 
-/* Reading
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
-/* A list that is read, and what it is within. */
+/* A list that is being read, and the operation that contains it. */
 struct transforms_list {
 	const struct yaml_text *text;
 	struct transforms *into;
-	const struct transforms_rule *outer; /* NULL: the outermost */
-	const struct transforms_rule *before; /* the operation before, of this list; NULL: none */
+	const struct transforms_rule *outer; /* NULL: this is the outermost list */
+	const struct transforms_rule *before; /* the previous operation of this list; NULL: none */
 	uint32_t depth;
 };
 
-/* What torchvision's lists have besides, and is done elsewhere: what to do. */
+/* Other operations of torchvision, which happen elsewhere: what to do instead. */
 static const char *transforms_elsewhere(const char *name)
 {
 	static const char *const conversions[] = {"ToTensor", "ToImage", "PILToTensor",
@@ -114,7 +111,7 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 		name ? name : "", all);
 }
 
-/* A name by itself, or a mapping from it to its parameters, which may be left empty. */
+/* A single name, or a mapping from the name to its parameters, which may be empty. */
 static int transforms_split(const struct yaml_text *text, const yaml_node_t *item,
 	const yaml_node_t **ret_name, const yaml_node_t **ret_parameters, struct fault *fault)
 {
@@ -136,7 +133,7 @@ static int transforms_split(const struct yaml_text *text, const yaml_node_t *ite
 	return 0;
 }
 
-/* What of an operation hangs on two of its parameters, or on the images' size. */
+/* Checks that involve two parameters of an operation, or the size of the images. */
 static int transforms_check_values(const struct yaml_text *text, const yaml_node_t *parameters,
 	const struct transforms_op *op, uint32_t side, struct fault *fault)
 {
@@ -160,7 +157,7 @@ static int transforms_check_values(const struct yaml_text *text, const yaml_node
 	return 0;
 }
 
-/* Parameters that were written without their names: what was likely meant. */
+/* Refuses parameters without their names, and says what the user probably meant. */
 static int transforms_check_named(const struct yaml_text *text, const struct transforms_rule *rule,
 	const yaml_node_t *parameters, struct fault *fault)
 {
@@ -232,7 +229,7 @@ static int transforms_check_place(const struct transforms_list *list, const yaml
 	return 0;
 }
 
-/* Whether there is still room. */
+/* Appends an operation if there is room. */
 static int transforms_append(const struct transforms_list *list, const yaml_node_t *node,
 	const struct transforms_op *op, struct fault *fault)
 {
@@ -253,7 +250,7 @@ static int transforms_append(const struct transforms_list *list, const yaml_node
 	return 0;
 }
 
-/* As many chances as there is to choose from. */
+/* RandomChoice needs one chance for each of its operations. */
 static int transforms_check_chances(const struct yaml_text *text, const yaml_node_t *parameters,
 	const struct transforms_op *op, struct fault *fault)
 {
@@ -276,7 +273,7 @@ static int transforms_check_chances(const struct yaml_text *text, const yaml_nod
 static int transforms_read_items(struct transforms_list *list, const yaml_node_t *node,
 	uint32_t *ret_count, struct fault *fault);
 
-/* What is within the operation at `place`, which was appended. */
+/* Reads the operations within the operation at `place`, which is already in the array. */
 static int transforms_read_inner(const struct transforms_list *list, uint32_t place,
 	const yaml_node_t *parameters, struct fault *fault)
 {
@@ -338,7 +335,7 @@ static int transforms_read_items(struct transforms_list *list, const yaml_node_t
 	return 0;
 }
 
-/* Whether all images end up with one size that batches can have. */
+/* Checks that all images end up with one size, which batches can have. */
 static int transforms_check_sizes(const struct yaml_text *text, const yaml_node_t *node,
 	const struct transforms *transforms, struct fault *fault)
 {
@@ -414,11 +411,9 @@ int transforms_parse(const char *text, size_t size, const char *origin, struct t
 	return result < 0 ? result : transforms_read(&parsed, parsed.root, ret, fault);
 }
 
-/* Printing
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- printing ---- */
 
-/* Operations from .. to, those within others among them. */
+/* Operations from .. to, including those within others. */
 static void transforms_json_items(struct jsontext *json, const char *key,
 	const struct transforms *transforms, uint32_t from, uint32_t to)
 {
@@ -445,7 +440,7 @@ void transforms_json(struct jsontext *json, const char *key, const struct transf
 	transforms_json_items(json, key, transforms, 0, transforms->count);
 }
 
-/* Text that grows up to its room. */
+/* A text that is truncated at its room. */
 struct transforms_text {
 	char *buffer;
 	size_t at, room;
@@ -487,9 +482,7 @@ void transforms_text(const struct transforms *transforms, char *buffer, size_t r
 	transforms_text_items(&text, transforms, 0, transforms->count);
 }
 
-/* Meaning
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- meaning ---- */
 
 static void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret)
 {
@@ -541,7 +534,7 @@ static void transforms_apply(const struct transforms_op *op, struct pixel_recipe
 
 struct pixel_recipe transforms_pixels(const struct transforms *transforms)
 {
-	/* Of a list that begins with Resize or RandomResizedCrop, that is the kind. */
+	/* A list that begins with Resize or RandomResizedCrop has that kind. */
 	struct pixel_recipe recipe = {.kind = PIXEL_CROP};
 	uint32_t head = transforms_head(transforms);
 	for (uint32_t i = 0; i < head; i++)

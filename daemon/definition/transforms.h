@@ -3,11 +3,12 @@
  *
  * The list begins with the operations that give images their size. Steps (augment/step.h) follow,
  * except for flips directly after the sizing, which cost nothing there. In the array, an operation
- * that contains others (RandomApply, ...) is followed by them. Reading, printing and comparing walk
- * one table (transforms_table.c), so a new operation is a line there and its parameters. A refusal
- * names file, line and column, the operation, the parameter, and what is allowed.
+ * that contains others (RandomApply, ...) is followed by them. The functions that read, print and
+ * compare walk one table (transforms_table.c), so a new operation needs only a line there and its
+ * parameters. A refusal names the file, line and column, the operation, the parameter and the
+ * allowed values.
  *
- * Pure functions over the caller's text; any thread, with 128 KiB of its stack. */
+ * Pure functions over the caller's text; any thread that has 128 KiB of stack. */
 #pragma once
 
 #include "augment/step.h"
@@ -29,16 +30,16 @@ enum transforms_kind {
 	TRANSFORMS_KINDS = TRANSFORMS_SIZINGS + STEP_KINDS,
 };
 
-/* The operation of a step. */
+/* The kind of operation for a kind of step. */
 #define TRANSFORMS_STEP(step_kind) ((enum transforms_kind)(TRANSFORMS_SIZINGS + (step_kind)))
 
-/* One number or [height, width]; torchvision's Resize tells them apart. */
+/* One number or [height, width], which mean different things to torchvision's Resize. */
 struct transforms_size {
 	uint32_t side;
-	bool both; /* written as two */
+	bool both; /* written as two numbers */
 };
 
-/* An operation: those of the fields that its parameters in the table name. */
+/* An operation uses only the fields that its parameters in the table name. */
 struct transforms_op {
 	enum transforms_kind kind;
 	struct transforms_size size;
@@ -49,16 +50,16 @@ struct transforms_op {
 	bool pad_if_needed;
 	enum pixel_padding_mode padding_mode;
 	uint32_t within; /* operations directly within it; step.inside counts all levels */
-	uint32_t chances; /* how many numbers RandomChoice's p has; 0: all are equally likely */
-	/* An operation that sets the size keeps scale, ratio, interpolation and fill here too. */
+	uint32_t chances; /* number of values in RandomChoice's p; 0: all are equally likely */
+	/* Operations that set the size also keep scale, ratio, interpolation and fill here. */
 	struct step step;
 };
 
 enum {
-	TRANSFORMS_MAX = STEP_MAX + 4, /* Resize, CenterCrop and two flips besides the steps */
+	TRANSFORMS_MAX = STEP_MAX + 4, /* the steps, plus Resize, CenterCrop and two flips */
 	TRANSFORMS_SIDE_MAX = 2048,
-	TRANSFORMS_DEPTH_MAX = 4, /* lists inside one another, below the outermost */
-	TRANSFORMS_JSON_MAX = 24576, /* bytes that transforms_json writes at most */
+	TRANSFORMS_DEPTH_MAX = 4, /* levels of nested lists below the outermost */
+	TRANSFORMS_JSON_MAX = 24576, /* the most bytes that transforms_json writes */
 };
 
 struct transforms {
@@ -66,24 +67,24 @@ struct transforms {
 	struct transforms_op op[TRANSFORMS_MAX];
 };
 
-/* A reader of struct yaml_key: `field` is a struct transforms, which is written only on success. The
- * list must make images of one size, 1 .. 2,048 pixels wide and high. 0, -EINVAL. */
+/* A reader for struct yaml_key: `field` is a struct transforms, which is written only on success.
+ * The list must make images of one size, 1 .. 2,048 pixels wide and high. 0, -EINVAL. */
 int transforms_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* The same for a text of its own; `origin` is what messages call it. 0, -EINVAL, -ENOMEM. */
+/* The same for a text that is only a list. Messages call it `origin`. 0, -EINVAL or -ENOMEM. */
 int transforms_parse(const char *text, size_t size, const char *origin, struct transforms *ret,
 	struct fault *fault);
 
-/* The list with every parameter spelled out: reads back as the same. */
+/* Writes the list with all parameters. Reading it back gives the same list. */
 void transforms_json(struct jsontext *json, const char *key, const struct transforms *transforms);
 
 /* Writes "RandomResizedCrop 176, RandomApply 0.8 (ColorJitter, GaussianBlur 23)", for people: the
- * parameters that differ from the defaults follow the name. Cut to the room. */
+ * parameters that differ from the defaults follow the name. Truncates to the room. */
 void transforms_text(const struct transforms *transforms, char *buffer, size_t room);
 
-/* The operations that give images their size, and flips directly after them. The caller sets `fast`.
- */
+/* The operations that give images their size, and flips directly after them. The caller sets
+ * `fast`. */
 struct pixel_recipe transforms_pixels(const struct transforms *transforms);
 
 /* The steps after the sizing; count 0: none, as in an empty list. */
@@ -92,10 +93,10 @@ void transforms_steps(const struct transforms *transforms, struct step_recipe *r
 /* Adds the steps to a running hash; a list without steps leaves it unchanged. */
 uint64_t transforms_hash(uint64_t h, const struct transforms *transforms);
 
-/* The least size that all steps accept: GaussianBlur's kernel must not reach further than the image
- * is wide. 1: any size. */
+/* The smallest size that all steps accept: half of GaussianBlur's kernel must be narrower than the
+ * image. 1: any size. */
 uint32_t transforms_least_side(const struct transforms *transforms);
 
-/* Why RandomErasing's value cannot be written into uint8 rows; NULL: it can, or the list has no
- * RandomErasing. */
+/* The reason why uint8 rows cannot hold RandomErasing's value. NULL if they can, or if the list
+ * has no RandomErasing. */
 const char *transforms_byte_fault(const struct transforms *transforms);

@@ -1,6 +1,6 @@
 /* transforms_table: see transforms_table.h. Names, parameters and defaults are torchvision's
- * (transforms/transforms.py, autoaugment.py); what parameters may be is what step.h, pixel.h and
- * draw.h say. */
+ * (transforms/transforms.py, autoaugment.py). step.h, pixel.h and draw.h define the allowed
+ * values of parameters. */
 #include "definition/transforms_table.h"
 
 #include "base/util.h"
@@ -10,9 +10,7 @@
 
 enum { RESIZE_MAX = PIXEL_RESIZE_MAX, FACTOR_MAX = 1000, DEGREES_MAX = 3600, SHEAR_MAX = 89 };
 
-/* Parameters
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- parameters ---- */
 
 #define SIZE(most)                                                                \
 	{                                                                         \
@@ -59,7 +57,7 @@ enum { RESIZE_MAX = PIXEL_RESIZE_MAX, FACTOR_MAX = 1000, DEGREES_MAX = 3600, SHE
 		READ("transforms", within, transforms_read_within) \
 	}
 
-/* Places of step.h's and pixel.h's enums. */
+/* In the order of the enums in step.h and pixel.h. */
 static const char *const policies[] = {
 	[STEP_POLICY_IMAGENET] = "imagenet",
 	[STEP_POLICY_CIFAR10] = "cifar10",
@@ -174,9 +172,7 @@ static const struct yaml_key choice_keys[] = {
 };
 static const struct yaml_key order_keys[] = {WITHIN};
 
-/* Operations
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- operations ---- */
 
 #define KEYS(table) table, UTIL_COUNT(table)
 #define PIXELS "a number of pixels", "{size: 224}"

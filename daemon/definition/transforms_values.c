@@ -1,8 +1,8 @@
-/* transforms_values: kinds of parameters: how they are written, what that comes to, and how it is
- * printed again; see transforms_table.h.
+/* transforms_values: the kinds of parameters: how to read, compare and print them; see
+ * transforms_table.h.
  *
- * A reader tells what it expects in full, of numbers with their range, since torchvision's "number
- * or list" is where most mistakes are made. */
+ * The messages of a reader say in full what it expects, including the range of numbers, because
+ * users make most mistakes with torchvision's "number or list". */
 #include "definition/transforms_table.h"
 
 #include "base/util.h"
@@ -14,11 +14,9 @@
 
 enum { EXPECT = 128, FOUR = 4 };
 
-/* Reading
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
-/* Items of a list; 0 where it is none. */
+/* The number of items; 0 if the node is not a list. */
 static size_t values_count(const yaml_node_t *node)
 {
 	if (node->type != YAML_SEQUENCE_NODE)
@@ -32,7 +30,7 @@ static const yaml_node_t *values_item(
 	return yaml_node(text, node->data.sequence.items.start[i]);
 }
 
-/* The items of a list that the key's range holds for, each. */
+/* Reads the items of a list. The key's range applies to each. */
 static int values_numbers(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, double *ret, struct fault *fault)
 {
@@ -54,7 +52,7 @@ static int values_wholes(const struct yaml_text *text, const yaml_node_t *node,
 	return result;
 }
 
-/* A number by itself, least .. most; `beside` is what else may be written. */
+/* Reads a single number, least .. most. `beside` names the alternative, for messages. */
 static int values_single(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, double least, double most, const char *beside, double *ret,
 	struct fault *fault)
@@ -77,7 +75,7 @@ static int values_length(const struct yaml_text *text, const yaml_node_t *node,
 		expected, values_count(node));
 }
 
-/* [least, most] out of a list. */
+/* Reads the list [least, most]. */
 static int values_pair(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, double ret[2], struct fault *fault)
 {
@@ -94,7 +92,7 @@ static int values_pair(const struct yaml_text *text, const yaml_node_t *node,
 	return result;
 }
 
-/* [height, width] or one number; as long as batches are square, both are the same. */
+/* Reads [height, width] or one number. Height and width must be equal while batches are square. */
 int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault)
 {
@@ -144,8 +142,8 @@ int transforms_read_range(const struct yaml_text *text, const yaml_node_t *node,
 	return 0;
 }
 
-/* A number `spread` that stands for [middle - spread, middle + spread], the first not below the
- * key's range; or the two. */
+/* Reads a number `spread`, which means [middle - spread, middle + spread] with the first limited to
+ * the key's range; or a list of the two. */
 static int values_spread(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, double middle, double *ret, struct fault *fault)
 {
@@ -307,7 +305,7 @@ int transforms_read_padding(const struct yaml_text *text, const yaml_node_t *nod
 	return 0;
 }
 
-/* One number for all channels, or three. */
+/* Reads the three numbers of R, G and B. */
 static int values_channels(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, double ret[3], struct fault *fault)
 {
@@ -366,7 +364,7 @@ int transforms_read_depth(const struct yaml_text *text, const yaml_node_t *node,
 	return result;
 }
 
-/* Names and filters of warps. */
+/* The names and filters of warps. */
 static const char *const values_filters[] = {"nearest", "bilinear", "bicubic", NULL};
 static const enum weights_filter values_filter[] = {
 	WEIGHTS_NEAREST, WEIGHTS_BILINEAR, WEIGHTS_BICUBIC};
@@ -382,7 +380,7 @@ int transforms_read_warp_filter(const struct yaml_text *text, const yaml_node_t 
 	return result;
 }
 
-/* A flag that can only be what it is by default. */
+/* Reads a flag that allows only its default. */
 static int values_fixed(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, bool fixed, const char *why, struct fault *fault)
 {
@@ -467,9 +465,7 @@ int transforms_read_within(const struct yaml_text *text, const yaml_node_t *node
 		key->name);
 }
 
-/* Kinds
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- kinds ---- */
 
 enum values_type {
 	VALUES_NUMBER, /* double */
@@ -481,7 +477,7 @@ enum values_type {
 	VALUES_CHANCES,
 };
 
-/* What a key's field is. */
+/* The type of a key's field. */
 struct values_kind {
 	transforms_reader *reader;
 	enum values_type type;
@@ -538,8 +534,7 @@ static const void *values_field(const struct yaml_key *key, const struct transfo
 	return (const char *)op + key->offset;
 }
 
-/* Whether nothing is written: there is no value, and none stands for that; or transforms.c writes
- * it. */
+/* Whether nothing is to be printed here: the value was not given, or transforms.c prints it. */
 static bool values_absent(const struct yaml_key *key, const struct transforms_op *op)
 {
 	return (key->read_as == transforms_read_center && !op->step.has_center) ||
@@ -566,7 +561,7 @@ static double values_at(enum values_type type, const void *field, size_t i)
 	}
 }
 
-/* How likely each is, whatever the numbers that were written add up to. */
+/* The probability of each, whatever the sum of the written numbers. */
 static size_t values_chances(const struct transforms_op *op, double ret[TRANSFORMS_VALUES])
 {
 	double sum = 0;
@@ -595,9 +590,7 @@ size_t transforms_values(
 	return kind.count;
 }
 
-/* Printing
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- printing ---- */
 
 static void values_json_size(
 	struct jsontext *json, const char *key, const struct transforms_size *size)
@@ -628,7 +621,7 @@ static const char *values_word(const struct yaml_key *key, const void *field)
 	return names[*(const int *)field];
 }
 
-/* Colours are one number where their channels are the same. */
+/* A color whose channels are equal is printed as one number. */
 static bool values_is_grey(const struct yaml_key *key, const double *values, size_t count)
 {
 	return (key->read_as == transforms_read_fill || key->read_as == transforms_read_value) &&
@@ -711,7 +704,7 @@ static bool values_same(
 	return true;
 }
 
-/* The parameter that people know an operation by needs no name. */
+/* Words and p are printed without their names. */
 static const char *values_label(const struct yaml_key *key, enum values_type type)
 {
 	return type == VALUES_WORD || strcmp(key->name, "p") == 0 ? "" : key->name;

@@ -1,5 +1,5 @@
-/* weigh: see weigh.h. While a table is made its cells hold what was read, so that nothing is read
- * twice and no memory is needed besides. */
+/* weigh: see weigh.h. While a table is built, its cells hold the values that were read. So
+ * nothing is read twice, and no other memory is needed. */
 #include "definition/weigh.h"
 
 #include "base/hash.h"
@@ -32,13 +32,11 @@ static int weigh_cancelled(struct fault *fault)
 	return fault_set(fault, -ECANCELED, "nobody waits for it any more");
 }
 
-/* A file
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- a file ---- */
 
 struct weigh_look {
 	uint64_t hash;
-	bool any; /* is above 0 */
+	bool any; /* whether any weight is above 0 */
 };
 
 static int weigh_look(void *context, struct list_file *file, uint64_t first, size_t count)
@@ -159,9 +157,7 @@ int weigh_fits(const struct list *list, const char *path, uint64_t samples, stru
 		path, list->count, samples);
 }
 
-/* Balanced: how many of each class there are, in a table with open addressing that grows.
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- balanced: counts of the classes, in a growing table with open addressing ---- */
 
 struct weigh_class {
 	uint64_t label, count; /* count 0: free */
@@ -173,12 +169,12 @@ struct weigh_work {
 	progress_fn *progress;
 	void *progress_context;
 	struct fault *fault;
-	alias_cell *cell; /* labels first */
+	alias_cell *cell; /* holds labels at first */
 	struct weigh_class *class;
 	uint64_t room, classes; /* `room` is a power of two */
 	int ledger_line;
 	bool paged;
-	struct dataset_page at; /* of `page` */
+	struct dataset_page at; /* the place of `page` */
 	uint8_t page[INDEX_PAGE];
 };
 
@@ -244,11 +240,9 @@ static int weigh_count(struct weigh_work *work, uint64_t label)
 	return ++work->classes * 2 > work->room ? weigh_grow(work) : 0;
 }
 
-/* Labels, page by page of the index
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- labels, page by page of the index ---- */
 
-/* One that follows another of its page is taken from there: that page was checked. */
+/* A sample on the same page as the previous one comes from the copy, which was already checked. */
 static int weigh_label(struct weigh_work *work, uint64_t number, int64_t *ret)
 {
 	const struct dataset *dataset = work->places->dataset;
@@ -334,7 +328,7 @@ static int weigh_check(const struct weigh_places *places, struct fault *fault)
 	return 0;
 }
 
-/* One that makes the table at a time: the next one finds it. */
+/* Only one thread makes a table at a time; the next one then finds it on the shelf. */
 static pthread_mutex_t weigh_turn = PTHREAD_MUTEX_INITIALIZER;
 
 static int weigh_wait(struct weigh_work *work)

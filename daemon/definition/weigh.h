@@ -1,38 +1,41 @@
-/* weigh: the weights that streams with `weights` draw their samples by, as a table for order/alias
+/* weigh: the weights by which streams with `weights` draw their samples, as a table for order/alias
  * (list.h): 8 bytes per sample.
  *
- * All of them block and belong on a thread of its own; several may open at once. */
+ * weigh_open and weigh_balance block, so call them on a thread of its own; several calls may run
+ * at the same time. */
 #pragma once
 
 #include "dataset/dataset.h"
 #include "definition/list.h"
 #include "order/alias.h"
 
-/* `weights: balanced`, not a file. */
+/* Whether this is `weights: balanced`, not a file. */
 bool weigh_is_balanced(const char *weights);
 
-/* Reads a .npy file of floats, finite, not negative, one of them above 0. `cancel` (may be NULL) is
- * looked at now and then. 0 and a list for one list_close; or a negative errno with a fault that
- * names the file, and where the values are at fault the first such: -ENOENT and the like, -EINVAL,
- * -EIO, -ENOMEM not within the budget (says what would fit), -ECANCELED. */
+/* Reads a .npy file of floats: finite, not negative, at least one above 0. `cancel` (may be
+ * NULL) ends the reading early. 0 and a list, which the caller must close with list_close; or a
+ * negative errno with a fault that names the file, and the first wrong value if there is one:
+ * -ENOENT and other errors of open, -EINVAL, -EIO, -ENOMEM if the budget is too small (the fault
+ * says how much would fit), -ECANCELED. */
 int weigh_open(struct list_shelf *shelf, const char *path, const atomic_bool *cancel,
 	struct list **ret, struct fault *fault);
 
-/* 0, or -EINVAL where they are not one for each of so many samples. */
+/* 0, or -EINVAL if the number of weights is not `samples`. */
 int weigh_fits(const struct list *list, const char *path, uint64_t samples, struct fault *fault);
 
-/* Which samples' labels are counted: the dataset's number of a place. */
+/* The samples whose labels are counted. `number` returns the dataset's number for a place. */
 struct weigh_places {
 	const struct dataset *dataset;
 	uint64_t count;
-	uint64_t hash; /* of which these are: two with equal hashes share a table */
+	uint64_t hash; /* of the choice of samples; equal hashes share a table */
 	uint64_t (*number)(const void *context, uint64_t place); /* NULL: the place is the number */
 	const void *context;
 };
 
-/* The table of `balanced`: each sample weighs 1 / (how many of its class there are). `progress`
- * (may be NULL) is called now and then, and stops it. 0; -EINVAL there are no labels, or more than
- * WEIGH_CLASSES of them; -ENOMEM; -ECANCELED; as dataset_page_read. */
+/* Makes the table of `balanced`: the weight of a sample is 1 / (the number of samples in its
+ * class). Calls `progress` (may be NULL) now and then, which can stop it. 0; -EINVAL if there
+ * are no labels, or more than WEIGH_CLASSES classes; -ENOMEM; -ECANCELED; otherwise as
+ * dataset_page_read. */
 enum { WEIGH_CLASSES = 1 << 20 };
 int weigh_balance(struct list_shelf *shelf, const struct weigh_places *places,
 	progress_fn *progress, void *progress_context, struct list **ret, struct fault *fault);
