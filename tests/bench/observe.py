@@ -5,7 +5,7 @@
 
 On: the flight recorder, metrics scraped once a second, the page's /status asked for once a second, a contact sheet every five seconds,
 and `penstock top` looking once a second. Off: `--recorder off --http off`, and nobody looks. Two daemons run side by side and are measured in turn
-with the same stream (`penstock bench stream:all`), the one that is not measured having nothing to do; a round's ratio is that of neighbours, in
+with the same stream (`penstock bench stream:all`), the one that is not measured having nothing to do; a round's ratio is that of neighbors, in
 alternating order. Prints a table in Markdown: the ratio of rates, that of the CPU time per image (on: the daemon and its witness), and what the
 parts took by the kernel's count of their threads' time."""
 import argparse

@@ -4,7 +4,7 @@
     tests/bench/python_loader.py BUILD IMAGES [--rounds 7] [--seconds 4] [--threads 2] [--torch PYTHON] [--json FILE]
 
 Every figure of a round comes from a process of its own, with a private daemon of its own, in alternating order; a round's ratio is that of
-neighbours. The trainer does nothing with its batches but drop them. With --torch, a Python that has torch and torchvision: the same with
+neighbors. The trainer does nothing with its batches but drop them. With --torch, a Python that has torch and torchvision: the same with
 torch's tensors, and torchvision v2's DataLoader (crop, flip, uint8) with as many workers as the daemon has threads. Memory is the proportional set
 size of trainer, daemon and flight recorder together, sampled from outside in runs of their own; for torch, less what the process had right
 after importing it. Prints a table in Markdown."""

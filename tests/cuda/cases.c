@@ -109,7 +109,7 @@ static void cases_draw_images(struct cases *t, uint8_t *images, size_t bytes)
 		images[i] = (uint8_t)(cases_random(t) >> 32);
 }
 
-/* ---- normalising ---- */
+/* ---- normalizing ---- */
 
 static bool cases_near(float got, float expected, enum penstock_cuda_dtype dtype)
 {
@@ -257,7 +257,7 @@ static void cases_bytes(struct cases *t, uint32_t width)
 	free(copy);
 }
 
-static void cases_colours(struct cases *t)
+static void cases_colors(struct cases *t)
 {
 	static const float chosen[][2] = {{0, 1}, {0.5f, 0.5f}, {0.485f, 0.229f}, {1, 1.0f / 255},
 		{0, FLT_MIN}, {0, FLT_MAX}, {0, 3e-38f}, {1e-30f, 1e-3f}, {-3, 1e30f}, {1e20f, 7},
@@ -370,7 +370,7 @@ unsigned cases_all(const struct cases_runner *runner)
 {
 	struct cases t = {.runner = runner, .random = 0x9e3779b97f4a7c15};
 	static void (*const parts[])(struct cases *) = {
-		cases_colours, cases_sizes, cases_large, cases_noise, cases_targets};
+		cases_colors, cases_sizes, cases_large, cases_noise, cases_targets};
 	cases_defaults(&t);
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0] && !t.differed; i++)
 		parts[i](&t);

@@ -24,7 +24,7 @@ struct gpu {
 
 /* Loads the driver, and nothing else: for fake->configure and the like. */
 void gpu_load(struct gpu *gpu);
-/* After that: initialises, retains the contexts, and makes that of device 0 current. */
+/* After that: initializes, retains the contexts, and makes that of device 0 current. */
 void gpu_begin(struct gpu *gpu);
 /* Undoes gpu_begin; then nothing may be left and no rule have been broken. */
 void gpu_end(struct gpu *gpu);

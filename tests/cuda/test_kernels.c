@@ -26,7 +26,7 @@ static float float_of(uint32_t bits)
 	return value;
 }
 
-/* Each finite half is its own rounding; halfway between two neighbours goes to the even one, and
+/* Each finite half is its own rounding; halfway between two neighbors goes to the even one, and
  * the floats next to that to their sides. */
 static void rounds_to_float16(void **state)
 {

@@ -722,7 +722,7 @@ static void refuses_bad_rectangles(void **state)
 	REFUSES(erase_ratio[0] = 4, "options.erase_ratio is 4 to 3.3: expected the smaller first");
 }
 
-static void refuses_bad_colours(void **state)
+static void refuses_bad_colors(void **state)
 {
 	(void)state;
 	REFUSES(mean[1] = INFINITY, "options.mean[1] is inf: expected a finite number");
@@ -786,7 +786,7 @@ int main(void)
 		cmocka_unit_test(refuses_bad_settings),
 		cmocka_unit_test(refuses_bad_probabilities),
 		cmocka_unit_test(refuses_bad_rectangles),
-		cmocka_unit_test(refuses_bad_colours),
+		cmocka_unit_test(refuses_bad_colors),
 		cmocka_unit_test(refuses_nan),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,18 +2,19 @@
  *
  *   gpu_attach SOURCE TEST [NUMBER]
  *
- *   registered, ring   every byte of NUMBER batches (150), compared long after their slots have been
- *                      filled again, while other copies keep the device's copy engine busy
- *   release            a batch that was released in a queue which has not come so far stays as it is
+ *   registered, ring   every byte of NUMBER batches (150), compared long after their slots have
+ *                      been filled again, while other copies keep the device's copy engine busy
+ *   release            a batch that was released in a queue which has not come so far stays as it
+ *                      is
  *   transform          images and targets, of all types and layouts, against tests/cuda/reference.c
  *   together           two processes that share all batches of a stream
  *   killed             one of two is killed while batches are copied for it, NUMBER times (6)
- *   memory             how much less memory the device has after attaching, against what the library
- *                      reports
+ *   memory             how much less memory the device has after attaching, against what the
+ *                      library reports
  *   growth             NUMBER batches (2000): neither the device nor the host has less afterwards
  *
- * A second stream of the same definition says what a batch must contain: batches depend only on seed
- * and place, and a stream without a group belongs to one trainer. Prints one line; exit code 0
+ * A second stream of the same definition says what a batch must contain: batches depend only on
+ * seed and place, and a stream without a group belongs to one trainer. Prints one line; exit code 0
  * passed, 1 failed, 77 this cannot be tested here. One thread; `together` and `killed` start this
  * program again as `reader`. */
 #include "tests/gpu/gpu.h"

@@ -13,7 +13,7 @@
  *
  * The last line is a JSON object: {"device": ..., "bandwidth_gb_s": the copy's, the median over all
  * kernels, "peak_gb_s": by the device's clock and bus, null where it does not tell, "kernels":
- * {NAME: share, ...} of normalising alone, "augmented": {NAME: share, ...} of what else there is to
+ * {NAME: share, ...} of only normalizing, "augmented": {NAME: share, ...} of what else there is to
  * do}. Exit code: 0, 1 after telling what failed, 77 without a GPU. One thread. */
 #include "tests/gpu/gpu.h"
 

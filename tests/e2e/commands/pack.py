@@ -373,17 +373,17 @@ def test_lossy():
         packed = {key: parts["jpg"] for key, parts in samples(again)}
         with Image.open(io.BytesIO(packed["gray"])) as image:
             assert image.mode == "L"
-        # Profiles stay with pixels of their colours only.
+        # Profiles stay with pixels of their colors only.
         noise, profiles = Image.effect_noise((64, 64), 60), home / "profiles"
         profiles.mkdir()
-        for name, colours, picture in (("gray", b"GRAY", noise), ("rgb", b"RGB ", noise.convert("RGB")), ("cmyk", b"CMYK", noise.convert("CMYK"))):
-            picture.save(profiles / f"{name}.jpg", quality=95, icc_profile=b"\0" * 16 + colours + b"\0" * 108)
+        for name, colors, picture in (("gray", b"GRAY", noise), ("rgb", b"RGB ", noise.convert("RGB")), ("cmyk", b"CMYK", noise.convert("CMYK"))):
+            picture.save(profiles / f"{name}.jpg", quality=95, icc_profile=b"\0" * 16 + colors + b"\0" * 108)
         last = out_folder(home, "last")
         pack(home, profiles, last / "x-%d.tar", "--quality", 70)
-        for name, mode, colours in (("cmyk", "L", None), ("gray", "L", b"GRAY"), ("rgb", "RGB", b"RGB ")):
+        for name, mode, colors in (("cmyk", "L", None), ("gray", "L", b"GRAY"), ("rgb", "RGB", b"RGB ")):
             with Image.open(io.BytesIO(dict(samples(last))[name]["jpg"])) as image:
                 profile = image.info.get("icc_profile")
-                assert (image.mode, profile and profile[16:20]) == (mode, colours), name
+                assert (image.mode, profile and profile[16:20]) == (mode, colors), name
         assert (orientation(packed["icc"]), orientation(packed["xmp"])) == (6, 3)
         assert all(max(Image.open(io.BytesIO(data)).size) == 64 for data in packed.values())
 

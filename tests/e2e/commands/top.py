@@ -361,10 +361,10 @@ def test_terminals_of_all_kinds():
                 assert top.ends() == 0
                 top.read()
                 assert b"penstockd" in top.raw and b"\x1b" not in top.raw, top.raw
-        for env, colours in (({}, True), ({"NO_COLOR": "1"}, False)):
+        for env, colors in (({}, True), ({"NO_COLOR": "1"}, False)):
             with Terminal(daemon, "-i", "0.2", **env) as top:
                 top.shows("q quit")
-                assert (re.search(rb"\x1b\[[0-9;]*3[1-3][;m]", top.raw) is not None) == colours, top.raw
+                assert (re.search(rb"\x1b\[[0-9;]*3[1-3][;m]", top.raw) is not None) == colors, top.raw
                 top.press("q")
                 assert top.ends() == 0
         with Terminal(daemon, LC_ALL="C") as top:

@@ -29,7 +29,7 @@ def chunk(kind, data):
 
 
 def picture(rows, words, side=48):
-    """A contact sheet of gray and coloured ramps, as daemon/http/sheet_png.c draws one."""
+    """A contact sheet of gray and colored ramps, as daemon/http/sheet_png.c draws one."""
     columns = next(c for c in range(1, 100) if c * c >= rows)
     lines = -(-rows // columns)
     words = {**words, "rows": rows, "columns": columns, "width": side, "height": side}

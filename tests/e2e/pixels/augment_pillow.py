@@ -170,15 +170,15 @@ def compare_noise(comparer):
             comparer.compare(noise(width, height), jobs, "noise")
 
 
-def compare_colours(comparer):
-    """All 2^24 colours, a quarter of them where it is not nightly: what goes through HSV and what is mixed with L. Of plain C alone: unit.augment.kernels holds the others against it,
-    over all colours too."""
+def compare_colors(comparer):
+    """All 2^24 colors, a quarter of them where it is not nightly: what goes through HSV and what is mixed with L. Only of plain C: unit.augment.kernels holds the others against it,
+    over all colors too."""
     side = 2048
     for part in range(4) if NIGHTLY else [2]:
-        colour = np.arange(part << 22, part + 1 << 22, dtype=np.uint32)
-        rgb = np.stack([colour >> 16, colour >> 8 & 255, colour & 255], -1).astype(np.uint8).reshape(side, side, 3)
+        color = np.arange(part << 22, part + 1 << 22, dtype=np.uint32)
+        rgb = np.stack([color >> 16, color >> 8 & 255, color & 255], -1).astype(np.uint8).reshape(side, side, 3)
         jobs = [[("hue", [f])] for f in (0.0, 0.1, -0.37)] + [[("saturation", [1.4])], [("saturation", [0.6])], [("grayscale", [])]]
-        comparer.compare(Image.fromarray(rgb), jobs, "colours", ["c"])
+        comparer.compare(Image.fromarray(rgb), jobs, "colors", ["c"])
 
 
 def compare_photographs(comparer, folder):
@@ -197,7 +197,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         comparer = Comparer(sys.argv[1], folder)
         compare_noise(comparer)
-        compare_colours(comparer)
+        compare_colors(comparer)
         photographs = compare_photographs(comparer, sys.argv[2]) if len(sys.argv) == 3 and os.path.isdir(sys.argv[2]) else 0
     counts = ", ".join(f"{name} {count}" for name, count in comparer.compared.items())
     figures = (f"equal to Pillow {PILLOW}: {counts}; {comparer.chains} chains of four; {photographs} photographs; "

@@ -2,7 +2,7 @@
 
     png_corpus.py DECODE_DUMP OUTCOMES.md
 
-Every colour type and depth, interlaced and not, all filters, odd sizes, palettes too short and too long, every chunk
+Every color type and depth, interlaced and not, all filters, odd sizes, palettes too short and too long, every chunk
 that Pillow judges in good and bad form, animations, data cut and split everywhere, and seeded random damage. Names of
 files that differ on purpose begin with a prefix that OUTCOMES.md lists."""
 import random

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, run_tests, tool, wait_until
 
-# All families of steps: drawn orders, policies, colours, filters, warps, a mix of chains, erasing.
+# All families of steps: drawn orders, policies, colors, filters, warps, a mix of chains, erasing.
 HEAVY = [{"RandomResizedCrop": {"size": 48, "scale": [0.2, 1]}}, "RandomHorizontalFlip",
          {"RandomApply": {"p": 0.8, "transforms": [{"ColorJitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}}]}},
          {"RandomGrayscale": {"p": 0.2}}, {"RandomApply": {"p": 0.5, "transforms": [{"GaussianBlur": {"kernel_size": 5}}]}},
