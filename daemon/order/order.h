@@ -2,7 +2,7 @@
  *
  * A map of this folder:
  *   permutation.[ch]  a keyed permutation of [0, n) without a table
- *   order.[ch]        the samples of one dataset in order; epochs cut into batches, those into ranks' slices
+ *   order.[ch]        the samples of one dataset in order; an epoch's batches, and ranks' slices
  *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
  *   alias.[ch]        a table that draws samples by weights
  *   course.[ch]       the batches of a stream, numbered over all epochs
