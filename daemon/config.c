@@ -327,8 +327,11 @@ int config_set(struct config *config, const char *key, const char *text, const c
 	size_t i = 0;
 	while (strcmp(config_keys[i].name, key) != 0)
 		i++;
-	int result = yaml_read_option(
-		&config_keys[i], text, name, (char *)config + config_keys[i].offset, fault);
+	/* "" in a file means the default; of an option it is an unset variable of a shell. */
+	struct yaml_key option = config_keys[i];
+	if (option.kind == YAML_KEY_PATH)
+		option.min = 1;
+	int result = yaml_read_option(&option, text, name, (char *)config + option.offset, fault);
 	config->idle_exit_given |= !result && strcmp(key, "idle_exit_s") == 0;
 	config->log_levels_given |= !result && strcmp(key, "log_level") == 0;
 	return result;

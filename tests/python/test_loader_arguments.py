@@ -47,6 +47,8 @@ class Values(Refused):
         self.kind("batch_size: .*got 8.0", batch_size=8.0)
         self.kind("batch_size: .*got '8'", batch_size="8")
         self.kind("batch_size: .*got True", batch_size=True)
+        for name in ("batch_size", "train", "seed", "repeats", "views"):
+            self.kind(f"{name}: expected .*, got None", **{name: None})
         self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
         self.kind(r"image_size: expected one whole number, .* images are square, got \(224, 224\)", image_size=(224, 224))
         self.argument("seed: .*got -1", seed=-1)

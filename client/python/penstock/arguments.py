@@ -27,6 +27,10 @@ _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 _PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
+# Arguments that must have a value: the loader refuses None, by which other libraries mean something
+# else (no batches, a random seed).
+_NEEDED = ("batch_size", "train", "seed", "repeats", "views")
+
 # Keys of a stream that the loader reads itself: its own arguments of these names mean something else
 # or more.
 _ELSEWHERE = ("dtype", "layout", "mean", "std", "share", "source", "sources")
@@ -107,11 +111,11 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """The options for all keys of `wanted` ("DEFINITION" or "READER") that the user passed."""
+    """The options for all keys of `wanted` ("DEFINITION" or "READER") that are given or must be."""
     options: dict[str, Any] = {}
     for key, (_, option, who, *_) in KEYS.items():
         simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT") and key not in _ELSEWHERE
-        if simple and who == wanted and given.get(key) is not None:
+        if simple and who == wanted and (key in _NEEDED or given.get(key) is not None):
             value = _value(key, given[key])
             if _PLAIN.get(key) != value:
                 options[key] = value

@@ -490,7 +490,7 @@ def test_bad_settings_name_place_and_expectation():
                 assert got.returncode == 2, (text, got)
                 assert all(word in got.stderr for word in words), got.stderr
         for option, value in (("--memory", "lots"), ("--threads", "0"), ("--io", "fast"), ("--reader", "x"), ("--log-level", "loud"),
-                              ("--idle-exit", "-1"), ("--socket", "x" * 200), ("--socket", "/" + "x" * 200), ("--socket", "rel.sock")):
+                              ("--idle-exit", "-1"), ("--socket", "x" * 200), ("--socket", "/" + "x" * 200), ("--socket", "rel.sock"), ("--socket", "")):
             got = subprocess.run([tool("penstockd"), option, value], capture_output=True, text=True, timeout=harness.LIMIT)
             assert got.returncode == 2 and "expected" in got.stderr, (option, got)
 
