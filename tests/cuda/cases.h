@@ -1,16 +1,16 @@
-/* cases: what the device's functions are tried with, wherever they run: emulated on the CPU
- * (test_kernels.c) and on a GPU (tests/gpu/kernels.c). Each result is compared with reference.c bit
- * for bit; where noise is in it, within CASES_NOISE and a step of the type. */
+/* cases: the inputs with which the device's functions are tested, both emulated on the CPU
+ * (test_kernels.c) and on a GPU (tests/gpu/kernels.c). Each result must equal that of
+ * reference.c bit for bit; a result with noise may differ by CASES_NOISE and a step of the type. */
 #pragma once
 
 #include "cuda/reference.h"
 
-/* Of noise in float32: the logarithm, sine and cosine are off by 2 steps at most (CUDA C++
+/* For noise in float32: the logarithm, sine and cosine are off by at most 2 steps (CUDA C++
  * Programming Guide, "Mathematical Functions"), times a radius of up to 6.8. */
 #define CASES_NOISE 4e-6
 
 /* One launch. The pointers of its arguments are the host's; `sizes` are their bytes. The runner
- * puts what the function wrote behind the `out` of the arguments. */
+ * copies the function's output to the `out` of the arguments. */
 struct cases_launch {
 	const char *name;
 	struct kernels_grid grid;
@@ -25,6 +25,6 @@ struct cases_runner {
 	unsigned every; /* 1: all widths up to 70; n: each n-th, for slow builds */
 };
 
-/* All of them. Returns how many launches were compared; 0 when one differed, which is told on
+/* All of them. Returns how many launches were compared; 0 if one differed, with a message on
  * stderr. */
 unsigned cases_all(const struct cases_runner *runner);

@@ -1,11 +1,11 @@
 /* emulate: client/cuda/kernels.cu, compiled for the CPU and run there, one device thread after the
- * other. This is no GPU, nor NVIDIA's code: emulate_device.h supplies the keywords and intrinsics,
- * each by its documented meaning.
+ * other. This is not a GPU and not NVIDIA's code: emulate_device.h supplies the keywords and
+ * intrinsics with their documented meaning.
  *
- * It shows that the source computes what it should, touches no byte that it should not (under the
- * sanitizers) and reads aligned. It cannot show how fast it is, what nvcc makes of it, races
- * between threads or warps, or the last bits of the device's own logf, sincospif and cospif.
- * Barriers and shared memory are not there: kernels.cu uses none. */
+ * It shows that the source computes the right values, touches no other bytes (under the
+ * sanitizers) and reads aligned. It cannot show speed, the code that nvcc generates, races
+ * between threads or warps, or the last bits of the device's logf, sincospif and cospif. It has
+ * no barriers or shared memory, because kernels.cu uses none. */
 #include "cuda/emulate.h"
 
 #include "cuda/emulate_device.h"

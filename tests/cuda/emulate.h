@@ -1,4 +1,4 @@
-/* emulate: runs client/cuda/kernels.cu, the very source, on the CPU. For tests. */
+/* emulate: runs the source of client/cuda/kernels.cu on the CPU. For tests. */
 #pragma once
 
 #include "client/cuda/kernels.h"
@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* Whether there is a device function of this name. */
+/* Whether a device function of this name exists. */
 bool emulate_knows(const char *name);
 /* Runs it in this thread, blocks and their threads one after the other. `arguments` is its struct,
- * whose pointers are the host's. Ends the process when there is no such function. Thread: any. */
+ * whose pointers are the host's. Ends the process if the function does not exist. Thread: any. */
 void emulate_launch(const char *name, const void *arguments, struct kernels_grid grid);
 
 #ifdef __cplusplus

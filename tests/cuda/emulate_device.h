@@ -1,5 +1,5 @@
-/* emulate_device: what kernels.cu needs of CUDA C++, for a C++ compiler of the CPU; see
- * emulate.cpp. Facts about the intrinsics are those of the CUDA Math API and the CUDA C++
+/* emulate_device: the parts of CUDA C++ that kernels.cu needs, for a C++ compiler for the CPU;
+ * see emulate.cpp. Facts about the intrinsics come from the CUDA Math API and the CUDA C++
  * Programming Guide. */
 #pragma once
 
@@ -14,8 +14,8 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 
-/* The device faults where an address is not aligned to what is read or written there: so do these.
- */
+/* The device faults if an address is not aligned to the type of the access, and so do these
+ * functions. */
 static inline void emulate_aligned(const void *address, size_t bytes)
 {
 	if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
@@ -131,7 +131,7 @@ static inline void sincospif(float v, float *ret_sine, float *ret_cosine)
 	*ret_cosine = cospif(v);
 }
 
-/* By other means than tests/cuda/reference.c's. */
+/* Implemented differently from tests/cuda/reference.c. */
 struct __half {
 	uint16_t bits;
 };

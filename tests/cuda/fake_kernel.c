@@ -1,13 +1,13 @@
-/* The fake's kernels: see fake_driver.c. They are those of client/cuda/kernels.cu, run on the CPU
- * by emulate.cpp; the launch is checked before: names, grid, and every pointer against what is
- * allocated. */
+/* The fake's kernels: see fake_driver.c. They are the kernels of client/cuda/kernels.cu;
+ * emulate.cpp runs them on the CPU. The fake first checks the launch: names, grid, and every
+ * pointer against the allocated memory. */
 #include "cuda/emulate.h"
 #include "cuda/fake_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Parameters are named as this house does, not as cuda.h.
+/* Parameters have penstock's names, not those of cuda.h.
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 enum { THREADS_MOST = 1024, BLOCKS_Y_MOST = 65535, SHARED_MOST = 48 << 10, OUT_ALIGN = 16 };
@@ -16,7 +16,7 @@ static uint64_t launches;
 
 static const char targets_name[] = "penstock_targets";
 
-/* Which of those that normalise; false: none. */
+/* Which of the kernels that normalize it is; false: none. */
 static bool kernel_normalises(const char *name, enum penstock_cuda_dtype *ret_dtype,
 	enum penstock_cuda_layout *ret_layout)
 {
@@ -49,8 +49,8 @@ void kernel_use(struct fake_cuda_use *use)
 
 /* ---- launching ---- */
 
-/* Notes what the kernel touches, and gives the place of its bytes; NULL and a fault when it may
- * not. */
+/* Notes the bytes that the kernel touches and returns their address; NULL and a fault if the
+ * kernel may not touch them. */
 static void *argument_take(const void *pointer, size_t bytes, bool writes,
 	struct CUstream_st *stream, const char *what)
 {
@@ -126,7 +126,7 @@ static CUresult launch_queue(
 	return CUDA_SUCCESS;
 }
 
-/* Functions are looked up in the list of those that were given out. */
+/* Looks up functions in the list of those that the driver has handed out. */
 static struct CUfunc_st *function_find(CUfunction wanted)
 {
 	for (struct CUmod_st *module = fake_modules(); module; module = module->next)

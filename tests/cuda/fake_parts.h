@@ -1,12 +1,13 @@
-/* fake_parts: between the files of the fake CUDA driver; see fake_driver.c for their map.
+/* fake_parts: declarations that the files of the fake CUDA driver share; fake_driver.c has their
+ * map.
  *
- * One mutex guards all of it. The work itself (copies, kernels) is done without it, by the lane's
- * thread.
+ * One mutex guards all state. The lane's thread does the work itself (copies, kernels) without it.
  *
- * Order: work is numbered in its lane. A clock says, for each lane, which of its work comes before
- * something: before an event, before whatever is queued in a lane next, before what the host does
- * next. Two pieces of work that touch the same bytes, one of them writing, must be ordered by
- * their clocks; that is checked when they are queued, and so does not depend on timing. */
+ * Order: each lane numbers its work. A clock tells, for each lane, which of its work comes
+ * before something: before an event, before the work that a lane queues next, before the host's
+ * next action. If two pieces of work touch the same bytes and one of them writes, their clocks
+ * must order them. The fake checks this when it queues the work, so the check does not depend on
+ * timing. */
 #pragma once
 
 #include "client/cuda/driver.h"
@@ -30,7 +31,7 @@ struct clock {
 	uint64_t at[FAKE_LANES];
 };
 
-/* ---- the objects; all stay in their lists when they are gone, so that a late use is noticed ----
+/* ---- the objects; destroyed ones stay in their lists, so that the fake notices a late use ----
  */
 
 struct CUctx_st {
@@ -43,9 +44,11 @@ struct CUstream_st {
 	struct CUstream_st *next;
 	struct CUctx_st *context;
 	unsigned lane;
-	bool alive, blocking; /* blocking: waits for the default stream, and it for this one */
+	bool alive,
+		/* Blocking: it waits for the default stream, and the default stream for it. */
+		blocking;
 	bool legacy;
-	bool capturing; /* into a graph, which the fake does not have */
+	bool capturing; /* into a graph; the fake has no graphs */
 };
 
 struct CUevent_st {
@@ -89,12 +92,11 @@ struct block {
 	struct CUctx_st *context;
 	enum block_kind kind;
 	bool alive, portable;
-	uintptr_t address; /* as the caller knows it; of device memory nothing that the CPU can
-			      touch */
+	uintptr_t address; /* the caller's address; the CPU cannot touch a device address */
 	size_t bytes;
-	uint8_t *backing; /* where the bytes are; with FAKE_GUARD more behind them for the device's
+	uint8_t *backing; /* where the bytes are, followed by FAKE_GUARD bytes for device memory
 			   */
-	uint64_t device_id, inode; /* of registered memory: what was mapped there */
+	uint64_t device_id, inode; /* the mapping of registered memory */
 	struct access *access;
 	size_t accesses, room;
 };
@@ -115,7 +117,7 @@ struct launch {
 struct work {
 	enum work_kind kind;
 	uint64_t seq;
-	struct clock need; /* what must be done in the other lanes */
+	struct clock need; /* work that must be done in the other lanes */
 	/* WORK_COPY */
 	void *to;
 	const void *from;
@@ -155,34 +157,34 @@ static inline void fake_unlock(pthread_mutex_t **lock)
 #define FAKE_ENTER_RELEASE(call, needs_context) \
 	FAKE_LOCKED;                            \
 	CUresult result = fake_enter(call, needs_context)
-/* Counts the call, and says what it has to return at once: CUDA_SUCCESS to go on. `needs_context`:
+/* Counts the call and returns its immediate error; CUDA_SUCCESS to continue. `needs_context`:
  * CUDA_ERROR_INVALID_CONTEXT without one. Locked. */
 CUresult fake_enter(enum call call, bool needs_context);
 /* This thread's, NULL without one. Locked. */
 struct CUctx_st *fake_current(void);
 const struct fake_cuda_settings *fake_settings(void);
-/* What a lost device returns, CUDA_SUCCESS while it is none. Locked. */
+/* The error of a lost device; CUDA_SUCCESS while the device is not lost. Locked. */
 CUresult fake_lost(void);
 struct CUmod_st *fake_modules(void);
 
 /* The caller broke a rule. Locked. */
 void fake_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Memory for the fake itself, zeroed; ends the process without. */
+/* Zeroed memory for the fake itself; ends the process if there is none. */
 void *fake_room(size_t bytes);
 
 /* ---- fake_stream.c ---- */
 
 /* Queues work; `work` is copied. Returns its number in the lane. Locked. */
 uint64_t stream_push(struct CUstream_st *stream, struct work *work);
-/* What the next work in it comes after. Locked. */
+/* The work that precedes the next work in it. Locked. */
 const struct clock *stream_clock(struct CUstream_st *stream);
-/* The stream of this handle, in the current context: NULL when there is none such. Locked. */
+/* The stream of this handle, in the current context: NULL if it does not exist. Locked. */
 struct CUstream_st *stream_find(CUstream handle);
-/* Waits until the lane has done this; returns what a lost device does. Locked, and unlocks while it
- * waits. */
+/* Waits until the lane has done this work; returns the error if the device is lost. Locked, and
+ * unlocks while it waits. */
 CUresult stream_await(unsigned lane, uint64_t seq);
 bool stream_done(unsigned lane, uint64_t seq);
-/* The last that was queued. */
+/* The number of the last queued work. */
 uint64_t stream_last(const struct CUstream_st *stream);
 /* The number that stream_push gives next. */
 uint64_t stream_next(const struct CUstream_st *stream);
@@ -192,17 +194,18 @@ void stream_capture(struct CUstream_st *stream, bool under_way);
 void stream_wake(void);
 /* Ends the threads. Locked, and unlocks while it waits. */
 void stream_end(void);
-/* Counts, tells (when `tell`) and forgets (when `forget`) those of the context, NULL: of all. */
+/* Counts, reports (if `tell`) and forgets (if `forget`) the objects of the context; NULL: of all
+ * contexts. */
 unsigned stream_leaks(const struct CUctx_st *context, bool tell, bool forget);
 void stream_use(struct fake_cuda_use *use);
 
 /* ---- fake_memory.c ---- */
 
-/* Device memory at this address, of the current context: where its bytes are. NULL and a fault when
- * it is none, has been freed, or is shorter. Locked. */
+/* Device memory at this address, of the current context: where its bytes are. NULL and a fault
+ * if it is not device memory, was freed, or is too short. Locked. */
 uint8_t *memory_find(CUdeviceptr address, size_t bytes, const char *what, struct block **ret_block);
-/* Notes that the work which is pushed next in this stream touches these bytes of a block; a fault
- * when it is not ordered after what touched them before. Locked. */
+/* Notes that the next work pushed to this stream touches these bytes of a block; a fault if it
+ * is not ordered after the work that touched them before. Locked. */
 void memory_access(struct block *block, uintptr_t address, size_t bytes, bool writes,
 	struct CUstream_st *stream, const char *what);
 unsigned memory_leaks(const struct CUctx_st *context, bool tell, bool forget);

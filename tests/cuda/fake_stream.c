@@ -1,12 +1,12 @@
 /* The fake's streams and events: see fake_driver.c.
  *
- * A lane is a thread that does its work in order; a stream has one for as long as it lives. Lanes
- * are used again by later streams, and numbers go on. What work needs of other lanes (events, the
- * default stream's rule) is known when it is queued, as CUDA has it: an event that is recorded
- * again later changes nothing for those who wait already.
+ * A lane is a thread that does its work in order; a stream has one for its lifetime. Later streams
+ * reuse lanes, and the numbers continue. The dependencies of work on other lanes (events, the
+ * default stream's rule) are fixed when it is queued, as in CUDA: recording an event again later
+ * changes nothing for work that already waits.
  *
- * The default stream: its work waits for all that was queued in the context's blocking streams, and
- * they for it (CUDA Driver API, "Stream synchronization behavior"). */
+ * The default stream: its work waits for all work queued in the context's blocking streams, and
+ * they wait for its work (CUDA Driver API, "Stream synchronization behavior"). */
 #include "cuda/fake_parts.h"
 
 #include <signal.h>
@@ -15,15 +15,15 @@
 #include <string.h>
 #include <time.h>
 
-/* Parameters are named as this house does, not as cuda.h.
+/* Parameters have penstock's names, not those of cuda.h.
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 struct lane {
 	bool running;
 	pthread_t thread;
-	struct CUstream_st *stream; /* whose it is */
+	struct CUstream_st *stream; /* the owner */
 	uint64_t queued, done; /* numbers of work */
-	struct clock clock; /* what the work queued next comes after */
+	struct clock clock; /* the work that precedes the next queued work */
 	struct work *work; /* ring of `room` */
 	size_t first, count, room;
 	pthread_cond_t wake;
@@ -31,7 +31,7 @@ struct lane {
 
 static struct {
 	struct lane lane[FAKE_LANES];
-	struct clock host; /* what the host has seen done */
+	struct clock host; /* the work that the host knows to be done */
 	struct CUstream_st *streams;
 	struct CUevent_st *events;
 	unsigned hold, delay_us;
@@ -148,7 +148,7 @@ void stream_wake(void)
 	(void)pthread_cond_broadcast(&fake.moved);
 }
 
-/* Signals are the application's own threads' business. */
+/* The application's own threads handle signals. */
 static void lane_start(struct lane *lane)
 {
 	sigset_t all, before;
@@ -221,8 +221,7 @@ struct CUstream_st *stream_find(CUstream handle)
 	return NULL;
 }
 
-/* What the work queued next in it comes after besides its own: what the default stream's rule
- * says. */
+/* The work of other lanes that precedes the next work in it, by the default stream's rule. */
 static void stream_meet_default(struct CUstream_st *stream)
 {
 	struct lane *lane = &fake.lane[stream->lane];
@@ -261,7 +260,7 @@ uint64_t stream_push(struct CUstream_st *stream, struct work *work)
 		fake_fault("work was queued in a stream that is being captured");
 	work->need = *stream_clock(stream);
 	work->seq = ++lane->queued;
-	work->need.at[stream->lane] = 0; /* the lane's own order sees to it */
+	work->need.at[stream->lane] = 0; /* the lane's own order ensures it */
 	lane->clock.at[stream->lane] = work->seq;
 	if (lane->count == lane->room)
 		lane_grow(lane);
@@ -291,7 +290,7 @@ FAKE_EXPORT CUresult CUDAAPI cuStreamCreate(CUstream *ret_stream, unsigned int f
 	return CUDA_SUCCESS;
 }
 
-/* What is queued is still done; the lane is used again after that. */
+/* The lane still does its queued work; after that it is reused. */
 static void stream_drop(struct CUstream_st *stream)
 {
 	stream->alive = false;
@@ -354,13 +353,14 @@ static struct CUevent_st *event_find(CUevent handle)
 	return NULL;
 }
 
-/* A dependency must not cross the border of what is captured; into it, the stream would join. */
+/* A dependency must not cross the border of a capture; one into the capture would make the
+ * stream join it. */
 static CUresult stream_wait_captured(
 	const struct CUstream_st *stream, const struct CUevent_st *event)
 {
 	if (stream->capturing)
 		return event->captured ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-	fake_fault("a stream was drawn into the capture of another");
+	fake_fault("a stream joined the capture of another");
 	return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
@@ -374,7 +374,7 @@ static bool stream_is_implied(const struct CUstream_st *stream)
 	return false;
 }
 
-/* Streams of other contexts may be asked about too. */
+/* A query may also concern streams of other contexts. */
 FAKE_EXPORT CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
 	FAKE_ENTER(CALL_stream_is_capturing, true);
@@ -406,7 +406,7 @@ FAKE_EXPORT CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, u
 	return CUDA_SUCCESS;
 }
 
-/* What this library does not use, and tests hold a stream up with. */
+/* This library does not use it; tests block a stream with it. */
 FAKE_EXPORT CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 {
 	struct work work = {.kind = WORK_HOST, .call = function, .argument = argument};
@@ -464,11 +464,11 @@ FAKE_EXPORT CUresult CUDAAPI cuEventRecord(CUevent handle, CUstream stream_handl
 	return CUDA_SUCCESS;
 }
 
-/* Nothing is known of an event in a graph, and to ask is an error in threads of every mode. */
+/* The state of an event in a graph is unknown, and a query is an error in threads of every mode. */
 static bool event_spoils_capture(const struct CUevent_st *event)
 {
 	if (event->captured)
-		fake_fault("an event was asked for that was recorded in a capture");
+		fake_fault("an event was queried that was recorded in a capture");
 	return event->captured;
 }
 
@@ -513,7 +513,7 @@ static CUresult event_elapsed(
 	return CUDA_SUCCESS;
 }
 
-/* Both versions: they differ in what they do with events that another stream records meanwhile. */
+/* Both versions: they differ in how they treat events that another stream records meanwhile. */
 #undef cuEventElapsedTime
 FAKE_EXPORT CUresult CUDAAPI cuEventElapsedTime(
 	float *ret_milliseconds, CUevent from_handle, CUevent to_handle);

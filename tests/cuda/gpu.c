@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What dlsym gives is a pointer to data to C. */
+/* In C, dlsym returns a pointer to data. */
 static void gpu_find(void *library, const char *symbol, void *ret_function)
 {
 	void *found = dlsym(library, symbol);

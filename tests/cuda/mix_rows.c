@@ -1,10 +1,10 @@
-/* Prints what mix_plan says, for torchvision_mix.py.
+/* Prints the plan of mix_plan, for torchvision_mix.py.
  *
  *     cuda_mix_rows SEED EPOCH FIRST COUNT BATCHES HEIGHT WIDTH [NAME=VALUE]...
  *
- * BATCHES batches of COUNT rows from position FIRST on. A line per row: position, flags, the erased
- * and the cut rectangle (x y w h), partner, blend, partner_blend, weight, partner_weight; floats in
- * hexadecimal. */
+ * BATCHES batches of COUNT rows, starting at position FIRST. A line per row: position, flags,
+ * the erased and the cut rectangle (x y w h), partner, blend, partner_blend, weight,
+ * partner_weight; floats in hexadecimal. */
 #include "base/util.h"
 #include "client/cuda/mix.h"
 
@@ -29,7 +29,7 @@ static const struct {
 	{"mix_switch", offsetof(struct penstock_cuda_options, mix_switch)},
 };
 
-/* The option that `text` sets, as NAME=VALUE; 0, or -1 where it names none. */
+/* Sets the option that `text` names as NAME=VALUE. 0, or -1 if there is no such option. */
 static int set(struct penstock_cuda_options *options, const char *text)
 {
 	const char *equals = strchr(text, '=');

@@ -1,7 +1,6 @@
 /* A (fake) driver that fails: each of its functions at each of its calls, and a device that is lost
- * at any of them. Whatever happens: an error that names the call and CUDA's error and says what to
- * do, slots that go back to the daemon, and nothing left. And drivers that cannot be used at all.
- */
+ * at any of them. In every case the error names the call and CUDA's error and says what to do, the
+ * slots return to the daemon, and nothing remains. Also drivers that cannot be used at all. */
 #include "client/fake.h"
 #include "cuda/loop.h"
 
@@ -37,7 +36,7 @@ static const char *const symbols[] = {
 #undef SYMBOL
 };
 
-/* Those that tell of errors, or give something back: what they return changes nothing. */
+/* Functions that report errors, or free something: their result changes nothing. */
 static bool is_minor(const char *symbol)
 {
 	static const char *const minor[] = {"cuGetErrorName", "cuGetErrorString",
@@ -62,7 +61,7 @@ static void want_sentence(int code)
 	FAKE_WANT(good);
 }
 
-/* What a trainer does until something fails. 0: nothing did. */
+/* The trainer's loop until something fails. 0: nothing failed. */
 static int train(CUdeviceptr out)
 {
 	struct penstock_cuda_batch batch;
@@ -106,8 +105,8 @@ static bool is_entrance(const char *symbol)
 	       strcmp(symbol, "cuThreadExchangeStreamCaptureMode") == 0;
 }
 
-/* A context that cannot be entered cannot be waited for nor have its module unloaded: that is
- * forgiven, and all else must be gone. */
+/* If a context cannot be entered, the library cannot wait for it or unload its module. The test
+ * accepts that; everything else must be released. */
 static void forgive_module(void)
 {
 	struct fake_cuda_use use;
@@ -124,10 +123,10 @@ static void forgive_module(void)
 static void run_failure(const void *argument)
 {
 	const struct failure *failure = argument;
-	/* An illegal address (700) spoils the context, as most of what fails later does. */
+	/* An illegal address (700) makes the context unusable, as most later errors do. */
 	CUresult error = failure->lost ? CUDA_ERROR_ECC_UNCORRECTABLE : CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (!failure->lost && strcmp(failure->symbol, "cuMemHostRegister_v2") == 0)
-		error = CUDA_ERROR_NOT_PERMITTED; /* 800: an answer that it gives */
+		error = CUDA_ERROR_NOT_PERMITTED; /* 800: an error that it may return */
 	loop_begin(&loop, NULL, failure->memory);
 	loop.stream = loop_stream(&loop, NULL, 0);
 	gpu_begin(&loop.gpu);
@@ -154,8 +153,8 @@ static void run_failure(const void *argument)
 
 enum { CALLS_MOST = 200 };
 
-/* The first call of the function fails, the second, ... until there is none left; where there are
- * many, not each of them. */
+/* The first call of the function fails, then the second, and so on until no call is left; if
+ * there are many calls, only some of them. */
 static void sweep(struct failure failure, const char *name)
 {
 	failure.nth = 1;
@@ -208,7 +207,7 @@ LOOP_TEST(lost_waiting)
 	loop.gpu.fake->hold(FAKE_CUDA_COPIES);
 	loop_next(&loop, &batch);
 	loop.gpu.fake->lose(CUDA_ERROR_ECC_UNCORRECTABLE);
-	/* Until the thread that copies has noticed, batches that were on their way are given. */
+	/* Until the copying thread has noticed, next gives batches that were on their way. */
 	while ((result = penstock_cuda_next(loop.cuda, &batch, 20000)) == 0)
 		LOOP_WANT(penstock_cuda_release(loop.cuda, &batch, loop.queue), -EIO, "ECC");
 	LOOP_WANT(result, -EIO, "CUDA_ERROR_ECC_UNCORRECTABLE (214");
@@ -258,7 +257,7 @@ static void run_register_refused(const void *argument)
 	struct penstock_cuda_batch batch;
 	struct penstock_cuda_info info = {.size = sizeof info};
 	loop_begin(&loop, NULL, failure->memory);
-	loop.pin_memory = 0; /* read-only is the one way, then */
+	loop.pin_memory = 0; /* then read-only is the only way */
 	loop_open(&loop);
 	loop.gpu.fake->fail_at(
 		"cuMemHostRegister_v2", failure->nth, CUDA_ERROR_NOT_PERMITTED, false);
@@ -353,7 +352,7 @@ FAKE_TEST(device_number)
 	loop_end(&loop);
 }
 
-/* Older than the toolkit: every version is said. */
+/* Older than the toolkit: the sentence names every version. */
 FAKE_TEST(old_driver)
 {
 	struct fake_cuda_settings settings = FAKE_CUDA_SETTINGS;
@@ -378,8 +377,8 @@ static void test_drivers(void **state)
 
 /* ---- no driver ---- */
 
-/* Runs this program once more, where libcuda.so.1 is looked for in another folder: what dlopen
- * finds is settled when a process starts. */
+/* Runs this program again with another folder for libcuda.so.1: the search path of dlopen is
+ * fixed when a process starts. */
 static int run_with(const char *folder, const char *text)
 {
 	int status;
@@ -435,11 +434,10 @@ static void test_no_driver(void **state)
 	assert_non_null(mkdtemp(folder));
 	int code = run_with(folder, absent);
 	if (code == NOT_HERE)
-		(void)fprintf(
-			stderr, "there is a driver on this machine: its absence is not tested\n");
+		(void)fprintf(stderr, "this machine has a driver: its absence is not tested\n");
 	else
 		assert_int_equal(code, 0);
-	/* One that is no library. */
+	/* A file that is not a library. */
 	(void)snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
 	FILE *file = fopen(path, "we");
 	assert_non_null(file);

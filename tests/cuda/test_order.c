@@ -1,6 +1,6 @@
-/* Who waits for whom: the host for nothing that the device does, slots for their copies, the
- * device's memory for the trainer's CUDA streams, detaching for all of it. The fake device stands
- * still where a test says so, and notices whatever is not ordered. */
+/* What waits for what: the host waits for no work of the device, slots wait for their copies,
+ * the device's memory for the trainer's CUDA streams, and detaching for everything. The fake
+ * device stops where a test wants it, and notices work that is not ordered. */
 #include "client/fake.h"
 #include "cuda/loop.h"
 #include "cuda/reference.h"
@@ -20,7 +20,7 @@ static struct loop loop;
 
 enum { OUT_BYTES = 4 * 16 * 16 * 3 * 4, PATIENCE_US = 30000 };
 
-/* The device copies nothing: batches are given all the same, and with registered memory no slot
+/* The device copies nothing: next gives batches nevertheless, and with registered memory no slot
  * goes back before its copy is done. */
 LOOP_TEST(next)
 {
@@ -75,8 +75,8 @@ LOOP_TEST(far_ahead)
 	loop_end(&loop);
 }
 
-/* The trainer's kernels stand still: buffers that were released behind them are filled again only
- * after them, and what they then read is their own batch. */
+/* The trainer's kernels are stopped: buffers released after them are refilled only after they
+ * have run, and they then read their own batch. */
 LOOP_TEST(reuse)
 {
 	enum { BATCHES = 3 };
@@ -119,7 +119,8 @@ static void *let_go_later(void *argument)
 	return NULL;
 }
 
-/* Detaching with copies under way, batches held, and kernels that read one: waits for all. */
+/* Detaching with copies under way, batches held, and kernels that read one: waits for
+ * everything. */
 LOOP_TEST(detach)
 {
 	struct penstock_cuda_batch held, released;
@@ -139,7 +140,7 @@ LOOP_TEST(detach)
 	penstock_cuda_detach(loop.cuda);
 	loop.cuda = NULL;
 	(void)pthread_join(thread, NULL);
-	/* All that had been taken from the stream is the daemon's again. */
+	/* The daemon has back all batches that were taken from the stream. */
 	FAKE_WANT(taken > 0);
 	loop_await(&loop.page->released, 2);
 	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
@@ -172,8 +173,8 @@ static void want_refused(CUstream queue, CUdeviceptr out, struct penstock_cuda_b
 	LOOP_WANT(penstock_cuda_release(loop.cuda, batch, queue), -EINVAL, "captured into a graph");
 }
 
-/* A batch that is used or released in the very stream that is captured: that is refused, the graph
- * is whole, and the batch stays held. */
+/* Using or releasing a batch in the captured stream itself is refused; the graph stays valid,
+ * and the batch stays held. */
 LOOP_TEST(captured_queue)
 {
 	struct penstock_cuda_batch batch;
@@ -337,7 +338,7 @@ FAKE_TEST(arguments)
 	loop_end(&loop);
 }
 
-/* A CUDA stream of another device is told, and the batch stays held. */
+/* A CUDA stream of another device is an error, and the batch stays held. */
 FAKE_TEST(wrong_stream)
 {
 	struct penstock_cuda_batch batch;

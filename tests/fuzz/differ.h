@@ -31,8 +31,8 @@
 
 enum {
 	DIFFER_FILES = 24, /* of a course, at most */
-	DIFFER_PIXELS = 1 << 18, /* larger images are refused by both */
-	DIFFER_SLACK = 64, /* readable bytes behind a file (decode.h) */
+	DIFFER_PIXELS = 1 << 18, /* both decoders refuse larger images */
+	DIFFER_SLACK = 64, /* readable bytes after a file (decode.h) */
 	DIFFER_KERNELS = 4,
 	DIFFER_ROUNDS = 2, /* of each kernel set */
 };
@@ -44,14 +44,14 @@ struct differ_file {
 	size_t size;
 	uint64_t seed;
 	struct decode_info info;
-	int outcome; /* libjpeg-turbo's, of the whole image */
+	int outcome; /* libjpeg-turbo's outcome for the whole image */
 	struct decode_region have; /* whose pixels are in rgb */
 	uint8_t *rgb;
-	int wanted; /* outcome of the region that is asked for */
+	int wanted; /* outcome for the requested region */
 	uint32_t rows;
 	bool done;
 	size_t pack_room, pack_size; /* 0: nothing is kept */
-	bool pack_true, recalled_true; /* as it was made, for this file */
+	bool pack_true, recalled_true; /* the pack that was made for this file */
 	uint8_t pack[ENTRY_PACK_MOST];
 };
 
@@ -79,7 +79,7 @@ static inline _Noreturn void differ_fail(
 	(void)fprintf(stderr,
 		"finding: %s\n  seed %" PRIu64 ", %s (in %s), kernels %s, %u x %u, region %u,%u "
 		"to %u,%u, row %u\n  outcome %d, libjpeg-turbo's %d, step back: %s\n",
-		what, f->seed, path, out ? "the working folder" : "no file: cannot be written",
+		what, f->seed, path, out ? "the working folder" : "no file: it cannot be written",
 		d->name[d->now], f->info.width, f->info.height, f->job.region.x0, f->job.region.y0,
 		f->job.region.x1, f->job.region.y1, f->rows, f->job.outcome, f->wanted,
 		stepback_name((enum stepback)f->job.stepback));

@@ -1,4 +1,4 @@
-/* drive: see drive.h. In a library, so that a target with a main of its own has that. */
+/* drive: see drive.h. In a library, so that a target may have its own main. */
 #include "fuzz/drive.h"
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@ struct drive_options {
 	const char *folder;
 };
 
-/* What is being tried: for the handler of a finding's signal. */
+/* The current input, for the handler of a finding's signal. */
 static struct {
 	const char *name;
 	const uint8_t *bytes;
@@ -40,7 +40,7 @@ static void drive_finding(int signal)
 		(void)!write(STDERR_FILENO, text, (size_t)n);
 }
 
-/* SA_RESETHAND: what comes next is what would have come without this. */
+/* SA_RESETHAND: the signal then has its default effect. */
 static void drive_watch(const char *name)
 {
 	const struct sigaction action = {
@@ -83,10 +83,10 @@ size_t drive_spoil(uint8_t *bytes, size_t size, size_t room, struct random *rand
 	case 2:
 		memset(bytes + at, one_in(random, 2) ? 0 : 0xff, n);
 		return size;
-	case 3: /* some go */
+	case 3: /* removes some bytes */
 		memmove(bytes + at, bytes + at + n, left - n);
 		return size - n;
-	case 4: /* some come twice */
+	case 4: /* doubles some bytes */
 		if (size + n > room)
 			return size;
 		memmove(bytes + at + n, bytes + at, left);

@@ -1,11 +1,11 @@
-/* libpenstock against a daemon that lies: sequences of messages, right ones, changed ones and any
- * bytes, real, false and overwritten memory, hang-ups and silence, while an application opens,
- * takes and releases batches, asks questions, and goes on over lost connections.
+/* libpenstock against a daemon that lies: sequences of correct and changed messages and of any
+ * bytes; real, false and overwritten memory; hang-ups and silence, while an application opens
+ * streams, takes and releases batches, asks questions, and continues after lost connections.
  *
- * Expected: exactly the batches that were announced correctly, in their order, each once, as they
- * were filled; none after a message that breaks the protocol; no pointer out of an extent; a sentence
- * with each refusal; no call beyond its time limit (only waiting moves the time: liar.h); no release
- * of a batch that is not held; nothing left over. */
+ * Expected: exactly the batches that were announced correctly, in order, each once, with the
+ * contents that were filled in; none after a message that breaks the protocol; no pointer
+ * outside an extent; a sentence with each refusal; no call that exceeds its time limit (only
+ * waiting moves the time: liar.h); no release of a batch that is not held; no leaks. */
 #include "fuzz/liar/liar.h"
 
 #ifndef PENSTOCK_LIBFUZZER
@@ -58,7 +58,7 @@ static bool within(const struct held *h, const void *at, uint64_t bytes)
 	return from >= h->base && bytes <= h->bytes && (size_t)(from - h->base) <= h->bytes - bytes;
 }
 
-/* All that an application may read, is read. */
+/* Reads everything that an application may read. */
 static uint64_t sum(const void *at, uint64_t bytes)
 {
 	const uint8_t *from = at;
@@ -76,9 +76,9 @@ static void read_all(const struct held *h)
 	const void *labels = b->labels ? (const void *)b->labels : b->label_values;
 	uint64_t label_bytes = values * (b->labels ? 8 : 4);
 	uint64_t records = rows * sizeof *b->samples;
-	want(within(h, b->images, rows * b->image_bytes), "images lead out of the extent");
-	want(within(h, labels, label_bytes), "labels lead out of the extent");
-	want(within(h, b->samples, records), "records lead out of the extent");
+	want(within(h, b->images, rows * b->image_bytes), "images leave the extent");
+	want(within(h, labels, label_bytes), "labels leave the extent");
+	want(within(h, b->samples, records), "records leave the extent");
 	want(b->count >= 1 && b->count <= info.batch_size, "an impossible number of rows");
 	want(b->height >= 1 && b->height <= info.height && b->width >= 1 && b->width <= info.width,
 		"an impossible size");
@@ -86,7 +86,8 @@ static void read_all(const struct held *h)
 	(void)sum(labels, label_bytes);
 	(void)sum(b->samples, records);
 	if (h->sure && !liar_is_unsure())
-		want(total == rows * b->image_bytes * (h->mark & 0xff), "not what was announced");
+		want(total == rows * b->image_bytes * (h->mark & 0xff),
+			"another batch than announced");
 }
 
 static void took(struct penstock_stream *stream, const struct penstock_batch *batch)
@@ -113,7 +114,7 @@ static void took(struct penstock_stream *stream, const struct penstock_batch *ba
 	if (held_count < HELD)
 		held[held_count++] = h;
 	else
-		want(penstock_batch_release(stream, &h.batch) <= 0, "a release that says more");
+		want(penstock_batch_release(stream, &h.batch) <= 0, "a release that reports more");
 }
 
 static void judge(int result)
@@ -145,9 +146,9 @@ static void step_next(struct penstock_stream *stream)
 	int64_t most = (limit < 0 ? penstock_stream_timeout_ms(stream) : limit) + LATE_MS;
 	want(took_ms <= most, "next took longer than it may");
 	judge(result);
-	want(result <= 0 || result == PENSTOCK_END, "next says what it cannot");
+	want(result <= 0 || result == PENSTOCK_END, "next returns an impossible code");
 	want(result != -EAGAIN || limit == 0, "next gave up before its time");
-	want(result != -EINTR, "next was interrupted by nobody");
+	want(result != -EINTR, "next was interrupted without cause");
 	if (result == 0)
 		took(stream, &batch);
 	over = is_last_word(result);
@@ -166,7 +167,7 @@ static void step_release(struct penstock_stream *stream)
 	int result = penstock_batch_release(stream, &h->batch);
 	judge(result);
 	released++;
-	/* It may be of a connection before this one. */
+	/* It may belong to an earlier connection. */
 	want(result == 0 || liar_is_unsure() || liar_broke() || reconnects, "a release failed");
 	want(!h->batch.images, "a batch that was released has pointers");
 	h->batch.serial = serial;
@@ -223,7 +224,7 @@ static void use(struct penstock_stream *stream)
 		steps[liar_draw(8)](stream);
 }
 
-/* What was said last is its last word. */
+/* The last error must stay the last error. */
 static void finish(struct penstock_stream *stream)
 {
 	struct penstock_batch batch;
@@ -240,11 +241,11 @@ static void finish(struct penstock_stream *stream)
 	}
 	want(result != 0 && result != -ETIMEDOUT, "the end of the connection is not seen");
 	again = penstock_stream_next(stream, &batch, 0);
-	want(again == result || reconnects, "another last word than before");
+	want(again == result || reconnects, "another last error than before");
 	if (result == PENSTOCK_END || liar_is_unsure() || reconnects)
 		return;
-	want(!liar_next() || !liar_next()->sound, "a batch that was announced was not given");
-	want(liar_broke(), "the stream failed of nothing");
+	want(!liar_next() || !liar_next()->sound, "an announced batch was not given");
+	want(liar_broke(), "the stream failed without cause");
 }
 
 static void let_go(struct penstock_stream *stream)
@@ -285,20 +286,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	liar_begin(data + (size ? 1 : 0), size ? size - 1 : 0, options.pin_memory);
 	int result = penstock_stream_open(&options, &stream);
 	judge(result);
-	want(result <= 0, "open says more than it can");
+	want(result <= 0, "open returns an impossible code");
 	if (result == 0) {
 		opened++;
-		want(liar_welcomed() || liar_is_unsure(), "what was not opened was taken");
+		want(liar_welcomed() || liar_is_unsure(),
+			"open succeeded without a correct OPENED");
 		use(stream);
 		finish(stream);
 		let_go(stream);
 		penstock_stream_close(stream);
 	} else {
-		want(liar_broke() || liar_is_strange(), "what was opened was refused");
+		want(liar_broke() || liar_is_strange(), "open failed after a correct OPENED");
 	}
 	liar_end();
 	if (++cases % FDS_EVERY == 0)
-		want(fds() <= quiet + FDS_OTHER, "descriptors are left over");
+		want(fds() <= quiet + FDS_OTHER, "descriptors leak");
 	return 0;
 }
 

@@ -63,7 +63,7 @@ static void check(struct file file, const struct parse *parse)
 	for (unsigned i = 0; lanes_at(i); i++) {
 		if (decode_whole(file, lanes_at(i), clean ? expected : NULL, points, interval) !=
 			taken)
-			fail("takes what the reference does not, or the other way round",
+			fail("accepts a file that the reference refuses, or the reverse",
 				lanes_at(i));
 		if (!taken)
 			decode_entered(file, lanes_at(i), expected, points, interval);

@@ -1,8 +1,8 @@
 /* Configurations: any bytes as penstock.yaml.
  *
- * Expected: refused with the file's name and line and column, and then the settings are what they
- * were; or taken, and then every value is in its range, every stream is a definition that prints
- * and reads back as the same, and reading the file once more changes nothing. */
+ * Expected: either penstockd refuses the file with its name, line and column, and the settings
+ * stay unchanged; or it accepts the file, every value is in its range, every stream is a
+ * definition that prints and reads back as the same, and reading the file again changes nothing. */
 #include "config.h"
 
 #include "fuzz/drive.h"
@@ -18,7 +18,7 @@ static char path[64];
 
 static void want_refusal(int rc, const struct fault *fault)
 {
-	want(rc == -EINVAL, "refused by another code");
+	want(rc == -EINVAL, "refused with another code");
 	want(strncmp(fault->text, path, strlen(path)) == 0 && fault->text[strlen(path)] == ':',
 		"refused without the file's name");
 }
@@ -32,8 +32,9 @@ static void check_settings(const struct config *config)
 {
 	const uint64_t mebi = 1 << 20, most = UINT64_C(1) << 50;
 	want(strcmp(config->file, path) == 0, "another file");
-	want(config->socket[0] == 0 || config->socket[0] == '/', "a socket's path that is none");
-	want(config->cache_dir[0] == 0 || config->cache_dir[0] == '/', "a cache's path");
+	want(config->socket[0] == 0 || config->socket[0] == '/', "not a valid path of a socket");
+	want(config->cache_dir[0] == 0 || config->cache_dir[0] == '/',
+		"not a valid path of a cache");
 	want(config->memory == 0 || in(config->memory, mebi, most), "memory out of its range");
 	want(config->stream_memory == 0 || in(config->stream_memory, mebi, most), "stream_memory");
 	want(config->threads <= 1024 && config->reader_threads <= 64, "threads out of their range");
@@ -42,8 +43,8 @@ static void check_settings(const struct config *config)
 	want(in(config->max_clients, 1, 4096) && in(config->max_streams, 1, 100),
 		"limits out of their range");
 	want(config->idle_exit_s <= 31536000, "idle_exit_s out of its range");
-	want(config_check_recorder(config->recorder, NULL) == 0, "a recorder that is none");
-	want(config->stream_count <= CONFIG_STREAMS, "more streams than there is room for");
+	want(config_check_recorder(config->recorder, NULL) == 0, "not a valid recorder");
+	want(config->stream_count <= CONFIG_STREAMS, "more streams than fit");
 }
 
 static void check_stream(const struct stream_spec *spec)
@@ -51,11 +52,12 @@ static void check_stream(const struct stream_spec *spec)
 	static struct stream_spec again;
 	struct fault fault = {{0}};
 	const char *what;
-	want(spec->name[0] && !spec_client_key(spec), "a stream without a name, or a client's");
+	want(spec->name[0] && !spec_client_key(spec),
+		"a stream without a name, or one of a client");
 	cleanup(free_ptr) char *json = spec_json(spec);
 	want(json && spec_parse(json, strlen(json), "again", &again, &fault) == 0,
-		"what it prints is refused");
-	want(spec_same(spec, &again, &what), "printed and read again it is another definition");
+		"its printed form is refused");
+	want(spec_same(spec, &again, &what), "it reads back as another definition");
 }
 
 static bool same(const struct config *a, const struct config *b)
@@ -80,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int rc = config_load(path, &config, &fault);
 	if (rc) {
 		want_refusal(rc, &fault);
-		want(same(&config, &before), "refused, and changed all the same");
+		want(same(&config, &before), "refused, and changed nevertheless");
 		return 0;
 	}
 	check_settings(&config);
@@ -88,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_stream(&config.stream[i]);
 	memcpy(&before, &config, offsetof(struct config, stream));
 	want(config_load(path, &config, &fault) == 0 && same(&config, &before),
-		"read a second time it is another");
+		"a second reading gives other settings");
 	return 0;
 }
 

@@ -1,10 +1,10 @@
-/* The parts of a JPEG that are read before any decoder sees it: EXIF entries, and the walk over the
- * markers.
+/* The parts of a JPEG that penstock reads before a decoder does: EXIF entries, and the walk over
+ * the markers.
  *
- * The first byte says what the others are: the bytes of an EXIF segment, choices from which a
- * segment with a known orientation is made (recipe.h), or a JPEG. Expected: no byte outside the
- * given ones is read; an orientation is 0 to 8, and the one that was written; a JPEG that is taken
- * has a size and layers that a JPEG may have; and every refusal has a sentence. */
+ * The first byte tells what the others are: the bytes of an EXIF segment, choices from which a
+ * segment with a known orientation is made (recipe.h), or a JPEG. Expected: no read outside the
+ * given bytes; an orientation of 0 to 8, equal to the one that was written; for an accepted JPEG
+ * a size and layers that a JPEG may have; and a sentence with every refusal. */
 #include "decode/exif.h"
 #include "decode/jpegwalk.h"
 
@@ -74,7 +74,7 @@ static unsigned make(struct tiff *tiff, struct recipe *recipe)
 
 static void try_exif(const uint8_t *bytes, size_t size)
 {
-	want(exif_orientation(bytes, size) <= 8, "an orientation that there is not");
+	want(exif_orientation(bytes, size) <= 8, "an orientation that does not exist");
 	(void)exif_density_refused(bytes, size);
 }
 
@@ -86,7 +86,7 @@ static void try_made(struct recipe *recipe)
 	want(exact != NULL, "no memory");
 	memcpy(exact, tiff.bytes, tiff.size);
 	want(exif_orientation(exact, tiff.size) == expected,
-		"another orientation than was written");
+		"not the orientation that was written");
 	for (uint8_t cut = recipe_byte(recipe) % 8; cut; cut--)
 		try_exif(exact + tiff.size - tiff.size / (cut + 1u), tiff.size / (cut + 1u));
 	free(exact);
@@ -100,7 +100,7 @@ static void try_jpeg(const uint8_t *bytes, size_t size)
 		return;
 	int outcome = jpegwalk_read(bytes, size, &walk, &words);
 	want(outcome >= 0 && outcome < DECODE_OUTCOMES, "no such outcome");
-	want(!outcome || words.text[0], "refused without a word");
+	want(!outcome || words.text[0], "refused without a sentence");
 	want(outcome || (walk.width && walk.height && walk.width <= 65535 && walk.height <= 65535),
 		"a size that a JPEG cannot have");
 	want(outcome || walk.layers == 1 || walk.layers == 3 || walk.layers == 4,

@@ -1,11 +1,11 @@
 /* Metrics and the page against requests of any kind: methods, targets, versions, headers, sizes,
- * half ones, several at once, slow ones, on up to three connections.
+ * incomplete, simultaneous and slow ones, on up to three connections.
  *
- * The server's loop is turned here and its clock is a number. Expected: each answer is well-formed,
- * as long as it says, of the right status where that can be told, with the headers that keep other
- * sites out; none comes unasked or echoes the request; a connection that is silent for ten seconds is
- * closed; a scrape of a well-behaved client is answered after each case, and nothing is left over: no
- * place, no descriptor, no memory. */
+ * The test runs the server's loop, and the clock is a number. Expected: each answer is
+ * well-formed, has the declared length, the right status where the test can know it, and the
+ * headers that keep other sites out; no answer comes unasked or echoes the request; the server
+ * closes a connection that is silent for ten seconds; it answers the scrape of a well-behaved
+ * client after each case, and leaks no connection place, descriptor or memory. */
 #include "http/http_impl.h"
 #include "http/sheet_png.h"
 
@@ -53,8 +53,8 @@ struct asked {
 
 struct client {
 	int fd; /* -1: not connected */
-	bool closed; /* by the other end */
-	bool odd; /* what follows may be answered or not */
+	bool closed; /* closed by the other end */
+	bool odd; /* the following requests may be answered or not */
 	struct asked asked[ASKED];
 	unsigned count, answered;
 	size_t size; /* of what came and was not read as an answer yet */
@@ -231,7 +231,8 @@ static const char *field(const char *head, const char *end, const char *name)
 	return NULL;
 }
 
-/* The headers that keep other sites out. libmicrohttpd's own refusals lack them, and have no body. */
+/* The headers that keep other sites out. libmicrohttpd's own refusals lack them, and have no
+ * body. */
 static void check_fences(const struct client *c, const char *end, int status)
 {
 	static const char *const fences[] = {"Content-Security-Policy", "X-Content-Type-Options",
@@ -463,8 +464,8 @@ static struct asked make_request(void)
 	requests++;
 	if (!plain)
 		return (struct asked){.status = 0, .head = head};
-	/* Whom it means is looked at first, then the method, then the target; what libmicrohttpd
-	 * refuses, before all. */
+	/* The server checks the host first, then the method, then the target; libmicrohttpd's
+	 * own refusals come before. */
 	if (status != 0 && !host)
 		status = 403;
 	else if (status != 0 && !get)
@@ -490,7 +491,7 @@ static void send_pieces(struct client *c, const char *bytes, size_t size)
 	}
 }
 
-/* Bytes that are no proper request may make several. */
+/* Bytes that are not a proper request may count as several. */
 static void expect_more(struct client *c)
 {
 	bool sure = !c->odd;
@@ -512,7 +513,8 @@ static void step_ask(struct client *c)
 		await(c);
 }
 
-/* Part of a request, a changed one, or none at all. Afterwards anything may come on this connection. */
+/* Part of a request, a changed request, or other bytes. Afterward any answer may come on this
+ * connection. */
 static void step_spoil(struct client *c)
 {
 	request_size = 0;
@@ -532,7 +534,7 @@ static void step_spoil(struct client *c)
 static void step_wait(struct client *c)
 {
 	bool idle = c->answered == c->count;
-	/* The server learns that its answer was sent. */
+	/* Lets the server learn that its answer was sent. */
 	for (int i = 0; i < 4; i++)
 		turn(0);
 	pass_ms(12000);
@@ -540,11 +542,11 @@ static void step_wait(struct client *c)
 		turn(0);
 		look(c);
 	}
-	/* The others were silent as long. */
+	/* The others were silent for the same time. */
 	for (int i = 0; i < CLIENTS; i++)
 		look(&client[i]);
 	if (!c->closed && idle)
-		wrong("one that says nothing is not closed", c);
+		wrong("a silent connection is not closed", c);
 	publish();
 }
 
@@ -610,9 +612,9 @@ static void leave(void)
 		pass_ms(i < 8 ? 0 : 100);
 	}
 	if (atomic_load(&http->connections))
-		wrong("a connection stays", NULL);
+		wrong("a connection leaks", NULL);
 	if (cases % CHECKED_EVERY == 0 && count_fds() > quiet_fds + FDS_OTHER)
-		wrong("descriptors are left over", NULL);
+		wrong("descriptors leak", NULL);
 	if (cases % MEMORY_EVERY == 0 && memory_grew())
 		wrong("memory grows", NULL);
 }

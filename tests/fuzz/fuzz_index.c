@@ -1,12 +1,12 @@
 /* fuzz_index: a valid index is changed and then opened for its shard, as dataset_open does it, and
  * the dataset is asked for everything that it can answer from it.
  *
- * The input chooses one of four indexes (classes in two pages of records, rows of numbers, lists of
- * classes, a folder's) and the changes to it (recipe.h); checksums stay as they are, or are made
- * right again, as an attacker would do it. Expected: with unchanged checksums, the answers are the
- * same as before, or the index is refused; with forged checksums, every sample is within the shard,
- * names are valid, and paths stay below the folder. Every refusal has a sentence. */
-#include "dataset/dataset_open.c" /* NOLINT: dataset_sum is nobody else's */
+ * The input chooses one of four indexes (classes in two pages of records, rows of numbers, lists
+ * of classes, a folder's) and the changes to it (recipe.h); checksums stay unchanged, or are
+ * recomputed, as an attacker would do. Expected: with unchanged checksums, the answers are the
+ * same as before, or the index is refused; with forged checksums, every sample is within the
+ * shard, names are valid, and paths stay below the folder. Every refusal has a sentence. */
+#include "dataset/dataset_open.c" /* NOLINT: only this file uses dataset_sum */
 
 #include "dataset/mtime.h"
 #include "fuzz/drive.h"
@@ -84,7 +84,7 @@ static void write_head(struct index_writer *writer, unsigned base)
 static void write_tables(struct index_writer *writer)
 {
 	struct stat st;
-	want(fstat(root, &st) == 0, "a folder that cannot be looked at");
+	want(fstat(root, &st) == 0, "a folder that cannot be read");
 	want(index_writer_entry(writer, 'D', mtime_of(&st), "", 0) == 0 &&
 			index_writer_entry(writer, 'C', 0, "a", 1) == 0 &&
 			index_writer_entry(writer, 'C', 0, "b", 1) == 0,
@@ -122,7 +122,7 @@ struct opened {
 	struct fault fault;
 };
 
-/* Does with the index of the only shard what dataset_open does after it has found it. 0; negative
+/* Treats the index of the only shard as dataset_open does after it has found the index. 0; negative
  * or FOUND_* if it is refused. */
 static int open_index(struct opened *o, unsigned base, uint64_t size)
 {
@@ -153,11 +153,11 @@ static int open_index(struct opened *o, unsigned base, uint64_t size)
 	if (rc == FOUND && o->opening.labels)
 		rc = dataset_labels_settle(
 			&o->dataset, &o->head, o->opening.labels, NULL, &o->fault);
-	want(rc >= 0 || o->fault.text[0], "refused without a word");
+	want(rc >= 0 || o->fault.text[0], "refused without a sentence");
 	return rc;
 }
 
-/* ---- what is done to them ---- */
+/* ---- changes ---- */
 
 /* The limits of numbers, and numbers near them. */
 static uint64_t special(struct recipe *recipe)
@@ -224,19 +224,18 @@ static void forge(uint8_t *bytes, size_t size)
 	}
 }
 
-/* ---- what is expected ---- */
+/* ---- expectations ---- */
 
 static void check_name(const struct dataset *dataset, const char *name)
 {
-	want(name[0], "a name of nothing");
+	want(name[0], "an empty name");
 	if (dataset->kind != DATASET_FOLDER)
 		return;
 	want(name[0] != '/' && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 &&
 			!strstr(name, "/../"),
-		"a path that leads out of the folder");
+		"a path that leaves the folder");
 	const size_t size = strlen(name);
-	want(size < 3 || strcmp(name + size - 3, "/..") != 0,
-		"a path that leads out of the folder");
+	want(size < 3 || strcmp(name + size - 3, "/..") != 0, "a path that leaves the folder");
 }
 
 static void check_bounds(const struct dataset *dataset, const struct sample *sample)
@@ -249,7 +248,7 @@ static void check_bounds(const struct dataset *dataset, const struct sample *sam
 	want(folder ? sample->offset == 0 : sample->offset == sample->position,
 		"a sample at two places");
 	want(sample->label >= -1 && (dataset->labelled || sample->label == -1),
-		"a label that is none");
+		"not a valid label");
 	want(!folder || !dataset->labelled || sample->label < (int64_t)dataset->classes,
 		"a class without a name");
 	want(sample->format == SAMPLE_JPEG || sample->format == SAMPLE_PNG, "no format");
@@ -270,9 +269,9 @@ static void check_values(const struct opened *o, uint64_t number, bool forged)
 	if (o->dataset.label_type == LABEL_TYPE_CLASS)
 		return;
 	want(o->dataset.label_width >= 1 && o->dataset.label_width <= LABEL_WIDTH_MAX,
-		"rows of no width");
+		"rows of width 0");
 	int rc = dataset_sample_values(&o->dataset, number, values, &fault);
-	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused otherwise");
+	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused with another code");
 	want(rc || forged || o->dataset.label_type != LABEL_TYPE_FLOAT ||
 			(values[0] == numbers[0] && values[1] == numbers[1] &&
 				values[2] == numbers[2]),
@@ -288,7 +287,7 @@ static void check_sample(
 	static struct sample sample;
 	struct fault fault = {{0}};
 	int rc = dataset_sample(&o->dataset, number, &sample, &fault);
-	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused otherwise");
+	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused with another code");
 	if (rc)
 		return;
 	check_bounds(&o->dataset, &sample);

@@ -5,7 +5,7 @@
  *     fuzz_images --write CORPUS --files 2000
  *     fuzz_jpeg -dict=tests/fuzz/jpeg.dict -max_len=2000 CORPUS
  *
- * The regions, the order of visits and what happens to entry points follow from the bytes, so that
+ * The bytes determine the regions, the order of visits and the changes to entry points, so that
  * a finding can be reproduced. */
 #include "fuzz/differ.h"
 

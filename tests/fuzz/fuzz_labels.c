@@ -1,11 +1,11 @@
-/* fuzz_labels: labels from outside, for any bytes: with libFuzzer, and as a test with inputs put
- * together at random from the words that such files consist of (drive.h).
+/* fuzz_labels: labels from outside, for any bytes: with libFuzzer, and as a test with inputs built
+ * at random from the words of such files (drive.h).
  *
- * The first byte says what the rest is: a manifest, with the type that is asked for; records of
- * CSV; a path, a zero byte and a JSON document; the contents of a .cls or a .json; or a file of
- * names of classes. Expected: no byte beyond the input is read (each input ends at the end of its
- * allocation); every refusal has a sentence; records take all bytes and no byte twice; every line
- * of a manifest is found by its path and no line is left; labels are within their bounds. */
+ * The first byte tells what the rest is: a manifest, with the requested type; records of CSV; a
+ * path, a zero byte and a JSON document; the contents of a .cls or a .json; or a file of names
+ * of classes. Expected: no read beyond the input (each input ends at the end of its allocation);
+ * a sentence with every refusal; records cover all bytes exactly once; every line of a manifest
+ * is found by its path and no line remains; labels are within their bounds. */
 #include "labels/label.h"
 #include "labels/label_csv.h"
 #include "labels/label_manifest.h"
@@ -28,14 +28,14 @@ enum { WORDS_MOST = 40, SIZE_MOST = 2048 };
 
 static void want_refusal(int64_t result, const struct fault *fault)
 {
-	want(result == -EINVAL || result == -E2BIG, "refused by another code");
-	want(fault->text[0] != 0, "refused without a word");
+	want(result == -EINVAL || result == -E2BIG, "refused with another code");
+	want(fault->text[0] != 0, "refused without a sentence");
 }
 
 static void check_found(const struct label_found *found)
 {
-	want(found->count <= LABEL_VALUES_MAX, "more values than there is room for");
-	want(found->type != LABEL_TYPE_CLASS || found->count == 1, "one class, and not one");
+	want(found->count <= LABEL_VALUES_MAX, "more values than fit");
+	want(found->type != LABEL_TYPE_CLASS || found->count == 1, "one class, but not one value");
 	for (uint32_t i = 0; i < found->count; i++) {
 		if (found->type == LABEL_TYPE_FLOAT)
 			want(isfinite(found->number[i]), "a number without end");
@@ -53,7 +53,7 @@ static void try_csv(const char *text, size_t size, char separator)
 		struct fault fault = {{0}};
 		int64_t part =
 			csv_parse(&record, text + at, (size - at) / 2, false, separator, &fault);
-		want(part >= 0 || part == -EINVAL, "a part refused by another code");
+		want(part >= 0 || part == -EINVAL, "a part refused with another code");
 		fault.text[0] = 0;
 		int64_t n = csv_parse(&record, text + at, size - at, true, separator, &fault);
 		if (n < 0) {
@@ -61,7 +61,7 @@ static void try_csv(const char *text, size_t size, char separator)
 			return;
 		}
 		want(n > 0 && (size_t)n <= size - at, "a record that ends elsewhere");
-		want(part <= 0 || part == n, "the same bytes are another record");
+		want(part <= 0 || part == n, "the same bytes give another record");
 		for (size_t i = 0; i < record.fields; i++)
 			want(strlen(record.field[i].text) == record.field[i].size,
 				"a field of another size");
@@ -77,7 +77,7 @@ static void try_json(const char *text, size_t size, enum label_type asked)
 	const char *zero = memchr(text, 0, size);
 	struct fault fault = {{0}};
 	if (!zero || label_path_parse(text, &path, &fault) < 0) {
-		want(!zero || fault.text[0] != 0, "a path refused without a word");
+		want(!zero || fault.text[0] != 0, "a path refused without a sentence");
 		return;
 	}
 	json_error_t error;
@@ -86,7 +86,7 @@ static void try_json(const char *text, size_t size, enum label_type asked)
 	if (!root)
 		return;
 	const json_t *value = label_path_find(&path, root, &fault);
-	want(value || fault.text[0] != 0, "nothing found, without a word");
+	want(value || fault.text[0] != 0, "nothing found, without a sentence");
 	fault.text[0] = 0;
 	int rc = value ? label_from_value(value, asked, &none, &found, &fault) : 0;
 	if (rc < 0)
@@ -96,7 +96,7 @@ static void try_json(const char *text, size_t size, enum label_type asked)
 	json_decref(root);
 }
 
-/* Each line's sample finds that line, and then none is left. */
+/* Each line's sample finds that line, and then no line remains. */
 static void check_lines(struct manifest *manifest)
 {
 	static struct csv csv;
@@ -119,7 +119,7 @@ static void check_lines(struct manifest *manifest)
 		sum += manifest_mark(place);
 	}
 	want(sum == manifest->sum, "the sums differ");
-	want(manifest_unused(manifest, &line, path, sizeof path, &fault) == 0, "a line is left");
+	want(manifest_unused(manifest, &line, path, sizeof path, &fault) == 0, "a line remains");
 }
 
 static int memory_file(const char *text, size_t size)
@@ -159,13 +159,13 @@ static void try_plain(const char *text, size_t size)
 	struct fault fault = {{0}};
 	int32_t label = -2;
 	int rc = label_from_cls(text, UTIL_MIN(size, (size_t)LABEL_CLS_MAX), &label, &fault);
-	want(rc || label >= 0, "a label that is none");
+	want(rc || label >= 0, "not a valid label");
 	if (rc)
 		want_refusal(rc, &fault);
 	label = -2;
 	fault.text[0] = 0;
 	rc = label_from_json(text, size, &label, &fault);
-	want(rc || label >= 0, "a label that is none");
+	want(rc || label >= 0, "not a valid label");
 	if (rc < 0)
 		want_refusal(rc, &fault);
 }
@@ -184,9 +184,9 @@ static void try_classes(const char *text, size_t size)
 		for (uint32_t i = 0; i < classes.count; i++) {
 			const char *name = classes.name[i];
 			want(classes_find(&classes, name, strlen(name), &number) && number == i,
-				"a name that is not found at its place");
+				"a name is not found at its place");
 			want(!sorted || i == 0 || strcmp(classes.name[i - 1], name) < 0,
-				"names that are sorted are not");
+				"sorted names are not in order");
 		}
 		classes_sort(&classes);
 	}
@@ -250,7 +250,8 @@ static size_t put(uint8_t *bytes, size_t at, struct random *random, bool json_te
 	return at + size;
 }
 
-/* Lines that fit together, sometimes with a fault: most random ones would be refused at once. */
+/* Lines that fit together, sometimes with a fault, because most random lines would be refused at
+ * once. */
 static size_t put_lines(uint8_t *bytes, size_t at, struct random *random)
 {
 	static const struct {

@@ -1,9 +1,9 @@
-/* fuzz_npy: the header of .npy files, for any bytes: with libFuzzer, and as a test with headers put
- * together at random from the words that headers consist of (drive.h).
+/* fuzz_npy: the header of .npy files, for any bytes: with libFuzzer, and as a test with headers
+ * built at random from the words of headers (drive.h).
  *
- * Expected: no byte beyond the input is read (each input ends at the end of its allocation), every
- * refusal has a sentence, accepted values are within the input, and everything that NumPy writes is
- * accepted. */
+ * Expected: no read beyond the input (each input ends at the end of its allocation), a sentence
+ * with every refusal, accepted values within the input, and no refusal of a header that NumPy
+ * writes. */
 #include "labels/npy.h"
 
 #include "fuzz/drive.h"
@@ -18,7 +18,7 @@
 
 enum { WORDS_MOST = 24, SIZE_MOST = 1024 };
 
-/* A header as NumPy writes it is read as it is meant. */
+/* A header that NumPy writes is read correctly. */
 static void check_sound(uint8_t which, uint64_t count)
 {
 	static const struct {
@@ -42,11 +42,11 @@ static void check_sound(uint8_t which, uint64_t count)
 	bytes[9] = 0;
 	bytes[sizeof bytes - 1] = '\n';
 	want(npy_parse((uint8_t *)bytes, sizeof bytes, types[type].kind, &npy, &fault) == 0,
-		"a sound header is refused");
+		"a valid header is refused");
 	want(npy.count == count && npy.bytes == types[type].bytes && npy.data == sizeof bytes,
-		"a sound header is misread");
+		"a valid header is misread");
 	want(types[type].kind == NPY_FLOATS || npy.is_signed == types[type].is_signed,
-		"a sign that is not there");
+		"a sign that the header does not have");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_sound(data[size - 1], data[size / 2] * UINT64_C(0x1000193) % 0xffffffff);
 	if (result) {
 		want(result == -EINVAL, "another code");
-		want(fault.text[0] != 0, "refused without a word");
+		want(fault.text[0] != 0, "refused without a sentence");
 		return 0;
 	}
 	want(npy.bytes == 4 || npy.bytes == 8, "values of another size");

@@ -3,14 +3,14 @@
  *
  *     fuzz_own [--seed N] [--files N] [FILE...]
  *
- * For builds that must know every byte's origin (MemorySanitizer: only instrumented code runs here)
+ * For builds that track every byte's origin (MemorySanitizer: only instrumented code runs here)
  * and for the slack that decode.h asks for: files end 64 bytes before a forbidden page, and the
- * lanes' buffers are exactly as long as the lanes may rely on. The decoder's memory has a random
- * size, ends at such a page, and is poisoned before each image, so that images are decoded whole,
- * in bands or not at all. Then the lanes of every driver take dozens of images in flight, in any
- * order, sound ones next to broken ones. Expected: the lanes agree with the reference on which
- * images fail and on all blocks; kernel sets agree on which images step back, and on all pixels of
- * the others; the second visit, with entry points from the first, gives the same pixels again. */
+ * lanes' buffers have exactly the promised length. The decoder's memory has a random size, ends
+ * at such a page, and is poisoned before each image, so that images are decoded whole, in bands
+ * or not at all. Then the lanes of every driver take dozens of images in flight, in any order,
+ * valid ones next to broken ones. Expected: the lanes agree with the reference on which images
+ * fail and on all blocks; kernel sets agree on which images step back, and on all pixels of the
+ * others; the second visit, with entry points from the first, gives the same pixels again. */
 #include "fuzz/generate.h"
 #include "unit/decode/jpeg/coefficients.h"
 #include "unit/decode/jpeg/guarded.h"
@@ -218,7 +218,7 @@ static void images(struct bench *b)
 			if (b->job.stepback == STEPBACK_SIZE)
 				continue;
 			if (known && sound != !b->job.stepback)
-				fail(b, "kernels differ in what steps back");
+				fail(b, "kernels differ in which images step back");
 			sound = !b->job.stepback;
 			known = true;
 			b->check = sound;
@@ -269,7 +269,7 @@ static void all_lanes(struct bench *b)
 	for (unsigned i = 0; lanes_at(i); i++) {
 		int reason = run_lanes(b, lanes_at(i), &s);
 		if (!reason != !expected)
-			fail(b, "lanes take what the reference does not, or the other way round");
+			fail(b, "lanes accept an image that the reference refuses, or the reverse");
 		if (!reason && !same_blocks(&reference, &s))
 			fail(b, "other blocks than the reference's");
 		subject_deinit(&s);
@@ -337,7 +337,7 @@ static void flight_add(struct flight *f, const uint8_t *data, size_t size)
 	f->count++;
 }
 
-/* Takes off with the images in a new order, each one's runs cut anew. */
+/* Starts the images in a new order, each cut into new runs. */
 static void flight_fly(struct bench *b, struct flight *f, const struct lanes *lanes)
 {
 	struct feed feed = {.more = flight_more, .done = flight_done, .context = f};
@@ -359,7 +359,7 @@ static void flight_fly(struct bench *b, struct flight *f, const struct lanes *la
 		b->data = f->file[i].bytes;
 		b->size = f->file[i].size;
 		if (!reason != !f->expected[i])
-			fail(b, "an image in flight fails that does not alone, or the other way "
+			fail(b, "an image fails in flight and not alone, or the other way "
 				"round");
 		if (!reason && !same_blocks(&f->reference[i], s))
 			fail(b, "other blocks in flight");

@@ -1,10 +1,10 @@
-/* PNGs, through decode.h: sound ones (png_make.h), sound ones with changed bytes, and any bytes
+/* PNGs, through decode.h: valid ones (png_make.h), valid ones with changed bytes, and any bytes
  * after a signature.
  *
- * Expected: a sound PNG is decoded, whole and in any region, to the pixels that it was made of. For
- * any other PNG: a region equals the same columns and rows of the whole; if the decoder, and libpng
- * by itself without a warning, both take a file, the pixels are the same; nothing is decoded that
- * the limits forbid; and every refusal has a sentence. */
+ * Expected: a valid PNG decodes, whole and in any region, to the pixels that it was made of. For
+ * any other PNG: a region equals the same columns and rows of the whole; if the decoder accepts
+ * a file, and libpng accepts it without a warning, the pixels are the same; the decoder obeys
+ * its limits; and every refusal has a sentence. */
 #include "decode/decode.h"
 
 #include "fuzz/drive.h"
@@ -51,10 +51,10 @@ static void keep_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 static void want_outcome(int outcome)
 {
 	want(outcome >= 0 && outcome < DECODE_OUTCOMES, "no such outcome");
-	want(!outcome || decoder_message(decoder)[0], "refused without a word");
+	want(!outcome || decoder_message(decoder)[0], "refused without a sentence");
 }
 
-/* A region; all of the image where x1 is 0. */
+/* A region; the whole image if x1 is 0. */
 static void decode(struct image *ret, const uint8_t *bytes, size_t size,
 	struct decode_region region, bool to_end)
 {
@@ -86,7 +86,7 @@ static void check_part(struct recipe *recipe, const uint8_t *bytes, size_t size)
 	side(recipe, whole.info.height, &region.y0, &region.y1);
 	decode(&part, bytes, size, region, recipe_byte(recipe) & 1);
 	if (whole.outcome == DECODE_OK)
-		want(part.outcome == DECODE_OK, "the whole is read, and a region is not");
+		want(part.outcome == DECODE_OK, "the whole decodes, and a region does not");
 	if (part.outcome || whole.rows < region.y1)
 		return;
 	const size_t width = region.x1 - region.x0;
@@ -103,17 +103,17 @@ static void check_pixels(const struct png_form *form, const uint8_t *row, uint32
 		uint8_t rgb[3];
 		png_pixel(form, row, x, rgb);
 		want(memcmp(rgb, whole.rgb + ((size_t)y * form->width + x) * 3, 3) == 0,
-			"another pixel than was drawn");
+			"not the pixel that was drawn");
 	}
 }
 
 static void check_sound(void)
 {
-	want(whole.outcome == DECODE_OK, "a sound file is refused");
+	want(whole.outcome == DECODE_OK, "a valid file is refused");
 	want(whole.info.width == made.form.width && whole.info.height == made.form.height &&
 			whole.info.progressive == made.interlaced &&
 			whole.info.format == DECODE_PNG,
-		"another image than was drawn");
+		"not the image that was drawn");
 	for (uint32_t y = 0; y < made.form.height; y++)
 		check_pixels(&made.form, made.raw[y], y);
 }
@@ -207,7 +207,7 @@ static void spoil(struct recipe *recipe, unsigned changes)
 	}
 }
 
-/* Returns whether it is sound. */
+/* Returns whether it is valid. */
 static bool make(struct recipe *recipe)
 {
 	const uint8_t how = recipe_byte(recipe);

@@ -1,9 +1,9 @@
-/* The flight recorder's file: any bytes, or entries with right checksums and any bodies, read and
- * explained as `penstock why` does it.
+/* The flight recorder's file: any bytes, or entries with correct checksums and any bodies, read and
+ * explained as by `penstock why`.
  *
- * The first byte says which. Expected: a file that is not a ring is refused by its name; otherwise
- * every whole entry of a known kind comes back once, in the order of its number; the story has a
- * sentence for everything that it claims, and every text in it is terminated. */
+ * The first byte tells which. Expected: a file that is not a ring is refused by name; otherwise
+ * every complete entry of a known kind is returned once, in the order of the numbers; the story
+ * has a sentence for each of its claims, and every text in it is terminated. */
 #include "client/cli/watch/why/story.h"
 #include "record/ring.h"
 
@@ -99,7 +99,7 @@ static void fill_exit(struct recipe *recipe, struct record_exit *exit)
 		exit->lived_s = exit->cpu_s = recipe_byte(recipe);
 }
 
-/* Full devices, so that a trainer may have died of it. */
+/* Full devices, so that a trainer may have died of a full device. */
 static void fill_gpu(struct recipe *recipe, struct record_gpu *gpu)
 {
 	const uint8_t how = recipe_byte(recipe);
@@ -157,7 +157,7 @@ static void fill_names(struct recipe *recipe, struct record *record)
 	}
 }
 
-/* The kinds that most files consist of are more frequent. */
+/* Kinds that are frequent in real files are more likely. */
 static uint32_t choose_kind(uint8_t kind)
 {
 	static const uint32_t often[] = {
@@ -195,7 +195,7 @@ static void put_entry(struct recipe *recipe)
 		made.entry[made.known++] = entry;
 }
 
-/* ---- what is expected ---- */
+/* ---- expectations ---- */
 
 static void want_text(const char *text, size_t room)
 {
@@ -204,12 +204,14 @@ static void want_text(const char *text, size_t room)
 
 static void check_end(const struct story *story, const struct story_end *end)
 {
-	want((unsigned)end->cause < STORY_CAUSES && story_cause_name(end->cause), "no such cause");
-	want((unsigned)end->sure <= STORY_POSSIBLE && story_sure_name(end->sure), "no such doubt");
-	want(end->event >= -1 && end->event < story->events, "no such event");
-	want(end->lines <= STORY_LINES, "more lines than there is room for");
+	want((unsigned)end->cause < STORY_CAUSES && story_cause_name(end->cause),
+		"an unknown cause");
+	want((unsigned)end->sure <= STORY_POSSIBLE && story_sure_name(end->sure),
+		"an unknown doubt");
+	want(end->event >= -1 && end->event < story->events, "an unknown event");
+	want(end->lines <= STORY_LINES, "more lines than fit");
 	want(end->left <= end->opened && end->closed <= end->left, "more left than came");
-	want(end->numbers.gpus <= RECORD_GPUS, "more devices than there is room for");
+	want(end->numbers.gpus <= RECORD_GPUS, "more devices than fit");
 	want_text(end->sentence, sizeof end->sentence);
 	want_text(end->advice, sizeof end->advice);
 	want_text(end->numbers.verdict, sizeof end->numbers.verdict);
@@ -217,7 +219,7 @@ static void check_end(const struct story *story, const struct story_end *end)
 		want_text(end->line[i].label, sizeof end->line[i].label);
 		want_text(end->line[i].text, sizeof end->line[i].text);
 	}
-	want(!story_matters(end) || end->sentence[0], "what matters has no sentence");
+	want(!story_matters(end) || end->sentence[0], "the cause has no sentence");
 }
 
 static void check_story(const struct record *records, size_t count, uint8_t how)
@@ -274,8 +276,8 @@ static void check(uint8_t how, bool sound)
 			ftruncate(file, (off_t)made.size) == 0,
 		"no memory");
 	int rc = ring_read(path, &records, &count, &fault);
-	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, path)), "refused otherwise");
-	want(!sound || (rc == 0 && count == made.known), "entries that do not come back");
+	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, path)), "refused with another code");
+	want(!sound || (rc == 0 && count == made.known), "entries are not returned");
 	if (rc)
 		return;
 	if (sound)
@@ -283,7 +285,7 @@ static void check(uint8_t how, bool sound)
 	for (size_t i = 0; i < count; i++)
 		want(records[i].kind && records[i].kind < RECORD_KINDS &&
 				records[i].bytes <= sizeof records->body,
-			"an entry of no kind");
+			"an entry of an unknown kind");
 	check_story(records, count, how);
 	free(records);
 }

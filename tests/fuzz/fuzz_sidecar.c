@@ -1,10 +1,10 @@
 /* fuzz_sidecar: entry points as a sidecar may hold them: packs of valid files (generate.h) that
  * were cut off, changed, forged, or belong to another file, and are then used for decoding.
  *
- * The input says which kernels decode, which one to four files, which region is asked for, and what
- * happens to the packs (recipe.h). Expected: every file is decoded; its pixels are those that it
- * has without entry points, unless its pack was forged with a right checksum, which only an
- * attacker with write access can do. A file's own pack is never dropped. */
+ * The input chooses the kernels, one to four files, the region, and the changes to the packs
+ * (recipe.h). Expected: every file decodes, to the same pixels as without entry points, unless
+ * its pack was forged with a correct checksum, which only an attacker with write access can do.
+ * A file's own pack is never dropped. */
 #include "fuzz/differ.h"
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
@@ -94,7 +94,7 @@ static void stream_done(void *context, struct decode_job *job)
 	a->done = true;
 	if (now.made)
 		return;
-	want(!job->outcome, "refused for its entry points");
+	want(!job->outcome, "refused because of its entry points");
 	want(a->rows == job->region.y1 - job->region.y0, "rows are missing");
 	want(!a->untouched || !(job->entry_points & DECODE_ENTRY_POINTS_DROPPED),
 		"a file's own entry points are dropped");
@@ -118,7 +118,7 @@ static bool stream_keeps(void *context, struct decode_job *job)
 static bool stream_keep(void *context, struct decode_job *job, const uint8_t *pack, size_t size)
 {
 	(void)context;
-	want(size <= job->entry_point_room, "more entry points than there is room for");
+	want(size <= job->entry_point_room, "more entry points than fit");
 	if (now.made) {
 		memcpy(now.made->pack, pack, size);
 		now.made->pack_size = size;

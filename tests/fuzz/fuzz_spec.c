@@ -1,9 +1,9 @@
 /* Definitions of streams and lists of operations, as clients and configurations write them.
  *
- * The first byte says what the others are. Expected: no byte beyond the given ones is looked at;
- * what is refused is refused with the place; what is taken, printed and read again, is the same
- * definition, prints the same, and has the same hashes, also read out of a definition that names
- * it. */
+ * The first byte tells what the others are. Expected: no read beyond the given bytes; every
+ * refusal names the place; an accepted definition, printed and read again, is the same
+ * definition, prints the same, and has the same hashes, also when read through a definition that
+ * names it. */
 #include "definition/spec.h"
 
 #include "fuzz/drive.h"
@@ -19,7 +19,7 @@ static const char origin[] = "fuzz:";
 
 static void want_refusal(int rc, const struct fault *fault)
 {
-	want(rc == -EINVAL, "refused by another code");
+	want(rc == -EINVAL, "refused with another code");
 	want(strncmp(fault->text, origin, sizeof origin - 1) == 0, "refused without a place");
 }
 
@@ -51,11 +51,11 @@ static void check_same(const struct stream_spec *a, const struct stream_spec *b)
 	static struct step_recipe steps[2];
 	const char *what = NULL;
 	struct fault fault[2] = {{{0}}, {{0}}};
-	want(spec_same(a, b, &what), "printed and read again it is another definition");
+	want(spec_same(a, b, &what), "it reads back as another definition");
 	want(spec_order_hash(a) == spec_order_hash(b), "another order's hash");
 	want(spec_transform_hash(a) == spec_transform_hash(b), "another transform's hash");
 	want(spec_check_share(a, &fault[0]) == spec_check_share(b, &fault[1]), "another share");
-	want(strcmp(fault[0].text, fault[1].text) == 0, "another refusal of its share");
+	want(strcmp(fault[0].text, fault[1].text) == 0, "its share is refused differently");
 	want(strcmp(a->name, b->name) == 0 && strcmp(a->group, b->group) == 0, "another name");
 	want(a->epochs == b->epochs && a->prefetch == b->prefetch && a->wait_for == b->wait_for,
 		"other numbers");
@@ -74,12 +74,12 @@ static void try_definition(const char *text, size_t size)
 		return;
 	check_ranges(&spec);
 	cleanup(free_ptr) char *json = spec_json(&spec);
-	want(json != NULL, "no text of it");
-	want(parse(json, strlen(json), &again) == 0, "what it prints is refused");
+	want(json != NULL, "it has no printed form");
+	want(parse(json, strlen(json), &again) == 0, "its printed form is refused");
 	cleanup(free_ptr) char *twice = spec_json(&again);
-	want(twice && strcmp(json, twice) == 0, "it prints another text the second time");
+	want(twice && strcmp(json, twice) == 0, "the second printed form differs");
 	check_same(&spec, &again);
-	/* Over itself it stays itself. */
+	/* Overlaying a definition with itself changes nothing. */
 	over = spec;
 	spec_overlay(&again, &over);
 	check_ranges(&over);
@@ -101,12 +101,12 @@ static void try_transforms(const char *text, size_t size)
 	want(!json.text.failed && json.text.size <= TRANSFORMS_JSON_MAX,
 		"a text longer than promised");
 	want(transforms_parse(json.text.bytes, json.text.size, "fuzz", &again, &fault) == 0,
-		"what it prints is refused");
+		"its printed form is refused");
 	want(transforms_hash(1, &list) == transforms_hash(1, &again), "another hash");
 	struct jsontext twice = {0};
 	transforms_json(&twice, NULL, &again);
 	want(!twice.text.failed && strcmp(json.text.bytes, twice.text.bytes) == 0,
-		"it prints another text the second time");
+		"the second printed form differs");
 	jsontext_free(&twice);
 	jsontext_free(&json);
 	transforms_text(&list, words, sizeof words);

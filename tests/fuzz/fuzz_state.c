@@ -1,8 +1,7 @@
 /* States, as trainers hand them back and `penstock state` reads them.
  *
- * Expected: no byte beyond the given ones is looked at; what is refused is refused with the place;
- * what is taken, printed and read again, is the same state, also where it lies as text inside a
- * client's open request. */
+ * Expected: no read beyond the given bytes; every refusal names the place; an accepted state,
+ * printed and read again, is the same state, also as text in a client's open request. */
 #include "definition/spec.h"
 #include "definition/spec_state.h"
 #include "proto/utf8.h"
@@ -18,11 +17,11 @@ enum { TEXT_ROOM = 2048 };
 
 static void want_refusal(int rc, const struct fault *fault)
 {
-	want(rc == -EINVAL, "refused by another code");
+	want(rc == -EINVAL, "refused with another code");
 	want(strncmp(fault->text, "the state", 9) == 0, "refused without a place");
 }
 
-/* The same bytes as the text of a client's `state`: taken or refused likewise. */
+/* The same bytes as the text of a client's `state` must be accepted or refused in the same way. */
 static void check_within(const char *text, const struct spec_state *alone)
 {
 	static struct stream_spec spec;
@@ -34,8 +33,7 @@ static void check_within(const char *text, const struct spec_state *alone)
 	jsontext_end(&json);
 	want(!json.text.failed, "no memory");
 	int rc = spec_parse(json.text.bytes, json.text.size, "fuzz", &spec, &fault);
-	want((rc == 0) == (alone != NULL),
-		"taken alone and not in a request, or the other way round");
+	want((rc == 0) == (alone != NULL), "accepted alone and not in a request, or the reverse");
 	want(rc == 0 || strncmp(fault.text, "fuzz:", 5) == 0, "refused without a place");
 	want(!alone || state_equal(&spec.state, alone), "another state in a request");
 	jsontext_free(&json);
@@ -53,8 +51,8 @@ static void check_again(const struct spec_state *state)
 	/* {"state":{...}} */
 	want(spec_state_parse(
 		     json.text.bytes + 9, json.text.size - 10, "the state", &again, &fault) == 0,
-		"what it prints is refused");
-	want(state_equal(state, &again), "printed and read again it is another");
+		"its printed form is refused");
+	want(state_equal(state, &again), "it reads back as another state");
 	jsontext_free(&json);
 }
 

@@ -2,7 +2,7 @@
  * (recipe.h) and for any bytes, compared with a model that computes both a second time
  * (tar_model.h).
  *
- * The first byte says what the others are. Expected: the same members, with the same names, sizes
+ * The first byte tells what the others are. Expected: the same members, with the same names, sizes
  * and offsets; refusals, with a sentence, where the model refuses; the same samples, whose bytes
  * are within the file and whose records can be read back from the written index; and either all
  * samples have a label or none has. */
@@ -26,7 +26,7 @@ enum { TAR_ROOM = 64 << 10, INPUT_ROOM = 4096 };
 /* The first byte. */
 enum {
 	HOW_RAW = 1, /* the others are the tar */
-	HOW_MEND = 2, /* and blocks that contain "ustar" get a right checksum */
+	HOW_MEND = 2, /* and blocks that contain "ustar" get a correct checksum */
 	HOW_ASKED = 4, /* times an enum dataset_labels */
 };
 
@@ -69,7 +69,7 @@ static uint8_t *put_blocks(size_t bytes)
 	return blocks;
 }
 
-/* Writes a size as tar programs write it, and as none should. */
+/* Writes a size as tar programs write it, or as no program should. */
 static void put_size(uint8_t *field, uint64_t size)
 {
 	const uint8_t chosen = recipe_byte(&making.recipe), form = chosen < 230 ? 0 : chosen % 10;
@@ -242,7 +242,7 @@ static void make(const uint8_t *data, size_t size)
 		making.size -= UTIL_MIN(making.size, (size_t)cut * 5);
 }
 
-/* ---- what is expected ---- */
+/* ---- expectations ---- */
 
 static int check_list(const struct tar_model *model)
 {
@@ -253,7 +253,7 @@ static int check_list(const struct tar_model *model)
 	int rc;
 	tar_init(&reader, files[0], making.size, "fuzz.tar");
 	while ((rc = tar_next(&reader, &member, &fault)) > 0) {
-		want(count < model->count, "a member too many");
+		want(count < model->count, "one member too many");
 		const struct tar_model_member *m = &model->member[count++];
 		want(member.kind == m->kind, "a member of another kind");
 		want(member.name_size == m->name_size && !strcmp(member.name, m->name),
@@ -264,8 +264,9 @@ static int check_list(const struct tar_model *model)
 	}
 	tar_deinit(&reader);
 	want(count == model->count, "a member is missing");
-	want((rc < 0) == model->refused, "refused, and not by the model, or the other way round");
-	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")), "refused otherwise");
+	want((rc < 0) == model->refused, "refused, and not by the model, or the reverse");
+	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")),
+		"refused with another code");
 	return rc;
 }
 
@@ -278,15 +279,15 @@ static void check_sample(const struct tar_model_sample *expected, const struct i
 	uint64_t at = 1 + number / INDEX_RECORDS;
 	want(index_read(files[1], at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
 			index_page_record(page, at, number % INDEX_RECORDS, &record, NULL) == 0,
-		"a record that does not come back");
+		"a record is not returned");
 	want(record.offset == expected->image->offset && record.size == expected->image->size,
 		"a sample elsewhere");
 	want(record.format == expected->format, "a sample of another format");
-	want(labelled ? record.label >= 0 : record.label == -1, "labels for some only");
+	want(labelled ? record.label >= 0 : record.label == -1, "labels for only some samples");
 	at = 1 + head->record_pages + record.name_page;
 	want(index_read(files[1], at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
 			index_page_name(page, &record, name, sizeof name, NULL) == 0,
-		"a name that does not come back");
+		"a name is not returned");
 	want(strcmp(name, expected->image->name) == 0, "a sample of another name");
 }
 
@@ -309,13 +310,14 @@ static void check_index(const struct tar_model *model, enum dataset_labels asked
 		.writer = &writer,
 		.progress = &progress};
 	int rc = container_tar.index(&job, &fault);
-	want(sound || rc < 0, "samples taken that the model refuses");
+	want(sound || rc < 0, "accepts samples that the model refuses");
 	want(!sound || rc == 0 || asked != DATASET_LABELS_NONE, "refused, and not by the model");
-	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")), "refused otherwise");
+	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")),
+		"refused with another code");
 	if (rc == 0) {
 		want(index_writer_finish(&writer, &bytes) == 0 &&
 				index_head_read(files[1], 0, 0, &head, &crc) == 0,
-			"an index that does not come back");
+			"an index is not returned");
 		want(head.samples == count, "another number of samples");
 		for (unsigned i = 0; i < count; i++)
 			check_sample(&samples[i], &head, i, head.source != DATASET_LABELS_NONE);

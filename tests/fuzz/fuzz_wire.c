@@ -1,10 +1,10 @@
-/* The daemon against clients that do anything: programs of up to three attacking connections, each
- * of whose messages is judged by a model of PROTOCOL.md, while a well-behaved trainer's batches
- * must go on and be exactly right.
+/* The daemon against clients that send anything: programs of up to three attacking connections. A
+ * model of PROTOCOL.md judges each message, while a well-behaved trainer must keep getting exactly
+ * the right batches.
  *
- * A program is a string of bytes: for libFuzzer, or drawn at random (drive.h). After each, all
- * attackers have hung up, and nothing of theirs is left: no lease, stream, list, reserved byte or
- * descriptor. What was judged, message by message, is printed at the end. */
+ * A program is a string of bytes: for libFuzzer, or drawn at random (drive.h). After each
+ * program all attackers have hung up, and no lease, stream, list, reserved byte or descriptor of
+ * theirs remains. At the end the test prints how many messages it judged. */
 #include "fuzz/wire/model.h"
 
 #ifndef PENSTOCK_LIBFUZZER
@@ -30,7 +30,7 @@ enum {
 	ATTACKERS = 3,
 	ACTIONS = 320,
 	FDS_MOST = 6,
-	WATCHER_LEARNS = 240, /* batches, before anybody attacks */
+	WATCHER_LEARNS = 240, /* batches before the first attack */
 	AWAIT_MS = 60000,
 	FDS_EVERY = 16, /* programs */
 	QUIET_TURNS = 50,
@@ -43,7 +43,7 @@ static struct world world;
 static struct model watcher, attacker[ATTACKERS];
 static uint64_t quiet_reserved, programs, watched;
 static int quiet_fds;
-static uint32_t requests; /* of openings: never used twice */
+static uint32_t requests; /* of openings; never reused */
 
 /* ---- the program ---- */
 
@@ -76,7 +76,7 @@ static bool is_there(const struct model *m)
 	return m->fd >= 0;
 }
 
-/* Judges what has come; a client that does not read leaves it in the socket. */
+/* Judges the messages that have arrived; a client that does not read leaves them in the socket. */
 static void look(struct model *m)
 {
 	if (is_there(m) && m->reads)
@@ -112,7 +112,7 @@ static void put(struct model *m, const void *bytes, size_t size, unsigned fds, i
 			memcpy(CMSG_DATA(c) + i * sizeof(int), &m->fd, sizeof(int));
 	}
 	look(m);
-	/* Nothing happens to it before the next turn. */
+	/* The daemon does not handle it before the next turn. */
 	if (sendmsg(m->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		model_sent(m, bytes, size, fds, definition);
 	else if (!m->doomed && !m->lax && m->reads && !(fds && errno == EPERM))
@@ -126,7 +126,7 @@ static void note(
 		head->type, head->bytes, head->request, head->stream, fds);
 }
 
-static bool burst; /* messages follow each other without a turn between */
+static bool burst; /* sends messages without a turn between them */
 
 static void send_message(struct model *m, void *message, size_t size, unsigned fds, int definition)
 {
@@ -167,7 +167,7 @@ static void say_hello(struct model *m)
 	send_message(m, &hello, sizeof hello, 0, -1);
 }
 
-/* A number of a stream: mostly small, so that they meet. */
+/* A stream's number: mostly small, so that numbers collide. */
 static uint32_t take_number(void)
 {
 	uint32_t number = 1 + take(20);
@@ -215,7 +215,7 @@ static bool step_open(struct model *m)
 	size_t size = world_text(
 		&world, model_definitions[definition].text, letter.text, sizeof letter.text);
 	if (take(8) == 7) {
-		/* The order of another definition is another: it may fit or not. */
+		/* The state of another definition may fit or not. */
 		size = add_state(m, size);
 		definition = -1;
 	}
@@ -239,7 +239,7 @@ static size_t mutate_text(size_t size)
 		const char *word = words[take(UTIL_COUNT(words))];
 		uint32_t how = take(8);
 		if (how < 6 || size < 8) {
-			/* Keys go to the front, where they are keys. */
+			/* Inserts keys at the front, where they count as keys. */
 			at = how < 4 ? 1 : at;
 			memmove(letter.text + at + strlen(word), letter.text + at, size - at);
 			memcpy(letter.text + at, word, strlen(word));
@@ -253,7 +253,7 @@ static size_t mutate_text(size_t size)
 	return size;
 }
 
-/* Nothing outside of the world is opened, however the text was changed. */
+/* However the text was changed, the daemon opens nothing outside the world. */
 static bool stays_inside(size_t size)
 {
 	static struct stream_spec spec;
@@ -315,7 +315,8 @@ static void step_release(struct model *m)
 				.serial = s->slot[slot].serial});
 }
 
-/* What it does not hold: by a field, by another's name, or twice. */
+/* Releases a batch that it does not hold: with a changed field, with another stream's number, or
+ * twice. */
 static void step_release_wrong(struct model *m)
 {
 	const struct model_stream *s = take_stream(m, true);
@@ -376,7 +377,7 @@ static void step_query(struct model *m)
 					     s && take(4) ? s->number : take_number()},
 		.kind = take(9),
 		.argument = take(8) ? take(16) : (uint64_t)take_word() << take(33)};
-	/* Answers to these come in any order: their numbers are their own. */
+	/* Answers to these come in any order, so they have their own numbers. */
 	uint32_t own = message.kind == WIRE_QUERY_PATH;
 	message.head.request += own << 8;
 	if (take(16) == 15)
@@ -403,11 +404,11 @@ static void step_garbage(struct model *m)
 	for (uint32_t i = take(6); i > 0 && size > 16; i--)
 		garbage.bytes[16 + take_word() % (size - 16)] = (uint8_t)take(256);
 	if (garbage.head.type == WIRE_STOP || garbage.head.type == WIRE_OPEN)
-		garbage.head.bytes = size ^ 4; /* neither may be meant */
+		garbage.head.bytes = size ^ 4; /* neither may be a valid value */
 	send_message(m, &garbage, size, take(8) ? 0 : take(FDS_MOST), -1);
 }
 
-/* Right but for its length, or for what comes with it. */
+/* Correct except for its length, or for a descriptor that comes with it. */
 static void step_misshapen(struct model *m)
 {
 	struct {
@@ -441,7 +442,7 @@ static void step_burst(struct model *m)
 	settle(m);
 }
 
-/* Asks on and on, and reads nothing. */
+/* Asks repeatedly and reads nothing. */
 static void step_flood(struct model *m)
 {
 	uint32_t times = take(4) ? 0 : take(256);
@@ -481,7 +482,7 @@ static bool waits_for_opening(const struct model *m)
 	return false;
 }
 
-/* A batch, or the end, is due to one that has room for it. */
+/* A connection that has room for it must get a batch, or the end. */
 static bool waits_for_batch(const struct model *m)
 {
 	for (unsigned i = 0; i < MODEL_STREAMS; i++) {
@@ -530,11 +531,11 @@ static void watcher_connect(void)
 	watcher_open();
 }
 
-/* Reads what there is, gives all back; begins anew where its epochs are over. */
+/* Reads all messages and releases all batches; reopens after the last epoch. */
 static void watcher_goes_on(void)
 {
 	model_read(&watcher);
-	model_learns = true; /* nobody is ahead of it */
+	model_learns = true; /* no other trainer is ahead of it */
 	struct model_stream *s = model_stream(&watcher, 1);
 	for (uint32_t slot = 0; s && slot < s->slots; slot++) {
 		if (!s->slot[slot].held)
@@ -625,20 +626,20 @@ static void begin(void)
 	watch();
 	watcher_gets(WATCHER_LEARNS);
 	world_calm(&world, 1, 1);
-	/* Until its slots are full and no file is read. */
+	/* Turns until its slots are full and no file is being read. */
 	for (int i = 0; i < QUIET_TURNS; i++)
 		world_turn(&world, 2);
 	quiet_fds = world_fds();
 }
 
-/* The daemon that was asked to end does, and another one serves as it did. */
+/* The daemon that was asked to end ends, and another one serves in the same way. */
 static void begin_again(void)
 {
 	uint64_t end_ns = clock_ns() + AWAIT_MS * 1000000ull;
 	model_hang_up(&watcher);
 	while (!world.over) {
 		if (clock_ns() > end_ns)
-			world_wrong("the daemon was asked to end, and goes on");
+			world_wrong("the daemon was asked to end, and continues");
 		world_turn(&world, 20);
 	}
 	world_finish(&world);
@@ -660,8 +661,7 @@ static void leave(void)
 	world_calm(&world, 1, 1);
 	world_returns(&world, quiet_reserved);
 	if (programs % FDS_EVERY == 0 && !world_has_fds(&world, quiet_fds + FDS_OTHER))
-		world_wrong(
-			"there are %d descriptors, before there were %d", world_fds(), quiet_fds);
+		world_wrong("%d descriptors are open, %d were open before", world_fds(), quiet_fds);
 }
 
 /* ---- one program ---- */

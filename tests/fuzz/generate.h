@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-	GENERATE_BYTES = 1 << 18, /* room for any file; those that fill it are cut */
+	GENERATE_BYTES = 1 << 18, /* room for any file; larger files are cut */
 	GENERATE_EDGES = 4096,
 };
 
@@ -24,9 +24,9 @@ enum {
 struct generate_code {
 	uint8_t counts[16], symbols[256];
 	unsigned symbol_count;
-	uint8_t length[256]; /* by symbol; 0: it has none */
+	uint8_t length[256]; /* by symbol; 0: no code */
 	uint16_t code[256];
-	bool shallow; /* symbols are drawn as often as their lengths suggest */
+	bool shallow; /* symbols are drawn with the probability that their lengths imply */
 };
 
 /* The kind of a file; set by generate_kind, in some tests by hand. */
@@ -42,7 +42,7 @@ struct generate_kind {
 	enum { BLOCKS_ANY, BLOCKS_EMPTY, BLOCKS_FULL, BLOCKS_ZEROS } style;
 	bool standard; /* the codes of T.81, K.3 */
 	bool ends; /* values at the ends of their sizes */
-	unsigned long_codes; /* 0 .. 4: how much codes lean to 16 bits */
+	unsigned long_codes; /* 0 .. 4: how strongly code lengths tend to 16 bits */
 	enum { IDS_JFIF, IDS_PLAIN, IDS_RGB, IDS_ADOBE } ids;
 	uint8_t adobe_transform;
 	unsigned tables; /* 1 .. 3: of codes */
@@ -121,7 +121,7 @@ static inline void code_number(struct generate_code *c)
 	}
 }
 
-/* Random lengths for so many symbols; `lean` moves them towards 16 bits. */
+/* Random lengths for that many symbols; `lean` moves them toward 16 bits. */
 static inline void code_lengths(
 	struct generate_code *c, struct random *random, unsigned symbols, unsigned lean)
 {
@@ -201,7 +201,7 @@ static inline void code_break(struct generate *g, struct generate_code *c)
 	}
 }
 
-/* A segment of one code, sometimes another one than the scan uses. */
+/* A segment with one code, sometimes not the one that the scan uses. */
 static inline void put_code(struct generate *g, unsigned number, const struct generate_code *code)
 {
 	struct generate_code said = *code;
@@ -312,7 +312,7 @@ static inline unsigned draw_symbol(struct generate *g, const struct generate_cod
 	return c->symbols[draw(&g->random, below)];
 }
 
-/* A value of so many bits, as the bits in the file (T.81, F.1.2.1). */
+/* A value of that many bits, as the bits in the file (T.81, F.1.2.1). */
 static inline unsigned draw_value(struct generate *g, unsigned size)
 {
 	if (!g->kind.ends)
@@ -646,7 +646,7 @@ static inline void generate_fault(struct generate *g)
 	}
 }
 
-/* Makes the seed's file, which is sound two times in three. */
+/* Makes the seed's file, which is valid two times in three. */
 static inline void generate(struct generate *g, uint64_t seed)
 {
 	g->random.state = seed;

@@ -1,5 +1,5 @@
-/* phrase: definitions of streams, lists of operations and states, put together at random from parts
- * that mean something, now and then from such that do not. For fuzz_spec, fuzz_state and
+/* phrase: definitions of streams, lists of operations and states, built at random from
+ * meaningful parts and sometimes from meaningless ones. For fuzz_spec, fuzz_state and
  * fuzz_config. */
 #pragma once
 
@@ -98,7 +98,7 @@ static inline void phrase_operations(struct phrase *phrase, unsigned depth)
 	phrase_put(phrase, "]");
 }
 
-/* A list that begins with what sizes. */
+/* A list that begins with an operation that sets the size. */
 static inline void phrase_transforms(struct phrase *phrase)
 {
 	static const char *const sizings[] = {"RandomResizedCrop: {size: 176}, ",

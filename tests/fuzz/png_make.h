@@ -17,14 +17,13 @@ enum { PNG_MAKE_SIDE = 40, PNG_MAKE_ROOM = 64 << 10, PNG_MAKE_STRIDE = PNG_MAKE_
 struct png_form {
 	uint32_t width, height;
 	uint8_t depth, color; /* as in IHDR */
-	uint8_t palette[256][3]; /* what is not given is black */
+	uint8_t palette[256][3]; /* missing colors are black */
 };
 
 struct png_made {
 	struct png_form form;
 	bool interlaced;
-	uint8_t raw[PNG_MAKE_SIDE]
-		   [PNG_MAKE_STRIDE]; /* rows as they are unfiltered, not interlaced */
+	uint8_t raw[PNG_MAKE_SIDE][PNG_MAKE_STRIDE]; /* rows before filtering, not interlaced */
 	size_t size;
 	uint8_t bytes[PNG_MAKE_ROOM];
 };
@@ -43,7 +42,7 @@ static inline unsigned png_sample(const uint8_t *row, size_t sample, unsigned de
 	return row[bit / 8] >> (8 - depth - bit % 8) & ((1u << depth) - 1);
 }
 
-/* What Pillow's convert("RGB") makes of pixel x of a raw row. */
+/* The result of Pillow's convert("RGB") for pixel x of a raw row. */
 static inline void png_pixel(
 	const struct png_form *form, const uint8_t *row, uint32_t x, uint8_t ret[3])
 {
@@ -114,11 +113,11 @@ static inline size_t png_deflate(
 	z->avail_in = (uInt)size;
 	z->next_out = to;
 	z->avail_out = (uInt)room;
-	want(deflate(z, Z_FINISH) == Z_STREAM_END, "a stream that does not fit");
+	want(deflate(z, Z_FINISH) == Z_STREAM_END, "a stream does not fit");
 	return room - z->avail_out;
 }
 
-/* Chunks that Pillow looks into, and others. A sound image with any of them is decoded. */
+/* Chunks that Pillow looks into, and others. A valid image with any of them decodes. */
 static inline void png_ancillary(struct png_made *made, struct recipe *recipe)
 {
 	static const char *const names[] = {
@@ -294,7 +293,7 @@ static inline void png_animation_rest(struct png_made *made, uint8_t how)
 	png_chunk(made, "fdAT", data, 4 + how % 12);
 }
 
-/* A sound PNG. */
+/* A valid PNG. */
 static inline void png_make(struct png_made *made, struct recipe *recipe)
 {
 	struct random random = {recipe_number(recipe, 2)};

@@ -1,4 +1,4 @@
-/* random: numbers from a seed, the same for ever on every machine. One thread. */
+/* random: numbers from a seed, always the same on every machine. One thread. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* recipe: the bytes of an input as choices, one after the other; zeros once they are used up. So a
- * few bytes make a large file whose checksums are right, and every input makes one. */
+/* recipe: the bytes of an input as choices, one after the other; zeros once they are used up. So
+ * a few bytes make a large file with correct checksums, and every input makes a file. */
 #pragma once
 
 #include <stddef.h>
@@ -21,7 +21,7 @@ static inline uint8_t recipe_byte(struct recipe *recipe)
 	return recipe_ends(recipe) ? 0 : recipe->bytes[recipe->at++];
 }
 
-/* Little-endian, of so many bytes. */
+/* Little-endian, of that many bytes. */
 static inline uint64_t recipe_number(struct recipe *recipe, unsigned bytes)
 {
 	uint64_t value = 0;

@@ -1,4 +1,4 @@
-/* state_equal: whether two states say the same, field by field. */
+/* state_equal: whether two states are equal, field by field. */
 #pragma once
 
 #include "definition/spec.h"

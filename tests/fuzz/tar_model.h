@@ -1,9 +1,9 @@
 /* tar_model: computes the members of a tar and their samples a second time: with the whole file in
- * memory, without the reader's window, state or order of checks. It knows which files are refused,
- * but not with which sentence. For fuzz_tar.c.
+ * memory, without the reader's window, state or order of checks. It knows which files must be
+ * refused, but not the sentences. For fuzz_tar.c.
  *
- * Based only on dataset/tar.h and dataset/dataset.h: names and sizes as POSIX.1-2017's pax and GNU
- * tar write them, keys as WebDataset understands them. */
+ * Based only on dataset/tar.h and dataset/dataset.h: names and sizes as in POSIX.1-2017's pax
+ * and in GNU tar, keys as in WebDataset. */
 #pragma once
 
 #include "dataset/dataset.h"
@@ -29,7 +29,7 @@ struct tar_model {
 	struct tar_model_member member[TAR_MODEL_MEMBERS];
 };
 
-struct tar_model_words { /* what extended headers say; -1: nothing */
+struct tar_model_words { /* the size in extended headers; -1: none */
 	int name_size;
 	bool sparse, sized;
 	uint64_t size;
@@ -142,7 +142,7 @@ static inline bool tar_model_pax(struct tar_model_words *words, const char *text
 	return true;
 }
 
-/* Adds what `from` says and `into` does not. */
+/* Adds the entries of `from` that `into` does not have. */
 static inline void tar_model_merge(struct tar_model_words *into, const struct tar_model_words *from)
 {
 	if (into->name_size < 0) {

@@ -1,4 +1,4 @@
-/* want: what a fuzz target says of a finding before it aborts. */
+/* want: the message of a fuzz target about a finding, before it aborts. */
 #pragma once
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* gpu: what the programs of this folder share: the driver, a stream of batches, the way to fail.
+/* gpu: code that the programs of this folder share: the driver, a stream of batches, failing.
  *
  *   attach.c    libpenstock_cuda against the host's own batches
  *   rates.c     its copies against the card's rate
  *   kernels.c   the kernels against the CPU's and against the card's memory bandwidth
  *
- * Each is a program for a machine with a GPU and says so elsewhere, with exit code 77. Everything
- * here ends the program when it fails: a test that cannot go on has failed. Thread: one. */
+ * Each is a program for a machine with a GPU; elsewhere it says so, with exit code 77.
+ * Everything here ends the program on failure: a test that cannot continue has failed. Thread:
+ * one. */
 #pragma once
 
 #include "client/cuda/driver.h"
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdnoreturn.h>
 
-/* Beside what the library itself calls. */
+/* Functions besides those that the library itself calls. */
 #define GPU_FUNCTIONS(X)                                                          \
 	DRIVER_FUNCTIONS(X)                                                       \
 	X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2", PFN_cuMemcpyDtoHAsync_v3020) \
@@ -30,13 +31,13 @@ struct gpu {
 
 enum { GPU_SKIP = 77 };
 
-/* The driver, with device 0's primary context current, as libpenstock_cuda and PyTorch use it. Ends
- * the program with GPU_SKIP where there is no driver or no device. */
+/* The driver, with device 0's primary context current, as libpenstock_cuda and PyTorch use it.
+ * Ends the program with GPU_SKIP if there is no driver or no device. */
 const struct gpu *gpu_open(void);
-/* Lets go of the context: after everything that was made in it is gone. */
+/* Releases the context, after everything made in it is destroyed. */
 void gpu_close(const struct gpu *gpu);
 
-/* Prints one line and ends the program: as failed, or as not to be had on this device. */
+/* Prints one line and ends the program: as failed, or as not possible on this device. */
 noreturn void gpu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 noreturn void gpu_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -45,7 +46,7 @@ void gpu_must(const struct gpu *gpu, const char *call, CUresult result);
 /* Ends the program unless penstock's call returned 0. */
 void gpu_done(const char *call, int result);
 
-/* A number of the command line, from 1 on. */
+/* A number of the command line, 1 or more. */
 uint64_t gpu_number(const char *text);
 uint64_t gpu_now_ns(void);
 
@@ -54,8 +55,8 @@ struct gpu_feed {
 	struct penstock_cuda *cuda;
 	struct penstock_stream_info info;
 };
-/* Opens what `options` say and attaches it as `cuda_options` say. False, with the sentence in
- * penstock_error() and nothing open, when the device cannot do what is asked for (registering). */
+/* Opens the stream of `options` and attaches it with `cuda_options`. False, with the sentence in
+ * penstock_error() and nothing open, if the device cannot do this (registering). */
 bool gpu_feed_open(struct gpu_feed *feed, const struct penstock_options *options,
 	const struct penstock_cuda_options *cuda_options);
 void gpu_feed_close(struct gpu_feed *feed);

@@ -21,7 +21,7 @@
 #endif
 
 enum {
-	EXTENTS = 4, /* that this one has at once */
+	EXTENTS = 4, /* that the liar has at once */
 	ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE,
 	BURST = 6,
 	TICK_MS = 1000,
@@ -38,12 +38,12 @@ struct extent {
 	bool held[LIAR_SLOTS];
 };
 
-/* Of one connection. */
+/* The state of one connection. */
 static struct {
 	int fd;
 	bool welcomed, opened, ended, strange, hung_up;
-	bool broke; /* the client must take nothing more */
-	bool unsure; /* what it must take cannot be told */
+	bool broke; /* the client must accept nothing more */
+	bool unsure; /* it is unknown what the client must accept */
 	uint32_t hello, open; /* requests; 0: not seen */
 	uint32_t last_request; /* of the client's */
 	struct wire_opened shape;
@@ -94,7 +94,7 @@ int64_t liar_now_ns(void)
 	return clock_now_ns;
 }
 
-/* ---- what it knows ---- */
+/* ---- the liar's knowledge ---- */
 
 bool liar_welcomed(void)
 {
@@ -170,7 +170,7 @@ static struct extent *find(uint32_t number)
 	return NULL;
 }
 
-/* ---- what the client says ---- */
+/* ---- the client's messages ---- */
 
 static void heard_release(const struct wire_release *r)
 {
@@ -178,7 +178,7 @@ static void heard_release(const struct wire_release *r)
 	if (!e || r->slot >= e->slots || !e->held[r->slot]) {
 		if (now.broke || now.unsure)
 			return;
-		(void)fprintf(stderr, "WRONG: the client released what it did not hold\n");
+		(void)fprintf(stderr, "WRONG: the client released a batch that it did not hold\n");
 		abort();
 	}
 	e->held[r->slot] = false;
@@ -214,7 +214,7 @@ static void listen_to_client(void)
 		heard(&message);
 }
 
-/* ---- what it says ---- */
+/* ---- the liar's messages ---- */
 
 static void hang_up(void)
 {
@@ -225,14 +225,14 @@ static void hang_up(void)
 	liar_figures.hangs++;
 }
 
-/* A message of which it is known whether it is right. */
+/* Sends a message that is known to be correct or wrong. */
 static void say(void *message, size_t size, const void *text, size_t text_bytes, int fd, bool right)
 {
 	if (now.fd < 0)
 		return;
 	int result = conn_send(now.fd, true, message, size, text, text_bytes, fd);
 	if (result == -EAGAIN)
-		return; /* the client has not read for long: nothing is lost but this */
+		return; /* the client has not read for a long time: only this message is lost */
 	liar_figures.messages++;
 	liar_figures.right += right;
 	liar_figures.wrong += !right;
@@ -262,7 +262,7 @@ static bool send_raw(const void *bytes, size_t size, int fd, int more)
 	return sendmsg(now.fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
-/* Anything at all. It may be right by chance, so nothing is known afterwards. */
+/* Sends any bytes. They may be correct by chance, so nothing is known afterward. */
 static void say_garbage(void)
 {
 	union {
@@ -316,7 +316,7 @@ static void say_welcome(void)
 		right = false;
 		break;
 	case 35:
-		w.pid = (int32_t)draw_word(); /* believed where such a process lives */
+		w.pid = (int32_t)draw_word(); /* believed if such a process is alive */
 		now.unsure = true;
 		break;
 	default:
@@ -362,7 +362,7 @@ static void say_opened(void)
 	bool right = asked && o.head.request == now.open && shape_fits(&o);
 	if (right && !shape_known(&o))
 		now.strange = now.unsure = true;
-	/* One that is larger than can be had is left to the other tests. */
+	/* Other tests cover sizes that cannot be allocated. */
 	if (right && (row_bytes(&o) * o.batch_size * o.views > 1 << 16 || o.label_width > 16 ||
 			     o.slots > LIAR_SLOTS))
 		now.unsure = true;
@@ -458,7 +458,7 @@ static void say_extent(void)
 		fd = other_descriptor();
 		right = false;
 	}
-	/* Right, but not for this one's own use; or a number that the client has forgotten. */
+	/* Correct, but for another stream; or a number that the client has forgotten. */
 	now.unsure |= !right && !now.broke;
 	e->number = x.extent;
 	e->slots = x.slot_count;
@@ -480,7 +480,8 @@ static void say_withdrawn(void)
 	if (!flows() || (!known && !one_in_times(16)))
 		return;
 	bool right = known && !known->withdrawn;
-	/* One that was withdrawn and is not leased is forgotten: its number may come again. */
+	/* The client forgets an extent that was withdrawn and is not leased: its number may come
+	 * again. */
 	if (known)
 		known->withdrawn = true;
 	say(&w, sizeof w, NULL, 0, -1, right);
@@ -519,14 +520,14 @@ static void fill(const struct extent *e, const struct wire_batch *b, struct liar
 		struct slots_head was = head;
 		uint32_t word = draw_word();
 		memcpy((uint8_t *)&head + liar_draw(sizeof head / 4) * 4, &word, sizeof word);
-		/* What is not looked at may be anything. */
+		/* Fields that the client does not check may have any value. */
 		was.ready_ns = head.ready_ns;
 		was.reserved0 = head.reserved0;
 		was.reserved1 = head.reserved1;
 		if (head.head_bytes > was.head_bytes)
 			was.head_bytes = head.head_bytes;
 		ret->sound = memcmp(&was, &head, sizeof head) == 0;
-		/* Parts may lie elsewhere in the slot. */
+		/* Parts may be elsewhere in the slot. */
 		now.unsure |= was.images_offset != head.images_offset ||
 			      was.labels_offset != head.labels_offset ||
 			      was.records_offset != head.records_offset;
@@ -622,7 +623,7 @@ static void say_batch(void)
 		change_batch(&b);
 	struct extent *known = find(b.extent);
 	bool right = !batch_wrong(&b, known);
-	/* After a message that breaks the protocol it must not be taken either. */
+	/* The client must not accept it after a message that breaks the protocol. */
 	if (right && !now.broke) {
 		struct liar_batch *ours = &now.queue[(now.first + now.count++) % LIAR_QUEUE];
 		fill(known, &b, ours);
@@ -646,7 +647,7 @@ static void say_end(void)
 	say(&e, sizeof e, NULL, 0, -1, true);
 }
 
-/* To a question, to none, or the end of the stream or of all. */
+/* An answer to a question, to no question, or the end of the stream or of the connection. */
 static void say_error(void)
 {
 	static const int32_t codes[] = {-EPROTO, -EINVAL, -ENOMEM, -ECANCELED, -ESHUTDOWN, -EIO,
@@ -660,7 +661,7 @@ static void say_error(void)
 	if (one_in_times(2))
 		e.head.request = liar_draw(2) ? now.last_request : draw_word();
 	e.text_bytes = liar_draw(2) ? (uint32_t)snprintf(text, sizeof text, "it is as it is") : 0;
-	/* That it was sent is all that is known: it may end the stream, or answer. */
+	/* It may end the stream, or answer a question; the liar knows only that it was sent. */
 	if (now.fd >= 0)
 		(void)conn_send(now.fd, true, &e.head, sizeof e, text, e.text_bytes, -1);
 	liar_figures.messages++;
@@ -692,7 +693,7 @@ static void say_answer(void)
 	}
 	size_t bytes = fd >= 0 ? 0 : sizeof text - 1;
 	say(&a, sizeof a, text, bytes, fd, true);
-	/* A wrong one fails the question alone, or the stream. */
+	/* A wrong answer fails only the question, or the stream. */
 	now.unsure |= !right;
 	if (fd >= 0)
 		(void)close(fd);
@@ -744,7 +745,7 @@ static void turn(void)
 	}
 }
 
-/* ---- in the library's place ---- */
+/* ---- replacements of the library's functions ---- */
 
 int __wrap_conn_connect_within(const char *path, int limit_ms, int *ret_fd);
 int __wrap_conn_connect(const char *path, int *ret_fd);

@@ -1,10 +1,10 @@
 /* liar: the daemon's end of a client's connections, in the client's own process and thread.
  *
- * conn_connect and all of client/lib/wait.h replace the library's functions (ld --wrap): a connection
- * is a socket pair, and where the library would wait, the liar has its turn. It sends what its tape
- * says, right or wrong, and judges each message by PROTOCOL.md as it sends it. So it knows what the
- * client must accept, and from which message on it must accept nothing more. Time is a number that
- * only waiting moves. */
+ * conn_connect and all of client/lib/wait.h replace the library's functions (ld --wrap): a
+ * connection is a socket pair, and when the library would wait, the liar runs instead. It sends
+ * the messages of its tape, correct or wrong, and judges each by PROTOCOL.md as it sends it. So
+ * it knows what the client must accept, and from which message on it must accept nothing more.
+ * Time is a number that only waiting moves. */
 #pragma once
 
 #include "penstock/penstock.h"
@@ -35,22 +35,22 @@ struct liar_figures {
 };
 extern struct liar_figures liar_figures;
 
-/* A new case: what it does follows from these bytes. */
+/* Starts a new case: these bytes determine what the liar does. */
 void liar_begin(const uint8_t *bytes, size_t size, bool writable);
-/* All that it has is closed. */
+/* Closes everything that the liar has. */
 void liar_end(void);
 
-/* What a client must say of the connection that it has now. */
+/* What a client must report about its current connection. */
 bool liar_welcomed(void); /* it was greeted, and its stream opened, correctly */
-bool liar_ended(void); /* END was sent, in its place */
+bool liar_ended(void); /* END was sent at the right time */
 bool liar_broke(void); /* the protocol was broken, or may have been, or the connection is over */
-bool liar_is_unsure(void); /* it is not known any more what the client must accept */
+bool liar_is_unsure(void); /* it is no longer known what the client must accept */
 bool liar_is_strange(void); /* the stream is correct, but unknown to this library */
 
-/* The batch that the application must be given next; NULL: none. And that it was. */
+/* The batch that the application must get next; NULL: none. And that it got it. */
 struct liar_batch *liar_next(void);
 void liar_given(void);
-/* The next that the tape has for the application. */
+/* The next byte of the tape for the application. */
 uint32_t liar_draw(uint32_t below);
-bool liar_is_over(void); /* the tape is */
+bool liar_is_over(void); /* the tape is at its end */
 int64_t liar_now_ns(void);

@@ -1,4 +1,4 @@
-/* model: see model.h. The daemon's own parser of definitions says which text is one. */
+/* model: see model.h. The daemon's own parser decides which texts are definitions. */
 #include "model.h"
 
 #include "base/util.h"
@@ -19,8 +19,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* More at once, or whose memory is on its way back, and a process may be refused the next. */
-/* Answers that are not read have to fit the socket: six of the longest do not. */
+/* With more at once, or with memory on its way back, a process may be refused the next. */
+/* Unread answers must fit in the socket: six of the longest do not fit. */
 enum { OPENINGS_SURE = 12, REQUESTS_MOST = 5 };
 enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE };
 
@@ -62,7 +62,7 @@ const struct model_definition model_definitions[] = {
 		MODEL_FRAIL, true},
 	{"{\"source\":\"@/bad\",\"batch_size\":2,\"image_size\":8,\"max_broken\":0.001}",
 		MODEL_FRAIL, true},
-	/* The watcher's. */
+	/* The watcher's values. */
 	{"{" PLAIN ",\"seed\":11,\"epochs\":48,\"prefetch\":2}", MODEL_ALONE, true},
 };
 const unsigned model_definition_count = UTIL_COUNT(model_definitions);
@@ -81,7 +81,7 @@ static void model_drop_held(struct model_stream *s)
 	s->held = 0;
 }
 
-/* The daemon may have taken its leases back: what they were may be written to. */
+/* The daemon may have taken its leases back: their slots may be overwritten. */
 static void model_let_go(struct model *model)
 {
 	for (unsigned i = 0; i < MODEL_STREAMS; i++)
@@ -118,7 +118,7 @@ static const uint8_t *model_slot_at(const struct model_stream *s, uint32_t slot)
 	return s->map + slot * s->stride;
 }
 
-/* Of all that a batch says, but when it was made. */
+/* A hash of everything in a batch except its time. */
 static uint64_t model_hash(const struct model_stream *s, uint32_t slot)
 {
 	const uint8_t *at = model_slot_at(s, slot);
@@ -139,8 +139,8 @@ static bool model_fits(uint64_t offset, uint64_t bytes, uint64_t stride)
 	       bytes <= stride - offset;
 }
 
-/* Of a trainer that was detached or given up: what ended the lease lies behind the announcement, in
- * the same socket. */
+/* For a trainer that was detached or given up: the message that ended the lease follows the
+ * announcement in the same socket. */
 static bool model_is_overwritten(const struct model_stream *s, const struct wire_batch *b)
 {
 	struct slots_head head;
@@ -175,7 +175,7 @@ static void model_check_head(const struct model_stream *s, const struct wire_bat
 				  : "leads out of the slot");
 }
 
-/* The same again as ever. */
+/* It must be the same as before. */
 static void model_check_content(struct model_stream *s, const struct wire_batch *b)
 {
 	struct model_slot *slot = &s->slot[b->slot];
@@ -196,10 +196,10 @@ static void model_check_content(struct model_stream *s, const struct wire_batch 
 static void model_check_held(const struct model_stream *s, uint32_t slot)
 {
 	if (model_hash(s, slot) != s->slot[slot].hash)
-		world_wrong("stream %u, slot %u: what was leased was written to", s->number, slot);
+		world_wrong("stream %u, slot %u: a leased slot was overwritten", s->number, slot);
 }
 
-/* One that does not read does not know what it still holds. */
+/* A client that does not read does not know what it still holds. */
 static void model_check_all_held(const struct model *model, struct model_stream *s)
 {
 	for (uint32_t i = 0; i < s->slots && model->reads; i++)
@@ -217,13 +217,13 @@ static void model_forget_stream(const struct model *model, struct model_stream *
 	s->memory = s->overwritten = false;
 }
 
-/* ---- what is sent ---- */
+/* ---- sent messages ---- */
 
 static void model_wait(
 	struct model *model, enum model_wait what, uint32_t request, uint32_t stream, int code)
 {
 	if (model->count == MODEL_WAITING)
-		world_wrong("the test asks more than it keeps in mind");
+		world_wrong("the test asks more than it can store");
 	unsigned at = (model->first + model->count++) % MODEL_WAITING;
 	model->waiting[at] = (struct model_waiting){what, request, stream, code, false};
 	if (!model->reads)
@@ -261,7 +261,7 @@ static bool model_has_error(const struct model_stream *s)
 	return s->state == MODEL_OVER || s->kind != MODEL_ALONE;
 }
 
-/* What a definition comes to: 0, or the code that it is refused with at once. */
+/* The result of a definition: 0, or the code of an immediate refusal. */
 static int model_judge(
 	const struct world *world, const char *text, size_t size, struct stream_spec *spec)
 {
@@ -325,7 +325,7 @@ static void model_sent_open(
 		return;
 	}
 	if (model_streams(model) >= SESSION_STREAMS) {
-		/* One that the daemon ends, or that is closed, may count or not. */
+		/* A stream that the daemon ends, or that is closed, may count or not. */
 		if (model_certain(model) >= SESSION_STREAMS)
 			model_wait(model, WAIT_REFUSAL, head->request, head->stream, -EBUSY);
 		else
@@ -341,7 +341,7 @@ static void model_sent_open(
 		model_begin_stream(model, head, &spec, definition);
 }
 
-/* A lease that it may have been given, without having read of it. */
+/* A lease that the client may have without having read its announcement. */
 static bool model_may_hold(const struct model_stream *s, const struct wire_release *release)
 {
 	return s->state == MODEL_OPENING ||
@@ -356,7 +356,7 @@ static void model_sent_release(struct model *model, const struct wire_release *r
 		model_doom(model, release->head.request);
 		return;
 	}
-	/* The daemon may have ended it just now: that is passed over. */
+	/* The daemon may have just ended it: this is ignored. */
 	if (!s || s->state == MODEL_CLOSING || s->state == MODEL_OVER)
 		return;
 	bool holds = s->memory && release->extent == s->extent && release->slot < s->slots &&
@@ -449,7 +449,7 @@ static void model_sent_greeted(
 
 void model_sent(struct model *model, const void *bytes, size_t size, unsigned fds, int definition)
 {
-	/* Sizes are looked at before fields are. */
+	/* The daemon checks sizes before fields. */
 	static union {
 		struct wire_head head;
 		struct wire_hello hello;
@@ -485,14 +485,14 @@ void model_sent_end(struct model *model)
 	model_let_go(model);
 }
 
-/* ---- what comes ---- */
+/* ---- received messages ---- */
 
 static struct model_waiting *model_at(struct model *model, unsigned i)
 {
 	return &model->waiting[(model->first + i) % MODEL_WAITING];
 }
 
-/* Whether it may come behind what this answers. */
+/* Whether it may come after the answer to this request. */
 static bool model_is_passed(const struct model_waiting *waiting, const struct wire_head *head)
 {
 	bool other = waiting->request != head->request || waiting->stream != head->stream ||
@@ -500,7 +500,7 @@ static bool model_is_passed(const struct model_waiting *waiting, const struct wi
 	return waiting->late && other;
 }
 
-/* What is waited for next. */
+/* The next expected message. */
 static const struct model_waiting *model_next(struct model *model, const struct wire_head *head)
 {
 	unsigned i = 0;
@@ -510,7 +510,7 @@ static const struct model_waiting *model_next(struct model *model, const struct 
 	return i < model->count ? model_at(model, i) : NULL;
 }
 
-/* That was it. */
+/* The expected message has come. */
 static void model_came(struct model *model)
 {
 	for (unsigned i = model->next; i; i--)
@@ -525,7 +525,7 @@ static const void *model_view(const struct model *model, const struct conn_messa
 	const void *view = conn_view(message, type, bytes, text);
 	(void)model;
 	if (!view)
-		world_wrong("a message of type %u and %zu bytes is not laid out as it must be",
+		world_wrong("a message of type %u and %zu bytes does not have the required layout",
 			message->head.type, message->size);
 	return view;
 }
@@ -536,10 +536,10 @@ static void model_got_welcome(struct model *model, const struct conn_message *me
 		model, message, WIRE_WELCOME, sizeof *w, offsetof(struct wire_welcome, text_bytes));
 	const struct model_waiting *next = model_next(model, &w->head);
 	if (!next || next->what != WAIT_WELCOME || w->head.request != next->request)
-		world_wrong("WELCOME to request %u was not to come", w->head.request);
+		world_wrong("WELCOME to request %u was not expected", w->head.request);
 	if (w->magic != WIRE_MAGIC || w->version != 1 || w->features || w->pid != getpid() ||
 		!w->text_bytes)
-		world_wrong("WELCOME says what it must not");
+		world_wrong("WELCOME has wrong fields");
 	model_came(model);
 }
 
@@ -566,7 +566,7 @@ static void model_got_opened(struct model *model, const struct conn_message *mes
 	if (s && s->state == MODEL_CLOSING)
 		return;
 	if (!s || s->state != MODEL_OPENING || s->request != o->head.request)
-		world_wrong("OPENED to request %u, stream %u was not to come", o->head.request,
+		world_wrong("OPENED to request %u, stream %u was not expected", o->head.request,
 			o->head.stream);
 	if (o->batch_size < 1 || o->height < 1 || o->width < 1 || o->channels != 3 ||
 		o->views < 1 || o->views > SLOTS_VIEWS_MAX || o->slots < 1 ||
@@ -637,9 +637,9 @@ static void model_check_batch(const struct model_stream *s, const struct wire_ba
 	bool last = b->flags & WIRE_BATCH_LAST, on_grid = !s->resumed || s->definition >= 0;
 	const char *wrong = NULL;
 	if (!s->memory || b->extent != s->extent || b->slot >= s->slots)
-		wrong = "lies in memory that was not announced";
+		wrong = "is in memory that was not announced";
 	else if (s->slot[b->slot].held)
-		wrong = "lies in a slot that was not released";
+		wrong = "is in a slot that was not released";
 	else if (s->given && b->serial != s->serial)
 		wrong = "has another serial";
 	else if (b->epoch != s->epoch || b->batch != s->batch)
@@ -713,7 +713,7 @@ static void model_got_end(struct model *model, const struct conn_message *messag
 	s->ended = true;
 }
 
-/* The opening was refused: true where it is one that waits. */
+/* The opening was refused: true if it is an opening that waits. */
 static bool model_refused(struct model *model, const struct wire_error *e)
 {
 	struct model_stream *s = model_stream(model, e->head.stream);
@@ -740,7 +740,7 @@ static void model_stream_over(struct model *model, const struct wire_error *e)
 	if (s->kind == MODEL_ALONE && !model_stopped && !model_odd)
 		world_wrong("stream %u of definition %d ended with %d", s->number, s->definition,
 			e->code);
-	/* Detached: what it held may be written to. */
+	/* Detached: the slots that it held may be overwritten. */
 	if (e->code == -ECANCELED) {
 		model_drop_held(s);
 		s->overwritten = false;
@@ -766,13 +766,13 @@ static void model_got_error(struct model *model, const struct conn_message *mess
 		!e->head.stream && e->code == -EPROTO) {
 		model_figures.protocol_errors++;
 		model->told = true;
-		model->count = 0; /* with what was to come behind it */
+		model->count = 0; /* with the messages expected after it */
 	} else if (next && model_is_refusal(next, e)) {
 		model_came(model);
 	} else if (!e->head.request && e->head.stream) {
 		model_stream_over(model, e);
 	} else if (!model_refused(model, e)) {
-		world_wrong("ERROR %d to request %u, stream %u was not to come: %.*s", e->code,
+		world_wrong("ERROR %d to request %u, stream %u was not expected: %.*s", e->code,
 			e->head.request, e->head.stream, (int)e->text_bytes, (const char *)(e + 1));
 	}
 }
@@ -784,7 +784,7 @@ static void model_got_answer(struct model *model, const struct conn_message *mes
 	const struct model_waiting *next = model_next(model, &a->head);
 	if (!next || (next->what != WAIT_ANSWER && next->what != WAIT_EITHER) ||
 		next->request != a->head.request || next->stream != a->head.stream)
-		world_wrong("ANSWER to request %u, stream %u was not to come", a->head.request,
+		world_wrong("ANSWER to request %u, stream %u was not expected", a->head.request,
 			a->head.stream);
 	if (message->fd >= 0 ? a->text_bytes || a->total_bytes <= WIRE_INLINE_MAX
 			     : a->text_bytes != a->total_bytes)
@@ -836,7 +836,7 @@ static void model_ended(struct model *model)
 {
 	bool flooded = model->unread > REQUESTS_MOST;
 	if (!model->lax && !model->told && !model->half && !flooded && !model_stopped)
-		world_wrong("the daemon hung up without a word");
+		world_wrong("the daemon hung up without an ERROR");
 	if (flooded)
 		model_be_lax(model);
 	model_let_go(model);
@@ -850,12 +850,12 @@ static void model_close_streams(struct model *model)
 			model_forget_stream(model, &model->stream[i]);
 }
 
-/* All has been read that the daemon sent. */
+/* Everything that the daemon sent has been read. */
 static void model_check_overwritten(const struct model *model)
 {
 	for (unsigned i = 0; i < MODEL_STREAMS; i++)
 		if (model->stream[i].overwritten && !model->lax)
-			world_wrong("stream %u: a slot was filled again that was lent: no ERROR "
+			world_wrong("stream %u: a leased slot was filled again: no ERROR "
 				    "(-ECANCELED) came, and no hang-up",
 				model->stream[i].number);
 }
@@ -872,7 +872,7 @@ void model_read(struct model *model)
 	if (result == CONN_E_CLOSED)
 		model_ended(model);
 	else if (result != -EAGAIN)
-		world_wrong("what came is no message: %d", result);
+		world_wrong("received bytes are not a message: %d", result);
 	else
 		model_check_overwritten(model);
 	model_close_streams(model);
@@ -887,7 +887,7 @@ void model_settled(const struct model *model)
 		world_wrong("request %u, stream %u is not answered (%d)", next->request,
 			next->stream, (int)next->what);
 	if (model->doomed && !model->told)
-		world_wrong("the connection was to end");
+		world_wrong("the connection should have ended");
 }
 
 void model_hang_up(struct model *model)

@@ -1,12 +1,12 @@
-/* model: what PROTOCOL.md lets a daemon say on one connection.
+/* model: the messages that PROTOCOL.md allows a daemon on one connection.
  *
- * model_sent is told each datagram before it is sent, model_read reads what came and compares: the
- * type, the code, the request, the order, batches by name and by content, memory by its seals.
- * Anything that is unexpected or missing ends the process (world_wrong).
+ * model_sent takes each datagram before it is sent; model_read reads the received messages and
+ * compares the type, the code, the request, the order, batches by name and content, and memory by
+ * its seals. Anything that is unexpected or missing ends the process (world_wrong).
  *
- * Where the daemon may have done one of several things that cannot be told from here (a stream of a
- * dataset with a broken file may have ended just now), the connection is lax from there on: then
- * only the rules for every connection are checked. model_lax counts those. */
+ * If the model cannot know which of several things the daemon has done (a stream of a dataset
+ * with a broken file may have just ended), the connection becomes lax: from then on the model
+ * checks only the rules for every connection. model_lax counts those. */
 #pragma once
 
 #include "world.h"
@@ -20,12 +20,12 @@ enum {
 };
 
 enum model_kind {
-	MODEL_ALONE = 0, /* what it is given follows from its definition alone */
-	MODEL_SHARED = 1, /* where it begins, and when, hangs on others; it may be refused */
+	MODEL_ALONE = 0, /* its batches depend only on its definition */
+	MODEL_SHARED = 1, /* its start depends on other trainers; it may be refused */
 	MODEL_FRAIL = 2, /* its stream may end with an error at any time */
 };
 
-/* A definition that is right. */
+/* A valid definition. */
 struct model_definition {
 	const char *text; /* @: the world's root */
 	enum model_kind kind;
@@ -39,7 +39,7 @@ enum model_state {
 	MODEL_OPENING,
 	MODEL_OPEN,
 	MODEL_OVER, /* ended by the daemon with an error; CLOSE is due */
-	MODEL_CLOSING, /* CLOSE was sent; what came before may not have been read */
+	MODEL_CLOSING, /* CLOSE was sent; earlier messages may be unread */
 };
 
 struct model_slot {
@@ -50,10 +50,10 @@ struct model_slot {
 struct model_stream {
 	enum model_state state;
 	uint32_t number, request;
-	int definition; /* -1: of none of the table */
+	int definition; /* -1: not in the table */
 	enum model_kind kind;
 	bool must_open, lists;
-	uint64_t epochs; /* asked for; 0: endless */
+	uint64_t epochs; /* requested; 0: endless */
 	uint64_t start_epoch, start_position; /* of a state */
 	bool resumed, writable;
 	struct wire_opened opened;
@@ -63,7 +63,8 @@ struct model_stream {
 	const uint8_t *map;
 	bool given, ended;
 	bool overwritten; /* a slot had been filled again when its announcement was read */
-	uint64_t serial, epoch, batch, position, count; /* of the next; count: of those that came */
+	uint64_t serial, epoch, batch, position,
+		count; /* of the next batch; count: of those that came */
 	uint32_t held;
 	struct model_slot slot[MODEL_SLOTS];
 };
@@ -80,7 +81,7 @@ struct model_waiting {
 	enum model_wait what;
 	uint32_t request, stream;
 	int code;
-	bool late; /* may come behind what was asked after it */
+	bool late; /* may come after answers to later requests */
 };
 
 struct model {
@@ -88,7 +89,7 @@ struct model {
 	int fd; /* -1: not connected */
 	bool greeted, doomed, lax, reads;
 	bool told; /* the error that ends it has come */
-	bool half; /* it has said that it sends no more */
+	bool half; /* the client has shut its sending half */
 	struct model_stream stream[MODEL_STREAMS];
 	struct model_waiting waiting[MODEL_WAITING];
 	unsigned first, count;
@@ -96,31 +97,34 @@ struct model {
 	unsigned unread; /* requests that were open at once while it did not read */
 };
 
-/* What went through all connections. */
+/* Totals over all connections. */
 struct model_figures {
 	uint64_t sent, received, batches, opened, refused, protocol_errors, lax;
-	uint64_t flood; /* of those that ask and do not read: not counted in `sent` */
-	uint64_t overwritten; /* batches that were read of when their leases had ended */
+	uint64_t flood; /* requests of clients that do not read: not counted in `sent` */
+	uint64_t
+		/* Batches whose announcements were read after their leases had ended. */
+		overwritten;
 };
 extern struct model_figures model_figures;
 /* Of this program: definitions that are not of the table were opened, the daemon was stopped. */
 extern bool model_odd, model_stopped;
 extern unsigned model_openings; /* of it */
-/* Until it is cleared, contents are learnt and not compared. */
+/* Until this is cleared, the model learns contents and does not compare them. */
 extern bool model_learns;
 
 void model_begin(struct model *model, struct world *world);
-/* A datagram of `size` bytes, with so many descriptors, is about to be sent. `definition` and
+/* A datagram of `size` bytes, with that many descriptors, is about to be sent. `definition` and
  * `state` concern an OPEN; -1, NULL: nothing is known. */
 void model_sent(struct model *model, const void *bytes, size_t size, unsigned fds, int definition);
-/* The other end closes at the next look: an empty datagram, or the sending half was shut. */
+/* The daemon will close the connection: the client sent an empty datagram, or shut its sending
+ * half. */
 void model_sent_end(struct model *model);
-/* All that has come. */
+/* Reads all received messages. */
 void model_read(struct model *model);
-/* Nothing is waited for any more: all answers came, or the connection is over as it had to. To be
- * called when the daemon has taken all and all was read. */
+/* Checks that nothing is still expected: all answers came, or the connection ended as it had to.
+ * Call this after the daemon has handled everything and everything was read. */
 void model_settled(const struct model *model);
-/* Hangs up, and forgets all. What was held must be as it was. */
+/* Hangs up and forgets everything. Held batches must be unchanged. */
 void model_hang_up(struct model *model);
 
 struct model_stream *model_stream(struct model *model, uint32_t number);

@@ -3,7 +3,8 @@
  * others, and then it reads. The model judges the messages by PROTOCOL.md. libpenstock must give no
  * batch that was overwritten, and must report one that the application holds.
  *
- * The daemon is in this process: turned by the test, or, where the library waits, by a thread. */
+ * The daemon is in this process: the test turns its event loop, or a thread does while the
+ * library waits. */
 #include "trainer.h"
 
 #include "penstock/penstock.h"
@@ -87,7 +88,7 @@ static void asks_until_given_up(struct model *m)
 	}
 }
 
-/* Both hold the batch that was announced last, and the idle one has not read of it. */
+/* Both hold the batch that was announced last; the idle one has not read the announcement. */
 static void begins_idle(struct model *idle, struct model *busy, int definition)
 {
 	trainer_open(idle, &world, definition);
@@ -120,7 +121,7 @@ static void is_given_up(void **state)
 	begins_idle(&idle, &busy, GROUP);
 	asks_until_given_up(&idle);
 	reads_of_none_that_is_left(&idle, &busy);
-	assert_true(idle.told); /* the hang-up, behind it */
+	assert_true(idle.told); /* the hang-up, after it */
 	model_hang_up(&idle);
 	model_hang_up(&busy);
 	world_calm(&world, 0, 0);
@@ -133,7 +134,7 @@ static void is_detached(void **state)
 	struct model idle, busy;
 	begins_idle(&idle, &busy, IMPATIENT);
 	reads_of_none_that_is_left(&idle, &busy);
-	assert_int_equal(model_stream(&idle, 1)->state, MODEL_OVER); /* ERROR, behind it */
+	assert_int_equal(model_stream(&idle, 1)->state, MODEL_OVER); /* ERROR, after it */
 	assert_false(idle.told);
 	model_hang_up(&idle);
 	model_hang_up(&busy);
@@ -142,7 +143,7 @@ static void is_detached(void **state)
 
 /* ---- libpenstock ---- */
 
-/* The connections that this process has to the daemon, a mark each. */
+/* Marks this process's connections to the daemon. */
 static void mark_connections(bool marks[FDS])
 {
 	for (int fd = 0; fd < FDS; fd++) {
@@ -180,7 +181,7 @@ static struct penstock_stream *opens(int32_t reconnect_ms, int *ret_fd)
 	return stream;
 }
 
-/* Behind the library's back: answers that it does not wait for. */
+/* Adds answers that the library does not wait for. */
 static void fill_socket(int fd)
 {
 	struct wire_query query = {
@@ -199,7 +200,7 @@ static void goes_on(struct penstock_stream *stream, unsigned batches)
 	}
 }
 
-/* `code`, `sentence`: what `next` says then. */
+/* `code`, `sentence`: the expected result of `next`. */
 static void is_told(int32_t reconnect_ms, int code, const char *sentence)
 {
 	struct penstock_batch batch, more;
@@ -208,7 +209,7 @@ static void is_told(int32_t reconnect_ms, int code, const char *sentence)
 	struct penstock_stream *idle = opens(reconnect_ms, &idle_fd);
 	struct penstock_stream *busy = opens(0, &busy_fd);
 	assert_int_equal(penstock_stream_next(idle, &batch, LIMIT_S * 1000), 0);
-	goes_on(busy, SLOTS); /* the others of these wait in the socket of the idle one */
+	goes_on(busy, SLOTS); /* the rest wait in the socket of the idle client */
 	fill_socket(idle_fd);
 	goes_on(busy, 2 * SLOTS); /* every slot has another batch */
 
@@ -231,7 +232,7 @@ static void the_library_gives_nothing_of_it(void **state)
 	is_told(0, -EPIPE, "closed the connection");
 }
 
-/* Its group has gone on without it, and tells it so when it comes back. */
+/* Its group has continued without it and says so when it comes back. */
 static void the_library_comes_back_too_late(void **state)
 {
 	(void)state;

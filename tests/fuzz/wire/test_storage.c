@@ -2,8 +2,8 @@
  * file is written, and while the files of a stream that has ended are closed, the event loop turns,
  * and trainers get their batches.
  *
- * The daemon is in this process, and the test itself turns its event loop: a loop that waited for
- * the storage, which the test makes hang, would hang the test (alarm). */
+ * The daemon is in this process, and the test itself turns its event loop: a loop that waited
+ * for the hanging storage would hang the test (alarm). */
 #include "trainer.h"
 
 #include "base/util.h"
@@ -25,7 +25,7 @@ enum { EVALUATION = 0, BROKEN = 14, LIMIT_S = 60 };
 
 static struct world world;
 
-/* ---- what hangs ---- */
+/* ---- the hanging storage ---- */
 
 static struct {
 	pthread_mutex_t lock;
@@ -99,7 +99,7 @@ ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t offset)
 
 /* ---- a trainer ---- */
 
-/* All of its epochs; it has hung up then. */
+/* Reads all of its epochs, then hangs up. */
 static void reads_all_of(int definition)
 {
 	struct model m;
@@ -179,7 +179,8 @@ static void an_index_that_hangs_when_it_is_closed(void **state)
 	assert_null(closings->first->next);
 	assert_true(world.server->peers.held[PEER_KEPT] == 1);
 
-	/* Others do not notice: neither a client that asks nor one that reads other storage. */
+	/* Other clients do not notice: neither one that asks a question nor one that reads other
+	 * storage. */
 	struct model other;
 	struct wire_query query = {
 		.head = {WIRE_QUERY, sizeof query, 3, 0}, .kind = WIRE_QUERY_STATUS};
@@ -229,7 +230,8 @@ static void an_index_that_hangs_when_a_path_is_asked_for(void **state)
 	asks(&gone, 10, WIRE_QUERY_PATH, 0);
 	waits_for_hanging();
 	model_hang_up(&gone);
-	/* What else is asked is answered, also what there is no path of, and batches come. */
+	/* The daemon answers other questions, also about a sample without a path, and batches
+	 * come. */
 	asks(&m, 20, WIRE_QUERY_STATUS, 0);
 	asks(&m, 21, WIRE_QUERY_PATH, WORLD_IMAGES);
 	is_left_with(&m, 3);
@@ -237,7 +239,7 @@ static void an_index_that_hangs_when_a_path_is_asked_for(void **state)
 	trainer_read(&m, 4);
 	hang_set(NULL);
 	is_left_with(&m, 0);
-	/* Its stream may go before the answer does. */
+	/* Its stream may end before the answer comes. */
 	hang_set(".idx");
 	asks(&m, 30, WIRE_QUERY_PATH, 1);
 	waits_for_hanging();
@@ -262,7 +264,7 @@ static void a_configuration_that_hangs_when_it_is_read_again(void **state)
 	(void)fputs("max_clients: 77\n", out);
 	(void)fclose(out);
 	hang_set("/p.yaml");
-	for (int times = 0; times < 3; times++) { /* all behind the first are one */
+	for (int times = 0; times < 3; times++) { /* all after the first count as one */
 		assert_int_equal(kill(getpid(), SIGHUP), 0);
 		waits_for_hanging();
 	}

@@ -21,7 +21,7 @@
 
 enum { NOTES = 1 << 16, PATH_ROOM = 256, SETTLE_TURNS = 4096 };
 
-/* ---- what happened ---- */
+/* ---- the notes ---- */
 
 static char notes[NOTES];
 static size_t noted;
@@ -65,7 +65,7 @@ size_t world_text(const struct world *world, const char *text, char *ret, size_t
 				     : snprintf(ret + at, room - at, "%c", *text);
 		at += (size_t)n;
 		if (at + 1 >= room)
-			world_wrong("a text is longer than there is room");
+			world_wrong("a text does not fit");
 	}
 	return at;
 }
@@ -176,7 +176,7 @@ static void world_settings(struct world *world)
 	(void)snprintf(config->cache_dir, sizeof config->cache_dir, "%s/cache", world->root);
 	(void)snprintf(config->http, sizeof config->http, "off");
 	(void)snprintf(config->recorder, sizeof config->recorder, "off");
-	/* This process is clients too, and makes daemons again. */
+	/* This process also has the clients, and makes more daemons. */
 	config->seccomp = CONFINE_OFF;
 	config->core_files = true;
 	config->memory = (uint64_t)256 << 20;
@@ -248,7 +248,7 @@ int world_connect(const struct world *world)
 	int fd = -1;
 	int result = conn_connect(world->config.socket, &fd);
 	if (result)
-		world_wrong("nobody listens: %s", strerror(-result));
+		world_wrong("no daemon listens: %s", strerror(-result));
 	return fd;
 }
 
@@ -270,10 +270,10 @@ void world_settle(struct world *world, int fd)
 		if (!world_names(world) && (ioctl(fd, SIOCOUTQ, &left) || left == 0))
 			return;
 	}
-	world_wrong("the daemon does not read what it was sent");
+	world_wrong("the daemon does not read its messages");
 }
 
-/* ---- what it has ---- */
+/* ---- the daemon's state ---- */
 
 static uint32_t world_length(const struct list_head *list)
 {
@@ -314,7 +314,7 @@ void world_returns(struct world *world, uint64_t reserved)
 	uint64_t end_ns = clock_ns() + WORLD_PATIENCE_S * 1000000000ull;
 	while (world_reserved(world) != reserved) {
 		if (clock_ns() > end_ns)
-			world_wrong("%llu bytes are reserved, before it were %llu",
+			world_wrong("%llu bytes are reserved, %llu were reserved before",
 				(unsigned long long)world_reserved(world),
 				(unsigned long long)reserved);
 		world_turn(world, 1);

@@ -17,16 +17,17 @@ struct world {
 	char root[64];
 	struct config config;
 	struct server *server;
-	bool over; /* the last turn was the daemon's last */
+	bool over; /* the last turn was the daemon's last one */
 	uint64_t restarts;
 };
 
-/* Datasets, then the daemon. Aborts with a sentence where that fails, as all here does. */
+/* Makes the datasets, then the daemon. On failure it aborts with a sentence, as every function
+ * here. */
 void world_make(struct world *world);
 /* Only the daemon, in place of one that has ended. */
 void world_begin(struct world *world);
 void world_finish(struct world *world);
-/* All of it, the folder too. */
+/* Removes everything, including the folder. */
 void world_remove(struct world *world);
 
 void world_turn(struct world *world, int timeout_ms);
@@ -36,14 +37,14 @@ void world_settle(struct world *world, int fd);
 /* Turns until the daemon has that many clients and groups, and no task. */
 void world_calm(struct world *world, uint32_t clients, uint32_t groups);
 
-/* Copies a text, each @ in it as the root. Its length. */
+/* Copies a text, with the root in place of each @. Returns its length. */
 size_t world_text(const struct world *world, const char *text, char *ret, size_t room);
 
 uint64_t world_reserved(const struct world *world);
-/* Turns until so much is reserved. */
+/* Turns until that much memory is reserved. */
 void world_returns(struct world *world, uint64_t reserved);
-/* Whether this process has at most that many descriptors, after a while: threads have some for a
- * moment. */
+/* Whether this process has at most that many descriptors; waits a while, because threads have
+ * some for a moment. */
 bool world_has_fds(struct world *world, int count);
 int world_fds(void);
 
