@@ -1,4 +1,4 @@
-/* decode_fast: how far the rows of `decode: fast` are from the exact ones, and what they cost.
+/* decode_fast: how far the rows of `decode: fast` are from the exact rows, and their cost.
  *
  * usage: decode_fast FOLDER [DRAWS]
  *
@@ -68,7 +68,7 @@ static void group_add(struct group *group, const struct bench *bench, size_t byt
 	group->rows++;
 }
 
-/* One row in one mode: its time, or 0 where the image is broken or no JPEG. */
+/* One row in one mode: its time, or 0 if the image is broken or not a JPEG. */
 static uint64_t make(struct bench *bench, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key, uint8_t *out,
 	struct slots_record *record)
@@ -79,7 +79,7 @@ static uint64_t make(struct bench *bench, const uint8_t *data, size_t size,
 	return clock_thread_cpu_ns() - start;
 }
 
-/* Both modes of one row. False where there is nothing to compare. */
+/* Both modes of one row. False if there is nothing to compare. */
 static bool compare(struct bench *bench, const uint8_t *data, size_t size, unsigned which,
 	const struct pixel_key *key)
 {

@@ -3,9 +3,9 @@
  *
  *   make_index SHARD.tar N
  *
- * Writes SHARD.tar.idx with N records that go round and round over the tar's real samples; their
- * names are shared. What opens the tar afterwards finds a fresh index of N samples, each of which
- * can be read. Streams: 10^8 records (3.2 GB) need no more memory than ten. */
+ * Writes SHARD.tar.idx with N records that cycle through the tar's real samples and share their
+ * names. A program that opens the tar afterward finds a fresh index of N readable samples.
+ * Streams: 10^8 records (3.2 GB) need no more memory than ten. */
 #include "base/store.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
@@ -110,7 +110,7 @@ static int make(const char *tar, uint64_t count, struct fault *fault)
 	cleanup(free_ptr) char *path = NULL;
 	if (asprintf(&path, "%s.idx", tar) < 0)
 		return fault_set(fault, -1, "no memory");
-	(void)unlink(path); /* a synthetic one of before must not be taken for the truth */
+	(void)unlink(path); /* an earlier synthetic index must not count as real */
 	int rc = dataset_open(tar, NULL, &dataset, fault);
 	if (rc < 0)
 		return rc;

@@ -3,10 +3,10 @@
  *
  * usage: pixel_bench [SECONDS_PER_LINE [GEOMETRY]]
  *
- * GEOMETRY: only those with this in their names.
+ * GEOMETRY: only geometries whose names contain this.
  *
- * The first geometry is the average crop of ImageNet, the second a mix drawn as training draws. The
- * best of several rounds is printed: others share the machine. */
+ * The first geometry is the average crop of ImageNet, the second a mix drawn as training draws.
+ * It prints the best of several rounds, because other programs share the machine. */
 #include "base/ticks.h"
 #include "base/util.h"
 #include "pixel/kernels.h"

@@ -1,4 +1,4 @@
-/* fake: see fake.h. Single-threaded processes all of them. */
+/* fake: see fake.h. All processes have one thread. */
 #include "client/fake.h"
 
 #include <dirent.h>
@@ -66,7 +66,7 @@ void fake_start(struct fake *fake, fake_serve *serve, const void *argument)
 	fake_listen(fake, serve, argument);
 }
 
-/* Whether it had to give up before. */
+/* Whether it has given up already. */
 static bool fake_end(struct fake *fake)
 {
 	int status = 0;
@@ -523,7 +523,7 @@ static void fake_on_release(struct fake_stream *stream, const struct conn_messag
 	stream->busy &= ~(1u << release->slot);
 }
 
-/* Memory that will be pinned stays writable: this daemon's streams have one reader each. */
+/* Memory that will be pinned stays writable: each stream of this daemon has one reader. */
 static int fake_seals(const struct conn_message *open)
 {
 	static const char pinned[] = "\"pin_memory\":true";

@@ -1,9 +1,9 @@
-/* fake: a daemon that does what a test tells it, well or badly.
+/* fake: a daemon that follows a test's instructions, correctly or not.
  *
  * fake_start forks a process that listens on a socket of its own folder and runs `serve` for one
  * connection after the other. The functions below `serving` are for that process: they end it when
  * the client does not behave as the test expects, which the client then sees as a hang-up.
- * fake_stop ends it and says whether all went well.
+ * fake_stop ends it and returns whether everything went well.
  *
  * fake_check runs a test in a forked process with an alarm, and compares descriptors and mapped
  * memfds before and after. */
@@ -40,32 +40,32 @@ struct fake_shape {
 
 typedef void fake_serve(int fd, const void *argument);
 
-/* Makes a folder and a listening socket, forks the daemon. */
+/* Makes a folder and a listening socket, and forks the daemon. */
 void fake_start(struct fake *fake, fake_serve *serve, const void *argument);
 
-/* Kills the daemon as the kernel does; its socket stays. fake_restart makes another at the same
+/* Kills the daemon as the kernel does; its socket stays. fake_restart starts another at the same
  * path. */
 void fake_kill(struct fake *fake);
 void fake_restart(struct fake *fake, fake_serve *serve, const void *argument);
 
-/* Ends the daemon and removes the folder. False when a fake_* function in it had to give up,
- * or something that it wanted did not hold. */
+/* Ends the daemon and removes the folder. False if a fake_* function in it gave up, or a check
+ * in it failed. */
 bool fake_stop(struct fake *fake);
 
 /* ---- the application ---- */
 
-/* Options that reach this daemon, and start no private one in its place. */
+/* Options that reach this daemon and start no private daemon instead. */
 struct penstock_options fake_options(const struct fake *fake);
 
-/* Wants the opening to succeed. */
+/* Requires the opening to succeed. */
 struct penstock_stream *fake_open_stream(const struct penstock_options *options);
 
-/* Closes the stream; wants fake_stop to succeed. */
+/* Closes the stream; requires fake_stop to succeed. */
 void fake_close(struct fake *fake, struct penstock_stream *stream);
 
 /* ---- serving ---- */
 
-/* One received message of `type`; the pointer is good until the next. */
+/* Receives one message of `type`; the pointer is valid until the next message. */
 const struct conn_message *fake_expect(int fd, enum wire_type type);
 /* The next message of any type; NULL on hang-up. */
 const struct conn_message *fake_receive(int fd);
@@ -76,7 +76,7 @@ void fake_send_raw(int fd, const void *bytes, size_t size, int pass_fd);
 void fake_send_error(int fd, uint32_t request, uint32_t stream, int code, const char *sentence);
 void fake_send_answer(int fd, uint32_t request, const char *text);
 
-/* Dies, and a child keeps the connection open: no hang-up before the client closes its end. */
+/* Dies while a child keeps the connection open: no hang-up before the client closes its end. */
 _Noreturn void fake_die_without_hangup(int fd);
 
 /* HELLO .. WELCOME; then OPEN .. OPENED. */
@@ -85,13 +85,13 @@ void fake_welcome_as(int fd, pid_t pid); /* another process's */
 struct wire_opened fake_opened(const struct fake_shape *shape);
 void fake_open(int fd, const struct fake_shape *shape);
 
-/* The batch, counted from the stream's first, that the state in an OPEN goes on with. */
+/* The batch at which the state in an OPEN continues, counted from the stream's first. */
 uint64_t fake_resume(const struct conn_message *open, const struct fake_shape *shape);
-/* The OPENED that answers this OPEN with a stream that begins with that batch. */
+/* Answers this OPEN with the OPENED of a stream that begins with that batch. */
 struct wire_opened fake_opened_at(
 	const struct conn_message *open, const struct fake_shape *shape, uint64_t ordinal);
 
-/* Shared memory: `slots` slots, sealed as the contract wants unless told otherwise. */
+/* Shared memory: `slots` slots, sealed as the contract requires unless the flags say otherwise. */
 struct fake_memory {
 	int fd;
 	uint8_t *bytes;
@@ -102,7 +102,7 @@ struct fake_memory fake_memory(const struct fake_shape *shape, int seals);
 struct wire_extent fake_extent(const struct fake_shape *shape, const struct fake_memory *memory);
 struct slots_head *fake_slot(const struct fake_memory *memory, uint32_t slot);
 
-/* Fills a slot as the batch number `ordinal` of the stream, and gives the message that announces
+/* Fills a slot with batch number `ordinal` of the stream and returns the message that announces
  * it. */
 struct wire_batch fake_fill(const struct fake_shape *shape, const struct fake_memory *memory,
 	uint32_t slot, uint64_t ordinal);
@@ -118,12 +118,12 @@ void fake_serve_well(int fd, const void *shape);
 /* The contents of a row of batch `ordinal`. */
 uint8_t fake_pixel(uint64_t ordinal, uint32_t row);
 int64_t fake_label(uint64_t ordinal, uint32_t row);
-/* ... and the time at which it says that it was ready. */
+/* The time at which that batch says that it was ready. */
 uint64_t fake_ready_ns(uint64_t ordinal);
 
 /* ---- checking ---- */
 
-/* Runs `test` in a forked process; fails the cmocka test when it fails, crashes, hangs or leaks. */
+/* Runs `test` in a forked process; fails the cmocka test if it fails, crashes, hangs or leaks. */
 void fake_check(void (*test)(const void *argument), const void *argument, const char *name);
 
 /* Defines the cmocka test test_NAME; the body that follows runs in such a process. */

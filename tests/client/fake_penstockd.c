@@ -1,6 +1,6 @@
-/* fake_penstockd: the tests of the private daemon start this in place of penstockd. It takes the same
- * options, writes down what it was started with, and serves well. FAKE_MODE in the environment makes
- * it fail. */
+/* fake_penstockd: the tests of the private daemon start this in place of penstockd. It takes the
+ * same options, notes its arguments and environment, and serves correctly. FAKE_MODE in the
+ * environment makes it fail. */
 #include "client/fake.h"
 
 #include <dirent.h>
@@ -90,8 +90,8 @@ static bool takes_instance(const char *socket)
 	return false;
 }
 
-/* Dies at the first stream that it must open, and its socket stays: as often as a file beside it
- * says, which counts down. */
+/* Dies at the first stream that it must open, and its socket stays. A file beside it counts down
+ * how often. */
 static void die_opening(int listener, const char *socket)
 {
 	char path[200];

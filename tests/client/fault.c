@@ -16,7 +16,7 @@ void fault_send(const struct fault_turn *turn, int pass_fd)
 	fake_send(turn->fd, turn->next, turn->bytes, NULL, 0, pass_fd);
 }
 
-/* ---- what can be done to any message ---- */
+/* ---- faults of any message ---- */
 
 void fault_hang_up(const struct fault_turn *t)
 {
@@ -65,9 +65,10 @@ void fault_die_without_hangup(const struct fault_turn *t)
 	fake_die_without_hangup(t->fd);
 }
 
-/* ---- the daemon and the client around them ---- */
+/* ---- the daemon and the client ---- */
 
-/* Sends the message of a step or, where the fault is, calls it: then the daemon is through. */
+/* Sends the message of a step; at the fault's step, calls the fault instead, and the daemon is
+ * done. */
 static bool is_over(const struct fault *fault, enum fault_step step, const struct fault_turn *turn)
 {
 	const char *text = step == GREETING ? "0.1.0" : NULL;

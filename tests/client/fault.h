@@ -13,7 +13,7 @@
 
 enum fault_step { GREETING, OPENING, EXTENT, BATCH, AFTER };
 
-/* The daemon's turn to send: the message that would be next, and the memory that goes with it. */
+/* A step of the daemon: the message that it would send next, and the memory that belongs to it. */
 struct fault_turn {
 	int fd; /* the connection */
 	struct wire_head *next;
@@ -21,7 +21,7 @@ struct fault_turn {
 	struct fake_memory *memory;
 };
 
-/* What a daemon does instead of sending that message. */
+/* The daemon's action instead of sending that message. */
 typedef void fault_does(const struct fault_turn *turn);
 
 /* Sends the message, with this descriptor (-1: none): for a fault that has changed it. */
@@ -45,11 +45,11 @@ extern const struct fake_shape fault_shape;
 /* A client at such a daemon; `argument` is a struct fault. For fake_check. */
 void fault_run(const void *argument);
 
-/* ---- what can be done to any message ---- */
+/* ---- faults of any message ---- */
 
 fault_does fault_hang_up, fault_cut, fault_lengthen, fault_lie_about_length, fault_send_garbage;
 /* A descriptor with a message that has none. */
 fault_does fault_send_with_fd;
 fault_does fault_send_other_stream, fault_end_connection;
-/* The process is gone; a child of it keeps the socket: no hang-up, and yet an end. */
+/* The process dies, but its child keeps the socket: an end without a hang-up. */
 fault_does fault_die_without_hangup;

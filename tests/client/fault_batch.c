@@ -1,4 +1,4 @@
-/* fault_batch: see fault.h. BATCH and the head of its slot as no daemon sends them, and what may
+/* fault_batch: see fault.h. BATCH and slot heads that no daemon sends, and messages that must
  * not follow a good batch. */
 #include "client/fault.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- BATCH: the message, and the head of its slot ---- */
 
-/* Changes of the message `b` or of the slot's head `h`, and what the client says of them. */
+/* Changes of the message `b` or of the slot's head `h`, and the client's sentences. */
 #define CHANGES(X)                                                                               \
 	X(batch_extent, b->extent = 1, "an extent that it has not announced")                    \
 	X(batch_slot, b->slot = 4, "a slot that the extent does not have")                       \
@@ -89,7 +89,7 @@ static void serial_gap(const struct fault_turn *t)
 	fake_send_batch(t->fd, &fault_shape, t->memory, 1, 2);
 }
 
-/* A right serial does not make it the right batch. */
+/* A correct serial does not make it the right batch. */
 static void send_as_second(int fd, const struct fake_memory *memory, uint64_t ordinal)
 {
 	struct wire_batch batch = fake_fill(&fault_shape, memory, 1, ordinal);
@@ -107,7 +107,7 @@ static void batch_left_out(const struct fault_turn *t)
 	send_as_second(t->fd, t->memory, 2);
 }
 
-/* Codes that mean something of the client's own. */
+/* Codes that have a meaning in the client itself. */
 #define SEND_CODE(function, code)                                                      \
 	static void function(const struct fault_turn *t)                               \
 	{                                                                              \
@@ -153,15 +153,15 @@ static void answer_nothing(const struct fault_turn *t)
 	fake_send_answer(t->fd, 0, "what?");
 }
 
-/* An answer to a question that was given up long ago (OPEN's number will do) is not a fault: the wait
- * continues, here until the hang-up. */
+/* An answer to a question that was given up long ago (OPEN's number will do) is not a fault: the
+ * wait continues, here until the hang-up. */
 static void answer_late(const struct fault_turn *t)
 {
 	fake_send_answer(t->fd, 2, "late");
 	fake_send_error(t->fd, 2, 1, -EINVAL, "late too");
 }
 
-/* Without end, and without ever letting the client wait. */
+/* Sends without end, and never lets the client wait. */
 static void flood_with(int fd, struct wire_head *head, size_t bytes, const char *text)
 {
 	size_t length = text ? strlen(text) : 0;

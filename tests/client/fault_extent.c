@@ -1,5 +1,5 @@
-/* fault_extent: see fault.h. EXTENT as no daemon sends it: another geometry than was announced,
- * memory that is none, without its seals, twice. */
+/* fault_extent: see fault.h. EXTENT messages that no daemon sends: with another geometry than
+ * announced, with a descriptor that is not memory, without seals, twice. */
 #include "client/fault.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Changes of the message `e`, and what the client says of them. */
+/* Changes of the message `e`, and the client's sentences. */
 #define CHANGES(X)                                                                       \
 	X(extent_no_slots, e->slot_count = 0, "of 0 slots")                              \
 	X(extent_many_slots, e->slot_count = UINT32_MAX, "of 4294967295 slots")          \
@@ -90,7 +90,7 @@ static void withdraw_unknown(const struct fault_turn *t)
 	fake_send(t->fd, &withdrawn.head, sizeof withdrawn, NULL, 0, -1);
 }
 
-/* Each is as the contract wants it. */
+/* Each follows the contract. */
 static void flood_extents(const struct fault_turn *t)
 {
 	struct wire_extent *extent = (struct wire_extent *)(void *)t->next;

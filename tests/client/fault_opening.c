@@ -1,4 +1,4 @@
-/* fault_opening: see fault.h. WELCOME and OPENED as no daemon sends them, and refusals. */
+/* fault_opening: see fault.h. WELCOME and OPENED messages that no daemon sends, and refusals. */
 #include "client/fault.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static void other_request(const struct fault_turn *t)
 
 /* ---- OPENED ---- */
 
-/* Changes of the message `o`, and what the client returns and says. */
+/* Changes of the message `o`, and the client's codes and sentences. */
 #define CHANGES(X)                                                                           \
 	X(opened_no_rows, o->batch_size = 0, -EPROTO, "impossible shape")                    \
 	X(opened_many_rows, o->batch_size = 65537, -EPROTO, "impossible shape")              \

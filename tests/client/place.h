@@ -1,5 +1,5 @@
-/* place: where the tests of private daemons have them started: a folder of its own, with
- * fake_penstockd in place of penstockd. Each one that is started appends a line of facts. */
+/* place: the place where tests start private daemons: a separate folder, with fake_penstockd in
+ * place of penstockd. Each started daemon appends a line of facts. */
 #pragma once
 
 #include "penstock/penstock.h"

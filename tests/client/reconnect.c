@@ -37,7 +37,7 @@ static void serve_batches(struct serving *s)
 	}
 }
 
-/* Until the batches that this life has are sent, or the client goes. */
+/* Until all batches of this life are sent, or the client hangs up. */
 static void serve_loop(struct serving *s)
 {
 	const struct conn_message *message;

@@ -1,25 +1,25 @@
 /* reconnect: a fake daemon that dies as a script says, and an application that continues; for the
  * tests named after it.
  *
- * They have in common that, however a daemon dies and wherever in the protocol, each batch is given
- * once and in order, and batches that the application holds stay as they were. */
+ * In all of them, wherever in the protocol a daemon dies, each batch is given once and in order,
+ * and batches that the application holds stay unchanged. */
 #pragma once
 
 #include "client/fake.h"
 #include "penstock/penstock.h"
 
-/* Of all streams here but where a test says otherwise. */
+/* For all streams here, unless a test says otherwise. */
 extern const struct fake_shape endless;
 
 /* A daemon whose every connection has its own end: */
 enum end {
 	AT_ACCEPT,
 	AT_HELLO, /* after it was read */
-	REFUSES_HELLO, /* as a daemon that is ending does */
+	REFUSES_HELLO, /* as an ending daemon does */
 	AT_WELCOME, /* after it was sent */
 	AT_OPEN,
 	REFUSES_OPEN, /* with .code */
-	ANOTHER_REFUSES, /* the same, and says in WELCOME that it is another process */
+	ANOTHER_REFUSES, /* the same, and WELCOME names another process */
 	AT_OPENED,
 	AT_EXTENT,
 	AT_BATCH, /* after .batches of them */
@@ -47,7 +47,7 @@ struct script {
 /* A fake_serve, whose argument is a script: each connection is its next life. */
 void serve_script(int fd, const void *argument);
 
-/* One life from OPEN on. `again`: the stream was open before, and the client must say so. */
+/* One life, starting at OPEN. `again`: the stream was open before, and the client must say so. */
 void serve_life(int fd, const struct life *life, bool again);
 
 /* ---- the application ---- */
@@ -56,17 +56,17 @@ struct penstock_stream *open_stream(const struct fake *fake, int32_t reconnect_m
 /* The same of "stream:mix", a stream of the daemon's configuration. */
 struct penstock_stream *open_named(const struct fake *fake, int32_t reconnect_ms);
 
-/* That the batch is the stream's number `ordinal`; that it comes next. */
+/* Checks that the batch is the stream's number `ordinal`; that it is the next one. */
 void want_content(const struct penstock_batch *batch, uint64_t ordinal);
 void want_next(struct penstock_stream *stream, struct penstock_batch *batch, uint64_t ordinal);
 
 /* Takes and holds every batch that the daemon can announce, then kills the daemon. */
 void lose(struct fake *fake, struct penstock_stream *stream, struct penstock_batch *batch);
 
-/* That the stream has ended with this code and a sentence like this, and stays so. */
+/* Checks that the stream has ended with this code and sentence, and stays ended. */
 void want_over(struct penstock_stream *stream, int code, const char *sentence);
 
-/* That no batch comes for a while, and why. */
+/* Checks that no batch comes for a while, and the reason. */
 void want_timeout(struct penstock_stream *stream, const char *sentence);
 
 /* Whether the descriptor becomes readable. */

@@ -1,6 +1,6 @@
-/* libpenstock and penstockd itself: a private daemon is killed under streams again and again, and
- * they read what an undisturbed one reads, batch for batch, byte for byte. Alone, as ranks that
- * split a stream, and as a group that shares all of it. */
+/* libpenstock and penstockd itself: the test kills a private daemon repeatedly, and the streams
+ * must read what an undisturbed stream reads, batch for batch, byte for byte: single streams,
+ * ranks that split a stream, and a group that shares all of it. */
 #include "client/fake.h"
 #include "penstock/penstock.h"
 
@@ -21,7 +21,7 @@ enum { TRAINERS = 2, BATCHES = 40, BATCH_SIZE = 5, SIZE = 32, SAMPLES = 6 * 9 };
 
 static char folder[64], data[80], socket_path[96];
 
-/* ---- a dataset, and a place for a daemon ---- */
+/* ---- a dataset, and a folder for a daemon ---- */
 
 __attribute__((format(printf, 1, 2))) static int run(const char *format, ...)
 {
@@ -155,7 +155,7 @@ static bool take(struct penstock_stream *stream, struct penstock_batch held[2],
 	return true;
 }
 
-/* A group whose size is known is waited for, up to a minute: not here. */
+/* The daemon would wait up to a minute for a group of known size; not here. */
 static bool all_read(const int done[TRAINERS])
 {
 	for (int t = 0; t < TRAINERS; t++)
@@ -218,7 +218,7 @@ static void run_kind(const void *argument)
 	for (int i = 1; i < BATCHES; i++)
 		FAKE_WANT(seen[0][i].hash != seen[0][i - 1].hash);
 	read_disturbed(options, kind->apart, seen);
-	/* The last kill may have come when all that was wanted had been announced. */
+	/* The last kill may have come after all batches were announced. */
 	int result = penstock_daemon_stop(socket_path);
 	FAKE_WANT(result == 0 || result == -ECONNREFUSED);
 }
@@ -295,8 +295,8 @@ FAKE_TEST(job)
 	FAKE_WANT(penstock_daemon_stop(socket_path) == 0);
 }
 
-/* A trainer of a group keeps its batches. The others go on without it after a second, and it is told
- * which of its batches it must not use. */
+/* A trainer of a group keeps its batches. After a second the others continue without it, and it
+ * learns which of its batches it must not use. */
 FAKE_TEST(laggard)
 {
 	enum { SLOTS = 3 };

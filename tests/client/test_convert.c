@@ -2,7 +2,7 @@
  * every mean and std, every shape and alignment.
  *
  *     client_convert          the tests
- *     client_convert --bench  rates of all kernels, through the caches and past them, in turns */
+ *     client_convert --bench  rates of all kernels, through and past the caches, alternating */
 #include "client/lib/convert.h"
 #include "client/random.h"
 
@@ -57,7 +57,7 @@ static float random_share(void)
 	return (float)random_below(1 << 24) / (1 << 24);
 }
 
-/* NULL where this processor has not got the kernels. */
+/* NULL if this processor does not have the kernels. */
 static struct penstock_convert *converter(
 	const char *kernels, const struct penstock_convert_options *options)
 {
@@ -241,7 +241,7 @@ struct room {
 	_Alignas(CONVERT_LINE) uint8_t out[GUARD + CONVERT_LINE + MAX_PIXELS * 3 * 4 + GUARD];
 };
 
-/* Reads end with `from`'s last byte: ASan has a word to say where they do not. */
+/* Reads must end at `from`'s last byte; otherwise ASan reports it. */
 static void check_shape(struct penstock_convert *convert, const struct expected *expected,
 	const struct shape *shape, struct room *room)
 {

@@ -1,5 +1,5 @@
-/* A trainer that kept its batches too long, and the daemon took them back: which batches were read
- * as they were, and which must not be used. */
+/* A trainer kept its batches too long, and the daemon took them back: which batches were read
+ * unchanged, and which must not be used. */
 #include "client/fake.h"
 #include "penstock/penstock.h"
 
@@ -21,7 +21,8 @@ static const struct fake_shape shape = FAKE_SHAPE;
 static const char sentence[] = "this trainer held batch 1 of epoch 0 for 60 s and was detached";
 
 /* Announces `batches`; then, when asked (a question for the classes), detaches the trainer and
- * overwrites the slots of the mask. The answer comes last, so that the client has read all. */
+ * overwrites the slots of the mask. The answer comes last, so that the client has read
+ * everything. */
 struct plan {
 	const char *name;
 	unsigned batches;
@@ -158,7 +159,7 @@ static void run_announced(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* Closed while it holds batches that are no longer its own. */
+/* Closes while it holds batches whose leases have ended. */
 static void run_close(const void *argument)
 {
 	struct fake fake;
@@ -170,7 +171,8 @@ static void run_close(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* After END too: a client that has all batches comes to its end, one that has not is told. */
+/* Also after END: a client that has all batches reaches the end, and one that has not gets an
+ * error. */
 static void run_ended(const void *argument)
 {
 	enum { ASKED = 2 };
@@ -193,7 +195,7 @@ static void run_ended(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* A daemon that overwrites a leased slot without a word is broken. */
+/* A daemon that overwrites a leased slot without an ERROR is broken. */
 static void run_broken(const void *argument)
 {
 	struct fake fake;

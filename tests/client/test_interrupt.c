@@ -1,5 +1,5 @@
-/* options.interrupt: the application is asked wherever a call blocks, in the thread that called. The
- * call ends, and everything is as it was before. */
+/* options.interrupt: wherever a call blocks, the library asks the application, in the calling
+ * thread. The call ends, and nothing else changes. */
 #include "client/place.h"
 #include "client/reconnect.h"
 
@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-/* An application that has enough at its `after`th question. */
+/* An application that interrupts at its `after`th question. */
 struct user {
 	pthread_t thread;
 	unsigned asked, after;
@@ -65,7 +65,7 @@ static void want_interrupted(int result, const struct user *user)
 	FAKE_WANT(user->asked == user->after);
 }
 
-/* Opens, wants it to be ended, and no descriptor to be left. */
+/* Opens; requires that it is interrupted and leaves no descriptor. */
 static void want_no_stream(const struct penstock_options *options)
 {
 	struct penstock_stream *stream = NULL;
@@ -83,7 +83,7 @@ static void serve_nothing(int fd, const void *argument)
 		continue;
 }
 
-/* Builds an index, and would for ever. */
+/* Builds an index without end. */
 static void serve_index(int fd, const void *argument)
 {
 	(void)argument;
@@ -128,7 +128,7 @@ FAKE_TEST(backlog)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-/* The group's name is made of a number that counts openings: all ranks have to count alike. */
+/* A number that counts openings is part of the group's name, so all ranks must count alike. */
 struct ordinals {
 	int file; /* what each OPEN said */
 };
@@ -203,7 +203,7 @@ static int lock_take(void)
 	return fd;
 }
 
-/* Another process is at it. */
+/* Another process is starting it. */
 FAKE_TEST(lock)
 {
 	struct user user = user_make(3);
@@ -230,7 +230,7 @@ FAKE_TEST(starting)
 	finish();
 }
 
-/* ---- a stream that goes on ---- */
+/* ---- a stream that continues ---- */
 
 /* Answers a question only when the next one has been asked, and sends no batch before it was
  * asked three. */
@@ -319,8 +319,8 @@ static void run_figuring_out(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* The daemon is gone: interrupts while there is none, while one does not answer, and while one opens
- * the stream; then the stream goes on with the next batch. */
+/* The daemon is gone: interrupts while there is none, while one does not answer, and while one
+ * opens the stream; then the stream goes on with the next batch. */
 FAKE_TEST(reconnecting)
 {
 	static fake_serve *const mute[] = {serve_nothing, serve_index};
@@ -354,7 +354,7 @@ FAKE_TEST(reconnecting)
 	fake_close(&fake, stream);
 }
 
-/* ---- when it is asked ---- */
+/* ---- when the library asks ---- */
 
 static volatile sig_atomic_t signals;
 

@@ -1,4 +1,4 @@
-/* What the options leave to the job: the rank of a split stream, and the name of a group that the
+/* Values that come from the job: the rank of a split stream, and the name of a group that the
  * application did not name. */
 #include "client/fake.h"
 #include "client/lib/job.h"
@@ -207,7 +207,7 @@ static void test_waiting_for_nobody(void **state)
 	assert_true(group.made);
 }
 
-/* Names that a daemon would not take as they are. */
+/* Names that a daemon would not accept unchanged. */
 static void test_odd_jobs(void **state)
 {
 	(void)state;
@@ -264,7 +264,7 @@ static void test_counting(void **state)
 	want_group(999, 0, "job-j");
 }
 
-/* A forked child begins afresh; as a job of its own it has another name. */
+/* A forked child starts again; as a separate job it has another name. */
 FAKE_TEST(fork)
 {
 	char name[JOB_GROUP], mine[JOB_GROUP];

@@ -1,5 +1,5 @@
 /* libpenstock in a program that loads it late, as Python does, and whose threads have no memory
- * left: a failure is still a code and a sentence, and never the end of the process. */
+ * left: a failure is still a code and a sentence, and never ends the process. */
 #include "penstock/penstock.h"
 
 #include <dlfcn.h>
@@ -82,7 +82,7 @@ static void late_open(struct late *late)
 	late_take(late, "penstock_options_init_size", (void *)&late->options_init);
 }
 
-/* The sentences that a thread got; the first thread checks them. */
+/* The sentences that a thread received; the first thread checks them. */
 struct heard {
 	const struct late *late;
 	int code;

@@ -1,4 +1,4 @@
-/* What the application's options become: the text of OPEN, paths made absolute, refusals before
+/* The result of the application's options: the text of OPEN, absolute paths, refusals before
  * anything is sent. */
 #include "client/fake.h"
 #include "client/lib/error.h"
@@ -76,7 +76,7 @@ static void test_everything(void **state)
 	options.world_size = 4;
 	options.laggard = "detach";
 	options.laggard_timeout_s = 30;
-	options.reconnect_ms = 5000; /* the library's own business */
+	options.reconnect_ms = 5000; /* the library's own options */
 	options.pin_memory = 1;
 	expect_text(&options,
 		"{\"source\":\"/a "
@@ -90,7 +90,8 @@ static void test_everything(void **state)
 		"\"state\":{\"version\":1,\"epoch\":2,\"position\":64}}");
 }
 
-/* Written as it is; what could be more than one value, or end the request, never is. */
+/* The library writes values unchanged, but never a text that could be more than one value or end
+ * the request. */
 static void test_transforms(void **state)
 {
 	(void)state;
@@ -393,7 +394,8 @@ static void test_options(void **state)
 	newer.options.reconnect_ms = PENSTOCK_FOREVER;
 	assert_int_equal(open_take_options(&newer.options, &mine), 0);
 
-	/* Compiled with a later release: fine as long as what this one does not know is unset. */
+	/* Compiled with a later release: accepted if the options that this release does not know
+	 * are unset. */
 	newer.options.size = sizeof newer;
 	assert_int_equal(open_take_options(&newer.options, &mine), 0);
 	newer.later = 1;
@@ -402,7 +404,7 @@ static void test_options(void **state)
 	newer.options.size = SIZE_MAX;
 	assert_int_equal(open_take_options(&newer.options, &mine), -EINVAL);
 
-	/* Compiled with an earlier one: the rest has its defaults. */
+	/* Compiled with an earlier release: the rest has defaults. */
 	newer.options.size = offsetof(struct penstock_options, private_daemon);
 	newer.options.private_daemon = 0;
 	assert_int_equal(open_take_options(&newer.options, &mine), 0);
@@ -438,7 +440,8 @@ static void test_writable(void **state)
 	}
 }
 
-/* Options of the release before groups: later ones are unset, whatever the memory after them holds. */
+/* Options of the release before groups: later ones are unset, whatever the memory after them
+ * holds. */
 static void test_options_before_groups(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
-/* The private daemon: found, started once for many, free of its maker, and explained when it does
- * not start. */
+/* The private daemon: streams find it; it starts once for many; it does not depend on its maker;
+ * and the sentence explains why it does not start. */
 #include "client/fake.h"
 #include "client/lib/private.h"
 #include "client/place.h"
@@ -137,7 +137,7 @@ FAKE_TEST(start)
 	place_remove();
 }
 
-/* Eight ranks at once, and a daemon that takes its time: one is started, all are served. */
+/* Eight ranks at once and a slow daemon: one daemon starts and serves all. */
 FAKE_TEST(race)
 {
 	enum { RANKS = 8 };
@@ -167,7 +167,7 @@ FAKE_TEST(race)
 	place_remove();
 }
 
-/* The maker dies, its process group is killed: the daemon goes on. */
+/* The maker dies and its process group is killed: the daemon continues. */
 FAKE_TEST(outlives)
 {
 	struct penstock_stream *stream;
@@ -206,8 +206,8 @@ static void want_batch(struct penstock_stream *stream, uint64_t ordinal)
 	FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
 }
 
-/* Killed twice under two streams of one process: the stream that notices first starts another daemon
- * with the same options, and both go on where they were. */
+/* Killed twice under two streams of one process: the stream that notices first starts another
+ * daemon with the same options, and both go on where they were. */
 FAKE_TEST(reconnect)
 {
 	struct penstock_stream *stream[2];
@@ -247,7 +247,7 @@ FAKE_TEST(reconnect)
 	place_remove();
 }
 
-/* A daemon that cannot start does not end the stream while there is time: each timeout says the
+/* A daemon that cannot start does not end the stream while there is time: each timeout names the
  * reason, and so does the end. */
 FAKE_TEST(reconnect_in_vain)
 {
@@ -276,8 +276,8 @@ FAKE_TEST(reconnect_in_vain)
 	place_remove();
 }
 
-/* Slow to start: the call's time is kept, others may start one meanwhile, and it is found when it
- * listens. */
+/* Slow to start: the call returns in time, others may start a daemon meanwhile, and the stream
+ * finds it when it listens. */
 FAKE_TEST(reconnect_slowly)
 {
 	struct penstock_stream *stream;
@@ -320,7 +320,7 @@ FAKE_TEST(reconnect_slowly)
 	place_remove();
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void want_refusal(int wanted, const char *sentence)
 {
@@ -442,7 +442,7 @@ FAKE_TEST(refused_places)
 	FAKE_WANT(penstock_daemon_stop(place.socket) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "nothing to stop: no penstockd is running at "));
 	FAKE_WANT(strstr(penstock_error(), place.socket));
-	FAKE_WANT(access(place.run, F_OK) < 0); /* looking left nothing over */
+	FAKE_WANT(access(place.run, F_OK) < 0); /* the search left nothing behind */
 	place_remove();
 }
 

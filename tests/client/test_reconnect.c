@@ -1,5 +1,5 @@
-/* A stream that outlives its daemon: daemons that die at every step of the protocol, and daemons that
- * cannot continue the stream. */
+/* A stream that outlives its daemon: daemons that die at every step of the protocol, and daemons
+ * that cannot continue the stream. */
 #include "client/reconnect.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static void test_deaths(void **state)
 		fake_check(run_deaths, &scripts[i], scripts[i].name);
 }
 
-/* ---- what ends the stream all the same ---- */
+/* ---- losses that end the stream ---- */
 
 struct refusal {
 	struct script script;
@@ -208,7 +208,7 @@ static void test_strangers(void **state)
 		fake_check(run_strangers, &scripts[i], scripts[i].name);
 }
 
-/* When the time is up, the error is the loss, and names the daemon that is in the way. */
+/* When the time is up, the error reports the loss and names the daemon at the socket. */
 FAKE_TEST(stranger_stays)
 {
 	static const struct script script = {"stays",
@@ -231,8 +231,8 @@ FAKE_TEST(stranger_stays)
 	fake_close(&fake, stream);
 }
 
-/* A refusal of the state is final, whichever daemon sends it: the group has passed the batch, or the
- * configuration has changed. */
+/* A refusal of the state is final, whichever daemon sends it: the group has passed the batch, or
+ * the configuration has changed. */
 static void run_named_refused(const void *argument)
 {
 	const struct refusal *refusal = argument;
@@ -260,7 +260,8 @@ static void test_named_refusals(void **state)
 		fake_check(run_named_refused, &refusals[i], refusals[i].script.name);
 }
 
-/* A private daemon would have no configuration, and keep the socket from the one that has. */
+/* A private daemon would have no configuration, and would occupy the socket of the daemon that
+ * has one. */
 FAKE_TEST(starts_none)
 {
 	static const struct script script = {
@@ -298,7 +299,7 @@ FAKE_TEST(unknown_at_first)
 	FAKE_WANT(fake_stop(&fake));
 }
 
-/* No daemon listens: the sentence names the one that knows the stream. */
+/* No daemon listens: the sentence says which one knows the stream. */
 FAKE_TEST(absent_at_first)
 {
 	struct fake fake;
@@ -334,7 +335,8 @@ FAKE_TEST(fewer_slots)
 	struct penstock_stream *stream = open_stream(&fake, 10000);
 	for (uint64_t i = 0; i < 4; i++)
 		want_next(stream, &held[i], i);
-	/* Holding all batches of the old daemon is not a deadlock: the new one does not wait for them. */
+	/* Holding all batches of the old daemon is not a deadlock: the new one does not wait for
+	 * them. */
 	want_next(stream, &batch[0], 4);
 	want_next(stream, &batch[1], 5);
 	penstock_stream_info(stream, &info);

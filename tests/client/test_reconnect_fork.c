@@ -43,14 +43,14 @@ FAKE_TEST(fork)
 	fake_restart(&fake, fake_serve_well, &endless);
 	for (uint64_t i = 4; i < 8; i++)
 		want_next(stream, &mine, i);
-	/* Nothing of the old connection is left that would ring. */
+	/* The old connection leaves nothing that could wake the child. */
 	FAKE_WANT(penstock_stream_next(stream, &mine, 0) == -EAGAIN);
 	FAKE_WANT(!polls(fd, 100));
 	FAKE_WANT(kill(keeper, SIGKILL) == 0 && waitpid(keeper, &status, 0) == keeper);
 	fake_close(&fake, stream);
 }
 
-/* Closed in each stage of coming back. */
+/* The application closes the stream in each stage of the reconnection. */
 static void run_close(const void *argument)
 {
 	struct fake fake;

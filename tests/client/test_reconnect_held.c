@@ -1,5 +1,5 @@
-/* A stream that outlives its daemon: what the application held of the one that has gone, and what
- * it may do in between. */
+/* A stream that outlives its daemon: batches that the application holds of the dead daemon, and
+ * calls that it may make in between. */
 #include "client/reconnect.h"
 
 #include "client/lib/stream.h"
@@ -30,7 +30,7 @@ FAKE_TEST(restart)
 	free(text);
 	text = NULL;
 	fake_kill(&fake);
-	/* The other two had come; nothing else will. */
+	/* The other two have arrived; no more will come. */
 	for (uint64_t i = 2; i < 4; i++) {
 		want_next(stream, &batch, i);
 		FAKE_WANT(penstock_batch_release(stream, &batch) == 0);
@@ -83,7 +83,8 @@ FAKE_TEST(restart)
 	fake_close(&fake, stream);
 }
 
-/* An old batch and a new one of the same slot and serial: each is released for itself. */
+/* An old batch and a new one with the same slot and serial: each release counts for its own
+ * batch. */
 FAKE_TEST(alike)
 {
 	static const struct script script = {
@@ -157,7 +158,8 @@ FAKE_TEST(overwritten)
 	fake_close(&fake, stream);
 }
 
-/* The last batches lay unread when it did so: they come from the next daemon, and then the end. */
+/* The last batches were unread at that time: they come from the next daemon, followed by the
+ * end. */
 FAKE_TEST(overwritten_end)
 {
 	static const struct script script = {"overwritten after the end",

@@ -24,7 +24,7 @@ FAKE_TEST(time_up)
 	fake_start(&fake, fake_serve_well, &endless);
 	struct penstock_stream *stream = open_stream(&fake, 300);
 	want_next(stream, &held, 0);
-	/* With the answer, all that there is was announced. */
+	/* When the answer comes, all batches have been announced. */
 	FAKE_WANT(penstock_stream_classes(stream, &text) == 0);
 	free(text);
 	fake_kill(&fake);
@@ -44,7 +44,7 @@ FAKE_TEST(time_up)
 	fake_close(&fake, stream);
 }
 
-/* An application that is late has its try all the same. */
+/* A late application still gets one attempt. */
 FAKE_TEST(late)
 {
 	struct fake fake;
@@ -59,7 +59,7 @@ FAKE_TEST(late)
 	fake_close(&fake, stream);
 }
 
-/* Two that die in turn without ever giving a batch do not keep the stream for ever. */
+/* Two daemons that die in turn without a batch do not keep the stream alive forever. */
 static void run_crash_loop(const void *argument)
 {
 	struct fake fake;
@@ -71,7 +71,7 @@ static void run_crash_loop(const void *argument)
 	fake_close(&fake, stream);
 }
 
-/* A new daemon that is stopped: the call's time is kept, and in the end the stream's. */
+/* A new daemon that is stopped: the call, and in the end the stream, keeps its time limit. */
 FAKE_TEST(stopped)
 {
 	struct fake fake;
@@ -89,7 +89,8 @@ FAKE_TEST(stopped)
 	fake_close(&fake, stream);
 }
 
-/* One that takes its time to open: the call's time is kept, the stream's is not used up. */
+/* A daemon that opens slowly: the call keeps its time limit, and the stream's time is not used
+ * up. */
 static void serve_slow_open(int fd, const void *argument)
 {
 	(void)argument;
@@ -112,14 +113,14 @@ FAKE_TEST(slow_open)
 	fake_restart(&fake, serve_slow_open, NULL);
 	want_timeout(stream, "is opening the stream again");
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
-	/* Open at last, and without a batch: as in any other stream. */
+	/* Opened at last, but without a batch: as in any other stream. */
 	FAKE_WANT(penstock_stream_next(stream, &batch, 1500) == -ETIMEDOUT);
 	FAKE_WANT(strstr(penstock_error(), "did not say why in time"));
 	fake_close(&fake, stream);
 }
 
-/* Those that take their time and die of it, before they have opened and after: the time is theirs,
- * and others are looked for. */
+/* Daemons that are slow and die, before or after they have opened: their time does not count,
+ * and the stream looks for others. */
 static void serve_slow_deaths(int fd, const void *argument)
 {
 	static unsigned connections;

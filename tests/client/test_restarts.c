@@ -1,4 +1,4 @@
-/* options.restarts: a private daemon that dies is started again so often, and no more often. */
+/* options.restarts: a private daemon that dies is restarted this many times, and no more. */
 #include "client/fake.h"
 #include "client/place.h"
 #include "penstock/penstock.h"
@@ -62,7 +62,7 @@ static void take_round(struct penstock_stream *stream, uint64_t *ordinal)
 static void want_had_enough(struct penstock_stream *stream, uint64_t ordinal, const char *times)
 {
 	int result;
-	do { /* what had come before it died is given still */
+	do { /* next still gives the batches that came before it died */
 		result = take(stream, ordinal++);
 	} while (result == 0);
 	for (int i = 0; i < 2; i++) { /* and it stays so */
@@ -114,7 +114,7 @@ FAKE_TEST(once)
 	finish();
 }
 
-/* Those that another stream has started do not count, however many. */
+/* Daemons that another stream has started do not count. */
 FAKE_TEST(others)
 {
 	struct penstock_options options = begin();
@@ -137,7 +137,7 @@ FAKE_TEST(others)
 	finish();
 }
 
-/* One that was refused because another daemon has the place was none. */
+/* A start that failed because another daemon has the socket does not count. */
 FAKE_TEST(taken)
 {
 	struct penstock_options options = begin();
@@ -153,7 +153,7 @@ FAKE_TEST(taken)
 	place_kill(&stream, 1);
 	(void)snprintf(lock, sizeof lock, "%s.lock", place.socket);
 	pid_t other = fork();
-	if (other == 0) { /* is ending, and takes its time */
+	if (other == 0) { /* it ends slowly */
 		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		FAKE_WANT(fd >= 0 && flock(fd, LOCK_EX) == 0);
 		(void)pause();

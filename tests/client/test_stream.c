@@ -111,7 +111,7 @@ FAKE_TEST(epochs)
 	fake_close(&fake, stream);
 }
 
-/* Slots go back in another order than they came, many times over. */
+/* Slots go back in another order than they came, many times. */
 FAKE_TEST(many)
 {
 	struct fake fake;
@@ -142,7 +142,7 @@ FAKE_TEST(deadlock)
 	FAKE_WANT(penstock_stream_next(stream, &batch, PENSTOCK_FOREVER) == -EDEADLK);
 	FAKE_WANT(strstr(penstock_error(), "holds all 4 batches"));
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) ==
-		  -EAGAIN); /* would not wait, so not for itself */
+		  -EAGAIN); /* would not wait, so it cannot wait for itself */
 	/* The stream goes on: batches can be released, except one that was never given, or one of
 	 * another serial. */
 	batch = held[2];
@@ -167,8 +167,7 @@ static bool polls(int fd)
 	return poll(&wanted, 1, 200) == 1;
 }
 
-/* A query takes the announcements out of the socket; the descriptor must go on saying that there is
- * something. */
+/* A query takes the announcements out of the socket; the descriptor must stay readable. */
 FAKE_TEST(queries)
 {
 	struct fake fake;
@@ -189,7 +188,7 @@ FAKE_TEST(queries)
 		FAKE_WANT(polls(fd));
 		FAKE_WANT(penstock_stream_next(stream, &batch, 0) == 0);
 		want_batch(&batch, &two_epochs, i);
-		/* The first four lay ready; nothing is released, so the daemon has nothing more. */
+		/* The first four are ready; nothing is released, so the daemon has no more. */
 	}
 	FAKE_WANT(penstock_stream_next(stream, &batch, 0) == -EAGAIN);
 	FAKE_WANT(!polls(fd));
@@ -379,7 +378,7 @@ FAKE_TEST(withdrawn)
 	fake_close(&fake, stream);
 }
 
-/* ---- a rank of several, begun in the middle ---- */
+/* ---- one of several ranks, started in the middle ---- */
 
 static void serve_rank(int fd, const void *argument)
 {
@@ -462,8 +461,8 @@ static void test_signals(void **state)
 	fake_check(run_signals, &slow, "signals");
 }
 
-/* Another mapping of the batch's memory can be made writable only if that was asked for; the mapping
- * that the application reads cannot be written to by accident. */
+/* Another mapping of the batch's memory can be made writable only if that was asked for; the
+ * mapping that the application reads cannot be written to by accident. */
 static void run_pinned(const void *argument)
 {
 	const int32_t *pin_memory = argument;
@@ -498,7 +497,7 @@ static void test_pinned(void **state)
 	fake_check(run_pinned, &no, "sealed");
 }
 
-/* Batches of every shape, as the stream's info and the batch itself say it. */
+/* Batches of every shape, as described by the stream's info and by the batch itself. */
 static void run_shape(const void *argument)
 {
 	const struct fake_shape *shape = argument;

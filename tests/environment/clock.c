@@ -1,4 +1,4 @@
-/* libenvironment_clock.so: a wall clock that somebody keeps setting, for LD_PRELOAD.
+/* libenvironment_clock.so: a wall clock that is set again and again, for LD_PRELOAD.
  *
  * Twenty times a second the time of day jumps by hours, forwards and back; CLOCK_MONOTONIC goes on
  * as it does. The machine's own clock stays as it is. */

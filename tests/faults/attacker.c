@@ -3,11 +3,12 @@
  *
  *   fault_attacker SOCKET DEFINITION
  *
- * It holds every batch of its stream, so that the daemon writes nowhere in the extent, and looks at
- * all bytes, the size and the seals after each attempt. Each attempt is made on the descriptor that
- * came, and on the same memory opened anew for writing, as its owner may. It prints a line for each
- * attempt with its result; the last line counts them. Exit 0: all were refused or harmless; 1: one
- * succeeded; 2: it could not begin. It may run as root, which is refused less. */
+ * It holds every batch of its stream, so that the daemon writes nowhere in the extent, and
+ * checks all bytes, the size and the seals after each attempt. It makes each attempt on the
+ * received descriptor and on the same memory, reopened for writing, as its owner may do. It
+ * prints a line for each attempt with its result; the last line counts them. Exit 0: all were
+ * refused or harmless; 1: one succeeded; 2: it could not begin. It may run as root, for which
+ * the kernel refuses less. */
 #include "proto/conn.h"
 #include "proto/slots.h"
 
@@ -51,9 +52,9 @@
 
 enum { ATTACKER_PAGE = 4096 };
 
-/* The memory that is attacked, and its contents before. */
+/* The attacked memory, and its contents before the attack. */
 struct target {
-	int fd; /* the descriptor that is tried */
+	int fd; /* the descriptor under attack */
 	const char *how; /* it came by */
 	uint8_t *map; /* of the descriptor, shared and read-only */
 	size_t bytes;
@@ -63,7 +64,7 @@ struct target {
 	int file, pipe[2]; /* with the same bytes in them */
 };
 
-/* 0 or more: it was let through; -errno. */
+/* 0 or more: the kernel allowed it; -errno. */
 typedef int attempt_fn(struct target *t);
 
 static int outcome(long result)
@@ -71,7 +72,7 @@ static int outcome(long result)
 	return result < 0 ? -errno : 0;
 }
 
-/* ---- writing by a call ---- */
+/* ---- writing with a system call ---- */
 
 static int try_write(struct target *t)
 {
@@ -131,7 +132,8 @@ static int try_splice(struct target *t)
 	return result;
 }
 
-/* Its page is spliced into a pipe and written to there, as Linux allowed until 5.16 (CVE-2022-0847). */
+/* Splices its page into a pipe and writes to it there, as Linux allowed until 5.16
+ * (CVE-2022-0847). */
 static int try_dirty_pipe(struct target *t)
 {
 	loff_t at = 0;
@@ -428,7 +430,7 @@ TRY_ADVICE(mergeable, MADV_MERGEABLE)
 TRY_ADVICE(hugepage, MADV_HUGEPAGE)
 TRY_ADVICE(wipe, MADV_WIPEONFORK)
 
-/* Root could: it takes memory from the machine. No other user may. */
+/* Root may do this, since it takes memory from the machine; no other user may. */
 static int try_poison(struct target *t)
 {
 	if (geteuid() == 0)
@@ -478,7 +480,7 @@ static int try_userfault(struct target *t)
 		return outcome(fcntl(t->fd, F_ADD_SEALS, (seal))); \
 	}
 
-/* The ones that are missing would stop the daemon's own writes. */
+/* The missing seals would stop the daemon's own writes. */
 TRY_SEAL(write, F_SEAL_WRITE)
 TRY_SEAL(exec, F_SEAL_EXEC)
 TRY_SEAL(seal, F_SEAL_SEAL)
@@ -579,8 +581,8 @@ static int try_sync_range(struct target *t)
 	return outcome(sync_file_range(t->fd, 0, 0, SYNC_FILE_RANGE_WRITE));
 }
 
-/* A device that hands out pages of a memfd for writing. Newer kernels check the seals first, and the
- * administrator decides who may open it. */
+/* A device that hands out pages of a memfd for writing. Newer kernels check the seals first, and
+ * the administrator decides who may open it. */
 static int try_udmabuf(struct target *t)
 {
 	struct {
@@ -608,7 +610,7 @@ static int try_udmabuf(struct target *t)
 static const struct attempt {
 	const char *name;
 	attempt_fn *make;
-	bool must_fail; /* else it may succeed, if nothing is changed by it */
+	bool must_fail; /* otherwise it may succeed if it changes nothing */
 } attempts[] = {
 	{"write", try_write, true},
 	{"pwrite", try_pwrite, true},
@@ -695,7 +697,7 @@ static uint64_t sum_of(const uint8_t *bytes, size_t size)
 	return sum;
 }
 
-/* What is wrong with the memory now; NULL: nothing. */
+/* The fault of the memory; NULL: it is unchanged. */
 static const char *damage(const struct target *t)
 {
 	struct stat status;
@@ -793,7 +795,8 @@ static struct target become_trainer(int fd, const char *definition)
 static void prepare(struct target *t)
 {
 	t->foreign = (struct iovec){.iov_base = malloc(ATTACKER_PAGE), .iov_len = ATTACKER_PAGE};
-	/* On the same file system as the memory: else copying is refused for another reason. */
+	/* On the same file system as the memory; otherwise the kernel refuses copying for
+	 * another reason. */
 	t->file = memfd_create("attacker", MFD_CLOEXEC);
 	if (!t->foreign.iov_base || t->file < 0 || pipe2(t->pipe, O_CLOEXEC))
 		give_up("no memory");
@@ -802,8 +805,8 @@ static void prepare(struct target *t)
 		give_up("no file");
 }
 
-/* The same memory by another way: its owner may open it for writing, unless a mode or another
- * process's /proc forbids it. */
+/* The same memory, opened in another way: its owner may open it for writing, unless its mode or
+ * another process's /proc forbids it. */
 static unsigned attack_through(const struct target *came, const char *how, const char *path)
 {
 	struct target t = *came;

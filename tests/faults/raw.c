@@ -1,10 +1,9 @@
-/* raw: a trainer on the messages themselves. Steps, in order: connected, hello-sent, welcomed,
- * open-sent, opened, extent-received, mapped; for each batch batch-received, reading, read, full
- * (it holds all), before-release, released; query-sent, answered, error-received, withdrawn;
- * ended, close-sent, closed.
+/* raw: a trainer that sends and receives the messages itself. Steps, in order: connected,
+ * hello-sent, welcomed, open-sent, opened, extent-received, mapped; for each batch batch-received,
+ * reading, read, full (it holds all), before-release, released; query-sent, answered,
+ * error-received, withdrawn; ended, close-sent, closed.
  *
- * A message that is not as the protocol says ends it with a note. tests/client has the daemons that
- * lie. */
+ * A message that breaks the protocol ends it with a note. tests/client has the lying daemons. */
 #include "faults/trainer.h"
 #include "proto/conn.h"
 
@@ -63,7 +62,7 @@ static const void *raw_as(
 	return message;
 }
 
-/* ---- what the daemon says ---- */
+/* ---- the daemon's messages ---- */
 
 static void raw_on_error(const struct raw *raw)
 {
@@ -93,7 +92,7 @@ static void raw_on_extent(struct raw *raw)
 	trainer_step(raw->t, "mapped");
 }
 
-/* The head must be the announced batch's: otherwise somebody writes where a lease is out. */
+/* The head must be that of the announced batch; otherwise something writes to a leased slot. */
 static struct trainer_batch raw_look(const struct raw *raw, const struct wire_batch *b)
 {
 	const uint8_t *slot = raw->memory + b->slot * raw->extent.slot_stride;
@@ -195,7 +194,7 @@ static void raw_take(struct raw *raw)
 	}
 }
 
-/* ---- its life ---- */
+/* ---- the trainer's life ---- */
 
 static void raw_connect(struct raw *raw)
 {

@@ -1,4 +1,4 @@
-/* fault_resume: every place of a row, resumed at every world size.
+/* fault_resume: every place of a run, resumed at every world size.
  *
  *   fault_resume KEY=VALUE ...
  *       socket= source= train= drop_last= batch_size= epochs= seed=
@@ -6,12 +6,12 @@
  *       after=N         batch size after a resume; 0: as before
  *       every=N         resumes at every N-th place; 1: at all
  *
- * First it reads the samples themselves: one stream that drops nothing, each position of each epoch
- * once. Then each job is a set of ranks that one thread reads in turn, and a cursor says what must
- * come: which positions, in which order, with which pixels; equal counts of batches for all ranks;
- * equal states of all ranks after the same batch. A job from the beginning leaves its state at each
- * place; from each state jobs of all world sizes go on to the end. Prints "states N resumes N rows N
- * HASH", the same at any number of threads.
+ * First it reads the samples: one stream that drops nothing, each position of each epoch once. Then
+ * one thread reads each job's ranks in turn, and a cursor gives the expected rows: which positions,
+ * in which order, with which pixels; equal counts of batches for all ranks; equal states of all
+ * ranks after the same batch. A job from the beginning saves its state at each place; from each
+ * state, jobs of all world sizes continue to the end. Prints "states N resumes N rows N HASH", the
+ * same at any number of threads.
  *
  * One thread; only libpenstock. The first mistake ends it with a sentence. */
 #include "penstock/penstock.h"
@@ -41,13 +41,13 @@ struct resume {
 	uint64_t states, resumes, rows, hash;
 };
 
-/* A set of ranks that read one row together. */
+/* A set of ranks that read one run together. */
 struct resume_job {
 	struct resume *r;
 	struct penstock_stream *stream[RESUME_WORLDS];
 	struct penstock_batch batch[RESUME_WORLDS];
 	uint32_t world, batch_size;
-	uint64_t epoch, position; /* what must come next */
+	uint64_t epoch, position; /* the expected next row */
 	const char *from; /* the state it began with, or NULL */
 };
 
@@ -123,9 +123,9 @@ static void resume_learn(struct resume *r)
 	penstock_stream_close(stream);
 }
 
-/* ---- what must come ---- */
+/* ---- the expected rows ---- */
 
-/* The size of the next global batch; where an epoch has none left, the cursor goes to the next. */
+/* The size of the next global batch; at the end of an epoch the cursor goes to the next epoch. */
 static uint64_t resume_expected(struct resume_job *job)
 {
 	uint64_t full = (uint64_t)job->world * job->batch_size;
@@ -160,8 +160,8 @@ static void resume_check_row(struct resume_job *job, const struct penstock_batch
 	job->position++;
 }
 
-/* A rank's part of a global batch of `all` samples: a short batch is divided evenly, and a rank that
- * would get no sample gets one padded row. */
+/* A rank's part of a global batch of `all` samples: a short batch is divided evenly, and a rank
+ * that would get no sample gets one padded row. */
 static void resume_check_part(struct resume_job *job, uint32_t rank, uint64_t all)
 {
 	const struct penstock_batch *batch = &job->batch[rank];
@@ -238,7 +238,7 @@ static void resume_job_close(struct resume_job *job)
 		penstock_stream_close(job->stream[rank]);
 }
 
-/* The place that a state names, as its text says it. */
+/* The place in a state's text. */
 static uint64_t resume_number(const char *state, const char *key)
 {
 	const char *at = strstr(state, key);
@@ -257,7 +257,7 @@ static void resume_from(struct resume *r, const char *state, uint32_t world, uin
 	resume_job_close(&job);
 }
 
-/* From the beginning to the end; the states on the way. */
+/* Reads from the beginning to the end and keeps the states on the way. */
 static uint64_t resume_states(struct resume *r, uint32_t world)
 {
 	struct resume_job job = {.r = r, .world = world, .batch_size = r->options.batch_size};
@@ -280,7 +280,8 @@ static void resume_run(struct resume *r)
 		uint64_t places = resume_states(r, before);
 		for (uint64_t place = 0; place < places; place++) {
 			r->states++;
-			/* The first, the last and the ends of epochs are always there. */
+			/* The first place, the last place and the ends of epochs are always
+			 * included. */
 			bool first = strstr(r->state[place], "\"position\":0}") != NULL;
 			if ((place + before) % r->every && !first && place + 2 < places)
 				continue;

@@ -1,11 +1,11 @@
-/* trainer: a trainer that writes down its batches and does one thing at a named step.
+/* trainer: a trainer that notes its batches and performs one action at a named step.
  *
  *   trainer.c   options, notes, and the steps with their actions
- *   raw.c       the protocol message by message: can stop between any two
+ *   raw.c       the protocol, message by message; can stop between any two messages
  *   lib.c       the same loop on libpenstock
  *
- * One thread. Every note is one write(2) to the file `out`, made before the step that follows it
- * acts, so that SIGKILL loses nothing that happened. */
+ * One thread. Every note is one write(2) to the file `out`, before the action of the next step,
+ * so that SIGKILL loses no note. */
 #pragma once
 
 #include "proto/slots.h"
@@ -28,13 +28,13 @@ struct trainer {
 	uint64_t batches; /* 0: until the stream ends */
 	uint64_t hold; /* batches kept before one is returned */
 	uint64_t newest; /* the newest is returned, not the oldest */
-	uint64_t query; /* asks two questions, one of them unknown, after that many batches */
+	uint64_t query; /* asks two questions, one of them unknown, after this many batches */
 	uint64_t sleep_us; /* between batches */
-	uint64_t linger; /* after its batches it goes on until standard input ends */
+	uint64_t linger; /* after its batches it waits until standard input ends */
 	uint64_t states; /* lib: notes the state after each batch */
 	uint64_t rows; /* notes each row of a batch too */
 	int out;
-	int fd; /* of the connection, where this program has it; -1 */
+	int fd; /* the connection's descriptor, if this program has it; otherwise -1 */
 };
 
 struct trainer_batch {
@@ -44,11 +44,11 @@ struct trainer_batch {
 	size_t row_bytes, label_bytes;
 };
 
-/* One line: the words, then the time in microseconds on CLOCK_MONOTONIC. */
+/* Writes one line: the words, then the time in microseconds on CLOCK_MONOTONIC. */
 __attribute__((format(printf, 2, 3))) void trainer_note(
 	const struct trainer *t, const char *format, ...);
 
-/* The trainer has reached this step: performs the action, if it belongs to it. */
+/* The trainer has reached this step: performs the action if it belongs to this step. */
 void trainer_step(struct trainer *t, const char *step);
 
 /* Reads a batch to its end and notes it, with the steps batch-received, reading and read. */

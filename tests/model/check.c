@@ -1,8 +1,8 @@
-/* check: what must hold in every state of a world, and that from every state all readers that go on
- * are served. */
+/* check: the conditions of every state of a world, and that from every state all readers that
+ * continue are served. */
 #include "model/world_impl.h"
 
-/* ---- what must hold ---- */
+/* ---- conditions ---- */
 
 static void check_owed(struct world *world, uint32_t slot)
 {
@@ -127,7 +127,7 @@ void world_check(struct world *world)
 
 /* ---- progress ---- */
 
-/* A run in which all readers go on that are not stopped. */
+/* A run in which all readers that are not stopped continue. */
 struct fair {
 	struct world world;
 	uint32_t stopped; /* bit per reader */

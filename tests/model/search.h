@@ -14,7 +14,7 @@ struct search_result {
 	uint64_t states, transitions;
 	uint32_t depth; /* events on the longest shortest path */
 	double seconds; /* of this thread's processor time */
-	char violated[SEARCH_NAME]; /* what does not hold: a name of world.c's, or "assert"; "" */
+	char violated[SEARCH_NAME]; /* the failed condition: a name from world.c, or "assert"; "" */
 };
 
 /* Writes the fault that it finds to `out`. 0; -ENOMEM; -ERANGE when the world does not fit into a

@@ -2,8 +2,8 @@
  *
  * A map of this folder:
  *   world.[ch]     the readers and slots of a world, which events may happen next, and their effect
- *   world_impl.h   what world.c, check.c and words.c share
- *   check.c        what must hold in every state
+ *   world_impl.h   declarations that world.c, check.c and words.c share
+ *   check.c        the conditions that hold in every state
  *   words.c        events and worlds as text
  *   state.[ch]     a world as a few machine words, the same for all worlds that behave the same
  *   search.[ch]    breadth first through all orders of events, with a shortest path to a fault
@@ -11,9 +11,9 @@
  *   flaws/         flaws that are put into copies of the tally: each must be found
  *
  * The tally is the daemon's code (daemon/batch/tally.c). Around it, as small as possible: a
- * producer, the event loop as serve/session/group.c runs it (a turn is one step: what a client could see in
- * the middle of it, it also sees by reading its socket later), and readers with the messages to and
- * from them, their lease table (client/lib/lease.h) and an application that reads.
+ * producer, the event loop as serve/session/group.c runs it (a turn is one step: what a client
+ * could see in the middle of it, it also sees by reading its socket later), and readers with the
+ * messages to and from them, their lease table (client/lib/lease.h) and an application that reads.
  *
  * Left out because they add no behavior: the rows of a batch (only the last one counts), OPEN and
  * OPENED (an application that waits for the answer does nothing else), SIGSTOP as an event (a
@@ -55,7 +55,7 @@ enum reader_phase {
 	READER_OUT, /* not there */
 	READER_PENDING, /* waits for the group to begin */
 	READER_ON, /* runs; attached or detached */
-	READER_LOST, /* runs, but its daemon has gone */
+	READER_LOST, /* runs, but its daemon is gone */
 	READER_GONE, /* closed or killed; the daemon has not noticed */
 };
 

@@ -1,9 +1,10 @@
-/* torture_data: what the tests of this folder do to files thousands of times, in one process.
+/* torture_data: file operations that the tests of this folder repeat thousands of times, in one
+ * process.
  *
  *   torture_data dump SOURCE CACHE [MANIFEST]
  *       prints a line for each sample: number shard offset size label name crc32-of-bytes
- *   torture_data flip SOURCE CACHE INDEX STEP [MANIFEST]
- *       flips each STEP-th byte of INDEX, as a whole (XOR 0xff) and by one bit: all samples must be the
+ *   torture_data flip SOURCE CACHE INDEX STEP [MANIFEST] flips each STEP-th byte of INDEX, as a
+ *       whole (XOR 0xff) and by one bit: all samples must be the
  *       same, or an error must name the index and say what to do. Prints "FLIPS same SAME refused
  *       REFUSED".
  *   torture_data rings FILE COUNT

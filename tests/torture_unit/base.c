@@ -1,4 +1,4 @@
-/* Scenarios of what everything stands on: the journal, cgroups and small files, the page's server,
+/* Scenarios of the foundations: the journal, cgroups and small files, the page's server,
  * NVML's absence. */
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"

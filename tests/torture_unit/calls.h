@@ -1,9 +1,9 @@
-/* calls: this program's own versions of what can fail in the C library and in liburing. They count,
- * and fail when they are told to, with the errno that is natural for them.
+/* calls: this program's own versions of functions of the C library and liburing that can fail. They
+ * count their calls, and fail on request with a natural errno.
  *
- * They are the program's own symbols, so that the calls of libyaml, jansson, libjpeg, libmicrohttpd
- * and of the C library itself end here too. With AddressSanitizer, what they pass on goes to its
- * interceptors. */
+ * They are the program's own symbols, so that the calls of libyaml, jansson, libjpeg,
+ * libmicrohttpd and of the C library itself end here too. With AddressSanitizer, they pass calls
+ * on to its interceptors. */
 #pragma once
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 enum calls_family {
 	CALLS_MEMORY, /* malloc and its kin */
 	CALLS_MAP, /* mmap, mprotect, mlock */
-	CALLS_OPEN, /* whatever makes a descriptor of a path */
+	CALLS_OPEN, /* functions that open a path */
 	CALLS_READ, /* of files */
 	CALLS_WRITE,
 	CALLS_STAT,

@@ -1,5 +1,5 @@
-/* Scenarios of the flight recorder: its folder, its file, its process, and the story that is told
- * of it. */
+/* Scenarios of the flight recorder: its folder, its file, its process, and the story built from
+ * it. */
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 

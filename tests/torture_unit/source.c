@@ -1,5 +1,5 @@
 /* Scenarios of the source stage: indexes built and read, labels of every kind, both engines,
- * checkpoints' files, the shelf. */
+ * entry point files, the shelf. */
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 

@@ -1,4 +1,4 @@
-/* Scenarios of the settings and of what streams are made of. */
+/* Scenarios of the settings and of the parts of streams. */
 #include "torture_unit/data.h"
 #include "torture_unit/torture.h"
 

@@ -1,14 +1,14 @@
-/* torture: everything done with each of its calls to the system failing in turn.
+/* torture: runs every operation with each of its system calls failing in turn.
  *
  *   torture.[ch]   the walk: a scenario is run once to see which calls it makes, then again and
  *                  again in a process of its own, each time with one of them failing
- *   calls*.[ch]    the calls: this program's own malloc, open, mmap, ..., which libraries meet too
+ *   calls*.[ch]    the calls: this program's own malloc, open, mmap, ..., which libraries call too
  *   source.c ...   the scenarios, one file per area
  *
- * A scenario does a whole thing between torture_on() and torture_off() and says how that went:
- * right, or refused with a sentence. Anything else is a finding: a signal, a hang, a wrong result,
- * a refusal without a sentence, a descriptor, mapping, thread or (with LeakSanitizer) block of
- * memory that stays.
+ * A scenario runs a whole operation between torture_on() and torture_off() and reports the result:
+ * correct, or refused with a sentence. Anything else is a finding: a signal, a hang, a wrong
+ * result, a refusal without a sentence, a descriptor, mapping, thread or (with LeakSanitizer) block
+ * of memory that stays.
  *
  * A scenario's process has one thread when it starts. Folders: `torture_room` is its own and fresh,
  * `torture_shared` was filled by its `prepare`, once, and may not be changed. */
@@ -42,14 +42,13 @@ void torture_over(void);
 bool torture_struck(void);
 bool torture_struck_by(const char *call);
 
-/* What came of it; the first refusal or wrong that is said counts. `sentence`: what a person would
- * read. */
+/* The result; the first reported refusal or fault counts. `sentence`: the text for a person. */
 void torture_refused(int code, const char *sentence);
 /* A refusal where the interface has no sentence: NULL, false, only a code. */
 void torture_mute(int code);
 void torture_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What has to hold whatever fails. */
+/* A condition that must hold whatever fails. */
 #define TORTURE_WANT(condition)                                                     \
 	do {                                                                        \
 		if (!(condition))                                                   \
