@@ -165,7 +165,7 @@ static int open_write_state(const char *state, struct jsontext *json)
 	bool object = size >= 2 && state[0] == '{' && state[size - 1] == '}';
 	if (!object || memchr(state + 1, '{', size - 1) || memchr(state, '}', size - 1))
 		return error_set(-EINVAL,
-			"options.state is no state: expected the JSON object that "
+			"options.state is not a state: expected the JSON object that "
 			"penstock_stream_state wrote");
 	char *copy = strndup(state, size);
 	if (!copy)

@@ -57,7 +57,7 @@ static int sampling_read_item(const struct yaml_text *text, const yaml_node_t *n
 			"range of tars");
 	if (strncmp(item.source, "stream:", 7) == 0)
 		return yaml_fault(text, node, fault,
-			"sources: %.200s: expected datasets, no streams of a configuration",
+			"sources: %.200s: expected datasets, not streams of a configuration",
 			item.source);
 	if (item.weight <= 0)
 		return yaml_fault(text, node, fault,

@@ -79,10 +79,10 @@ static int split_fraction(struct split_cursor *c, int64_t *ret_millionths)
 {
 	int64_t unit = SPLIT_MILLIONTHS / 10, value = 0;
 	if (!isdigit((unsigned char)*c->at))
-		return split_expected(c, "digits behind the point");
+		return split_expected(c, "digits after the point");
 	for (; isdigit((unsigned char)*c->at); c->at++, unit /= 10) {
 		if (!unit)
-			return split_expected(c, "at most six digits behind the point");
+			return split_expected(c, "at most six digits after the point");
 		value += unit * (*c->at - '0');
 	}
 	*ret_millionths = value;
@@ -135,7 +135,7 @@ int split_parse(const char *text, struct split *ret, struct fault *fault)
 	if (!result && split_take(&c, '['))
 		result = split_range(&c, &split);
 	if (!result && *c.at)
-		result = split_expected(&c, "nothing behind it");
+		result = split_expected(&c, "nothing after it");
 	if (!result && !text[0])
 		result = split_expected(&c, "something");
 	if (result)
@@ -263,7 +263,7 @@ int split_source(const struct split *split, const char *source, char *buffer, si
 	if (stat(source, &st) == 0 && !S_ISDIR(st.st_mode))
 		return fault_set(fault, -EINVAL,
 			"split: \"%s\" names a folder in the source, but %.400s is none: leave the "
-			"name out ([FROM:TO]), or name the folder that it lies in as source",
+			"name out ([FROM:TO]), or name the folder that contains it as source",
 			split->name, source);
 	(void)snprintf(inside, sizeof inside, "%.4096s/%s", source, split->name);
 	(void)snprintf(prefix, sizeof prefix, "%s-", split->name);

@@ -75,7 +75,7 @@ static const char *transforms_elsewhere(const char *name)
 		"ToPureTensor", "ToDtype", "ConvertImageDtype", "Normalize"};
 	for (size_t i = 0; i < UTIL_COUNT(conversions); i++)
 		if (strcmp(name, conversions[i]) == 0)
-			return "trainers convert and normalise, or the stream does with dtype: "
+			return "trainers convert and normalize, or the stream does with dtype: "
 			       "float32, mean and std";
 	if (strcmp(name, "MixUp") == 0 || strcmp(name, "CutMix") == 0)
 		return "whole batches are mixed by trainers: mixup and cutmix of the Python "
@@ -100,7 +100,8 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 	const char *elsewhere = name ? transforms_elsewhere(name) : NULL;
 	if (elsewhere)
 		return yaml_fault(text, node, fault,
-			"%s is none of the daemon's operations: leave it out; %s", name, elsewhere);
+			"%s is not one of the daemon's operations: leave it out; %s", name,
+			elsewhere);
 	near = name ? nearest_of(name, names) : NULL;
 	if (near)
 		return yaml_fault(text, node, fault,
@@ -615,6 +616,6 @@ const char *transforms_byte_fault(const struct transforms *transforms)
 		if (!transforms_is_byte(last->step.value[i]))
 			return "RandomErasing: value: expected whole numbers from 0 to 255, since "
 			       "rows are uint8; with dtype: float32 and the like it is in units of "
-			       "normalised values";
+			       "normalized values";
 	return NULL;
 }

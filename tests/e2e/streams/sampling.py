@@ -596,7 +596,7 @@ def test_bad_keys_are_refused_with_their_place():
             ({"split": ".."}, ["the name of a folder"]), ({"split": "train[10%"}, ["character 10", "a colon"]),
             ({"split": "train[:10%"}, ["a closing bracket"]), ({"split": "train[:x]"}, ["character 8", "a number of samples or percent"]),
             ({"split": "train[:1.5]"}, ["a percent sign"]), ({"split": "train[:101%]"}, ["at most 100 percent"]),
-            ({"split": "train[:10%]+test"}, ["nothing behind it", "train[:90%]"]),
+            ({"split": "train[:10%]+test"}, ["nothing after it", "train[:90%]"]),
             ({"split": "train+test"}, ["the name of a folder"]), ({"split": "[:1.1234567%]"}, ["at most six digits"]),
             ({"split": "[:999999999999999999]"}, ["2^48"]),
             ({"sources": pair}, ["sources cannot be written beside source"]),
@@ -610,7 +610,7 @@ def test_bad_keys_are_refused_with_their_place():
             ([{"source": "a", "weight": 0}, {"source": "b"}], ["weight: expected a number above 0"]),
             ([{"source": "a", "weight": -1}, {"source": "b"}], ["weight"]), ([{"source": "a", "height": 0}, {"source": "b"}], ["height"]),
             ([{"source": "a", "weight": 0.0001}, {"source": "b"}], ["none of 1000 samples would be of a"]),
-            ([{"source": "stream:a"}, {"source": "b"}], ["no streams of a configuration"]),
+            ([{"source": "stream:a"}, {"source": "b"}], ["not streams of a configuration"]),
             ([{"source": "a" * 3000}] * 6, ["16384"]),
         ]
         for bad, words in lists:

@@ -127,7 +127,7 @@ static void refuses_in_sentences(void **state)
 		{"[:_3]", "a number of samples"},
 		{"[ :3]", "a number of samples"},
 		{"[:3 %]", "a closing bracket"},
-		{"[:3.]", "digits behind the point"},
+		{"[:3.]", "digits after the point"},
 		{"[:3.5]", "a percent sign"},
 		{"[:1.1234567%]", "at most six digits"},
 		{"[:100.1%]", "at most 100 percent"},

@@ -38,11 +38,13 @@ static void refuses_transforms(void **state)
 		{"[FiveCrop]", "2:14: transforms: there is no operation \"FiveCrop\"; there "
 			       "are " OPERATIONS},
 		{"[CenterCrop: {size: 3}, Normalize: {mean: [0.5, 0.5, 0.5]}]",
-			"2:37: transforms: Normalize is none of the daemon's operations: leave it "
-			"out; trainers convert and normalise, or the stream does with dtype: "
+			"2:37: transforms: Normalize is not one of the daemon's operations: leave "
+			"it "
+			"out; trainers convert and normalize, or the stream does with dtype: "
 			"float32, mean and std"},
 		{"[CenterCrop: {size: 3}, MixUp: {alpha: 0.2}]",
-			"2:37: transforms: MixUp is none of the daemon's operations: leave it out; "
+			"2:37: transforms: MixUp is not one of the daemon's operations: leave it "
+			"out; "
 			"whole batches are mixed by trainers: mixup and cutmix of the Python "
 			"loader, penstock_mix in C"},
 		{"[[FiveCrop]: 3]",
@@ -399,11 +401,11 @@ static void refuses_parameters(void **state)
 			"from 0 to 255, or three"},
 		{"RandomErasing: {value: 0.5}", 1,
 			"RandomErasing: value: expected whole numbers from 0 to 255, since rows "
-			"are uint8; with dtype: float32 and the like it is in units of normalised "
+			"are uint8; with dtype: float32 and the like it is in units of normalized "
 			"values"},
 		{"RandomErasing: {value: [0, 256, 0]}", 1,
 			"RandomErasing: value: expected whole numbers from 0 to 255, since rows "
-			"are uint8; with dtype: float32 and the like it is in units of normalised "
+			"are uint8; with dtype: float32 and the like it is in units of normalized "
 			"values"},
 		{"RandomApply", 1,
 			"RandomApply: transforms is missing; expected a list of operations, as in "
