@@ -243,7 +243,7 @@ def test_sheet_again_and_none():
     with fake_of(status([stream("a"), stream("b")]), sheet=lambda n: answers[0](n)) as fake, look(fake) as page:
         page.reads("live", "#link")
         page.value("document.querySelector('#sheet-show').click()")
-        page.reads("There is no complete batch now: it is shown as soon as there is one.", "#sheet-note")
+        page.reads("No batch is complete now; the page shows the next one as soon as it is complete.", "#sheet-note")
         answers[0] = sheet_of([{"index": 1, "label": 1, "class": "hen", "flags": []}])
         page.reads("hen", "#sheet")  # nobody clicked again
         page.value("document.querySelector('#sheet-auto').click()")
