@@ -135,8 +135,9 @@ static int config_read_http(const struct yaml_text *text, const yaml_node_t *nod
 {
 	const struct yaml_key name = {key->name, YAML_KEY_NAME, .room = CONFIG_HTTP};
 	struct fault why;
-	char http[CONFIG_HTTP];
-	int result = yaml_read_value(text, node, &name, http, fault);
+	char http[CONFIG_HTTP] = "";
+	bool empty = node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0;
+	int result = empty ? 0 : yaml_read_value(text, node, &name, http, fault);
 	if (result < 0)
 		return result;
 	result = http_check_address(http, &why);
