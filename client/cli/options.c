@@ -94,10 +94,10 @@ static int options_number(const struct option *option, const char *text)
 	unsigned long long value = isdigit((unsigned char)text[0]) ? strtoull(text, &end, 10) : 0;
 	if (!end || *end || errno || value < option->min || value > option->max) {
 		if (option->max == UINT64_MAX)
-			cli_note("--%s wants a whole number of at least %llu, not \"%s\"",
+			cli_note("--%s: expected a whole number of at least %llu, got \"%s\"",
 				option->name, (unsigned long long)option->min, text);
 		else
-			cli_note("--%s wants a whole number from %llu to %llu, not \"%s\"",
+			cli_note("--%s: expected a whole number from %llu to %llu, got \"%s\"",
 				option->name, (unsigned long long)option->min,
 				(unsigned long long)option->max, text);
 		return -EINVAL;
@@ -111,8 +111,8 @@ static int options_time(const struct option *option, const char *unit, const cha
 	char *end = NULL;
 	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
 	if (!end || *end || !(value > 0) || value > (double)option->max) {
-		cli_note("--%s wants %s, more than 0 and at most %llu, not \"%s\"", option->name,
-			unit, (unsigned long long)option->max, text);
+		cli_note("--%s: expected %s, more than 0 and at most %llu, got \"%s\"",
+			option->name, unit, (unsigned long long)option->max, text);
 		return -EINVAL;
 	}
 	*(double *)option->target = value;
@@ -124,8 +124,8 @@ static int options_share(const struct option *option, const char *text)
 	char *end = NULL;
 	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
 	if (!end || *end || !(value > 0) || value > 1) {
-		cli_note("--%s wants a share, more than 0 and at most 1, not \"%s\"", option->name,
-			text);
+		cli_note("--%s: expected a share, more than 0 and at most 1, got \"%s\"",
+			option->name, text);
 		return -EINVAL;
 	}
 	*(double *)option->target = value;
@@ -137,7 +137,7 @@ static int options_size(const struct option *option, const char *text)
 	uint64_t value;
 	char least[16];
 	if (size_parse(text, &value) < 0 || value < option->min) {
-		cli_note("--%s wants a size such as 128M or 4G, at least %s, not \"%s\"",
+		cli_note("--%s: expected a size such as 128M or 4G, at least %s, got \"%s\"",
 			option->name, size_format(option->min, least, sizeof least), text);
 		return -EINVAL;
 	}
@@ -156,14 +156,14 @@ static int options_choice(const struct option *option, const char *text)
 		}
 		word += length + (word[length] == '|');
 	}
-	cli_note("--%s wants one of %s, not \"%s\"", option->name, option->value, text);
+	cli_note("--%s: expected one of %s, got \"%s\"", option->name, option->value, text);
 	return -EINVAL;
 }
 
 static int options_text(const struct option *option, const char *text)
 {
 	if (!*text) {
-		cli_note("--%s wants %s, not an empty text", option->name, option->value);
+		cli_note("--%s: expected %s, got an empty text", option->name, option->value);
 		return -EINVAL;
 	}
 	*(const char **)option->target = text;
@@ -321,7 +321,7 @@ static int options_take(const struct command *command, const struct option *tabl
 	}
 	if (!options_is_flag(option) && !value) {
 		if (*at + 1 >= argc) {
-			cli_note("--%s wants a value: --%s %s", option->name, option->name,
+			cli_note("--%s: expected a value: --%s %s", option->name, option->name,
 				option->value);
 			return -EINVAL;
 		}
@@ -333,7 +333,7 @@ static int options_take(const struct command *command, const struct option *tabl
 static int options_count_operands(const struct command *command, int operands, const char *extra)
 {
 	if (operands < command->min_operands)
-		cli_note("%s wants %s; `penstock %s --help` says more", command->name,
+		cli_note("%s: expected %s; see `penstock %s --help`", command->name,
 			command->operands, command->name);
 	else if (operands <= command->max_operands)
 		return 0;

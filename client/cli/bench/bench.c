@@ -50,7 +50,8 @@ static int bench_accelerators(const char *text, unsigned *ret)
 	unsigned long count = text[0] >= '1' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
 	bool is_auto = strcmp(text, "auto") == 0;
 	if (!is_auto && (!end || *end || count > TRAINER_MAX)) {
-		cli_note("--accelerators wants a whole number from 1 to %d, or auto, not \"%s\"",
+		cli_note(
+			"--accelerators: expected a whole number from 1 to %d, or auto, got \"%s\"",
 			TRAINER_MAX, text);
 		return -EINVAL;
 	}

@@ -166,7 +166,8 @@ static int decode_judge_output(struct decode *decode)
 	if (!decode->to_folder && !decode->format_text &&
 		decode_format(output, &decode->format) < 0)
 		return cli_fail(CLI_USAGE,
-			"--output wants a name that ends in .png or .ppm, a folder, or -; \"%s\" "
+			"--output: expected a name that ends in .png or .ppm, a folder, or -; "
+			"\"%s\" "
 			"is none of them (or say --format)",
 			output);
 	if (decode->to_folder && mkdir(output, 0777) < 0 && errno != EEXIST)

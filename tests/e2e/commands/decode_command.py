@@ -240,7 +240,7 @@ def test_bad_command_lines():
     with folder() as home:
         name = image_of(home)
         cases = [
-            (["decode"], "decode wants FILE..."),
+            (["decode"], "decode: expected FILE..."),
             (["decode", name, "--decoder", "best"], "own|libjpeg|compare"),
             (["decode", name, "--crop", "1,2,3"], "X,Y,W,H"),
             (["decode", name, "--crop", "1,2,3,0"], "at least 1"),

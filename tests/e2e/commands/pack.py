@@ -560,7 +560,7 @@ def test_bad_arguments():
         images, out = make_dataset(home / "images", per_class=2), out_folder(home)
         ok = out / "x-%06d.tar"
         cases = [
-            ([images], "pack wants SOURCE OUT-%06d.tar"),
+            ([images], "pack: expected SOURCE OUT-%06d.tar"),
             ([images, out / "x.tar"], "no %06d"),
             ([images, out / "x-%06d"], "does not end with .tar"),
             ([images, out / "x-%06x.tar"], "neither %d nor %0Nd"),

@@ -27,7 +27,7 @@ static int grid_number(enum grid_axis axis, const char **at, uint64_t *ret, stru
 	if (end == *at || errno || value < 1 || value > grid_most[axis]) {
 		int size = (int)strcspn(*at, ",");
 		return fault_set(fault, -EINVAL,
-			"--sweep %s wants whole numbers from 1 to %" PRIu64 ", not \"%.*s\"",
+			"--sweep %s: expected whole numbers from 1 to %" PRIu64 ", got \"%.*s\"",
 			grid_name[axis], grid_most[axis], UTIL_MIN(size, 40), *at);
 	}
 	*at = end;
@@ -41,7 +41,7 @@ static int grid_push(struct grid *grid, enum grid_axis axis, uint64_t value, str
 	uint64_t last = *count ? grid->value[axis][*count - 1] : 0;
 	if (value <= last)
 		return fault_set(fault, -EINVAL,
-			"--sweep %s wants its values in rising order, each once: %" PRIu64
+			"--sweep %s: expected its values in rising order, each once: %" PRIu64
 			" follows %" PRIu64,
 			grid_name[axis], value, last);
 	if (*count == GRID_VALUES)
@@ -109,7 +109,7 @@ int grid_add(struct grid *grid, const char *text, struct fault *fault)
 			continue;
 		if (!text[size] || !text[size + 1])
 			return fault_set(fault, -EINVAL,
-				"--sweep %s wants values: --sweep %s=1,2,4", grid_name[i],
+				"--sweep %s: expected values: --sweep %s=1,2,4", grid_name[i],
 				grid_name[i]);
 		if (grid->count[i])
 			return fault_set(fault, -EINVAL,
