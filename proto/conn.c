@@ -31,7 +31,8 @@
 
 enum {
 	CONN_BACKLOG = 128,
-	/* How long a client waits for a full backlog: a stopped daemon must not hang its clients. */
+	/* How long a client waits for a full backlog: a stopped daemon must not hang its
+	 * clients. */
 	CONN_CONNECT_WAIT_MS = 5000,
 	/* More than a message may carry, so that conn sees one too many and closes it. */
 	CONN_FDS_ROOM = 4,

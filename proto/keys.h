@@ -18,8 +18,8 @@
  *   kind     what the daemon reads (SPEC_... in spec.c): NAME, TEXT, U32, U64, REAL, FLAG, WORD,
  *            NODE
  *   field    of struct stream_spec
- *   place    of that field: OWN, it comes from this row (a number or a flag, with the key's name), or
- *            ELSEWHERE, the struct spells it out
+ *   place    of that field: OWN, it comes from this row (a number or a flag, with the key's name),
+ *            or ELSEWHERE, the struct spells it out
  *   low      and high: the range, or the least length of a text
  *   plain    the default of a number or a flag; otherwise 0
  *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0

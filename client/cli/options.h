@@ -1,8 +1,8 @@
 /* options: reads the command line of a subcommand by one table, which also prints its help.
  *
- * Options may come before, between and after the operands; `--name value` and `--name=value` mean
- * the same; `--` ends them. An option that is unknown, lacks its value or is out of range is refused
- * with a sentence, which names the nearest known option. */
+ * Options may come before, between and after the operands; `--name value` and `--name=value`
+ * mean the same; `--` ends them. An option that is unknown, lacks its value or is out of range
+ * is refused with a sentence, which names the nearest known option. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* recipe: the options that bench, plan, replay, show and state share: which rows to make, how, and by
- * a daemon of which size. Main thread. */
+/* recipe: the options that bench, plan, replay, show and state share: which rows to make, how,
+ * and by a daemon of which size. Main thread. */
 #pragma once
 
 #include "client/cli/catalog.h"
@@ -74,8 +74,9 @@ int recipe_open_parts(struct recipe *recipe, const char *source);
 /* For commands that read one dataset: as catalog_open, of what --split names in it. */
 int recipe_open(const struct recipe *recipe, const char *source, struct dataset **ret_dataset);
 
-/* Reads the files of --indices and --weights, if given, checks them against the dataset and makes the
- * sampler; once, before anything uses it. CLI_OK, or the exit code after printing what is wrong. */
+/* Reads the files of --indices and --weights, if given, checks them against the dataset and
+ * makes the sampler; once, before anything uses it. CLI_OK, or the exit code after printing what
+ * is wrong. */
 int recipe_load(struct recipe *recipe, const struct dataset *dataset);
 int recipe_load_parts(struct recipe *recipe); /* the same for `parts` */
 void recipe_unload(struct recipe *recipe);
@@ -100,8 +101,8 @@ void recipe_learn(struct recipe *recipe, const struct node *definition);
 /* Everything that recipe_describe prints of a stream, from the daemon's JSON, at its epoch. */
 void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream);
 
-/* Writes "training, 224 px, batch 64, shuffled, seed 0", and all that is not the default. RECIPE_TEXT
- * bytes hold nearly all of them. */
+/* Writes "training, 224 px, batch 64, shuffled, seed 0", and all that is not the default.
+ * RECIPE_TEXT bytes hold nearly all of them. */
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room);
 
 /* How an epoch is cut into batches for the ranks of a job. */
@@ -172,7 +173,7 @@ struct recipe_daemon {
 /* The option that says that an epoch is not all of the dataset, once each: its name, or NULL. */
 const char *recipe_chosen(const struct recipe *recipe);
 
-/* The first option, but --batch-size, that is not as it is by default: its name, or NULL. */
+/* The first option other than --batch-size that was given: its name, or NULL. */
 const char *recipe_written(const struct recipe *recipe);
 
 /* A stream of the running daemon has its own definition, and the daemon its own size: 0, or -EINVAL

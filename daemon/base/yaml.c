@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "proto/utf8.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -457,10 +458,22 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	return 0;
 }
 
+/* A command line may write numbers with leading zeros or a plus sign, as `printf %03d` does; YAML may
+ * not, because there 010 would be eight to some readers. */
+static const char *yaml_plain_number(const struct yaml_key *key, const char *text)
+{
+	if (key->kind != YAML_KEY_U32 && key->kind != YAML_KEY_U64)
+		return text;
+	while ((*text == '0' || *text == '+') && isdigit((unsigned char)text[1]))
+		text++;
+	return text;
+}
+
 int yaml_read_option(const struct yaml_key *key, const char *text, const char *name, void *field,
 	struct fault *fault)
 {
 	const struct yaml_text placeless = {.origin = NULL};
+	text = yaml_plain_number(key, text);
 	const yaml_node_t node = {.type = YAML_SCALAR_NODE,
 		.data.scalar = {.value = (yaml_char_t *)text,
 			.length = strlen(text),

@@ -1,6 +1,6 @@
-/* libpenstock against daemons that break the protocol in every way that a message can. Each call must
- * return the documented error with a sentence, and return it again at the next call; there must be
- * no leak, no crash and no hang. The faults are in fault_*.c (fault.h). */
+/* libpenstock against daemons that break the protocol in every way that a message can. Each call
+ * must return the documented error with a sentence, and return it again at the next call; there
+ * must be no leak, no crash and no hang. The faults are in fault_*.c (fault.h). */
 #include "client/fault.h"
 #include "penstock/penstock.h"
 

@@ -1,7 +1,8 @@
 /* entropy: the first half of penstock's decoder, over real files.
  *
- *     kernels_entropy FILE...           every driver, fed in every way, gives libjpeg's coefficients
- *     kernels_entropy --bench FILE...   the CPU time of each way, next to libjpeg-turbo's when it
+ *     kernels_entropy FILE...           every driver, fed in every way, gives libjpeg's
+ *     coefficients kernels_entropy --bench FILE...   the CPU time of each way, next to
+ *     libjpeg-turbo's when it
  *                                       skips all rows but the last
  *
  * Ways: `chain`: no entry points; `entries`: entered at entry points; both of the whole image, or

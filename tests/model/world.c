@@ -1,5 +1,5 @@
-/* world: see world.h. The functions named daemon_ do what serve/session/group.c does, those named client_
- * what libpenstock does; the rest is bookkeeping. */
+/* world: see world.h. The functions named daemon_ do what serve/session/group.c does, those
+ * named client_ what libpenstock does; the rest is bookkeeping. */
 #include "model/world_impl.h"
 
 #include <stdarg.h>

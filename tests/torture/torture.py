@@ -67,7 +67,7 @@ def name_of(case):
 
 # What was found and mended: each must hold, and be a case still. Scenario, and a pattern of the case's name.
 FOUND = (("start", r"start epoll_ctl ENOMEM once loop_watch "), ("start", r"serve epoll_ctl ENOMEM once loop_watch .*client_"),
-         ("folder", r"serve sendmsg ENOBUFS once conn_send .* < group_send "), ("folder_fresh", r"serve malloc ENOMEM once .* < opening_try "),
+         ("folder", r"serve sendmsg ENOBUFS once conn_send .* < lease_send "), ("folder_fresh", r"serve malloc ENOMEM once .* < opening_try "),
          ("folder", r"serve uring_submit EAGAIN on ring_"))
 
 

@@ -10,8 +10,9 @@
  *   CUT_AT        SIGKILL instead of the n-th operation, counted from 1; 0 or unset: never
  *   CUT_HALF=1    if the n-th operation is a write, half of it is done first
  *   CUT_NOT=WORD  files whose path contains WORD do not count
- *   CUT_LOG       each operation is appended here, to compute what a disk holds that loses everything
- *                 that was not synced: "create INODE PATH", "write INODE OFFSET SIZE" followed by the
+ *   CUT_LOG       each operation is appended here, to compute what a disk holds that loses
+ *                 everything that was not synced: "create INODE PATH", "write INODE OFFSET SIZE"
+ *                 followed by the
  *                 bytes, "size INODE SIZE", "rename FROM\tTO", "unlink PATH", "mkdir PATH", "sync
  *                 INODE", "syncdir INODE", each followed by a newline
  *

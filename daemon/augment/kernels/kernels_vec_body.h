@@ -27,8 +27,7 @@
  *   back   integers: with `part` = 6h mod 255, each channel is v (65025 - s k) / 65025, rounded to
  *          the nearest. k is 0, 255, part or 255 - part, depending on the sixth of the circle. The
  *          quotient is never halfway between integers, since 65025 is odd, and it is far enough
- *          from halfway that Pillow's roundings never matter.
- * */
+ *          from halfway that Pillow's roundings never matter. */
 
 enum { VEC_PIXELS = 4 * LANES, VEC_BYTES = 12 * LANES };
 

@@ -400,9 +400,32 @@ static void compares_fields(void **state)
 	assert_true(yaml_equal(&keys[6], &a, &b));
 }
 
+/* As `printf %03d` writes them; YAML itself refuses them. */
+static void an_option_may_have_leading_zeros(void **state)
+{
+	const struct yaml_key key = {"n", YAML_KEY_U32, .min = 1, .max = 100};
+	const struct {
+		const char *text;
+		uint32_t value;
+	} good[] = {{"7", 7}, {"007", 7}, {"+5", 5}, {"010", 10}},
+	  bad[] = {{"0", 0}, {"0x7", 0}, {"+", 0}, {"00", 0}, {"", 0}, {"7 ", 0}};
+	uint32_t value;
+	struct fault fault;
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		value = 99;
+		assert_int_equal(yaml_read_option(&key, good[i].text, "--n", &value, &fault), 0);
+		assert_int_equal(value, good[i].value);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(
+			yaml_read_option(&key, bad[i].text, "--n", &value, &fault), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_option_may_have_leading_zeros),
 		cmocka_unit_test(reads_every_kind),
 		cmocka_unit_test(reads_json),
 		cmocka_unit_test(leaves_alone_what_is_not_written),

@@ -268,8 +268,8 @@ static void lead_and_follow(struct fetch *fetch, const struct fixture *fixture, 
 typedef void flight_test(
 	struct fetch *fetch, bool kept, struct reader *leader, struct reader *followers);
 
-/* Runs a test for tars and a folder, with a cache that has room and without one. The first `failing`
- * reads fail with -EIO. */
+/* Runs a test for tars and a folder, with a cache that has room and without one. The first
+ * `failing` reads fail with -EIO. */
 static void with_flights(flight_test *test, uint64_t sample, int failing)
 {
 	struct fixture fixtures[2];
