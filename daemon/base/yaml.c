@@ -458,8 +458,8 @@ int yaml_read_value(const struct yaml_text *text, const yaml_node_t *node,
 	return 0;
 }
 
-/* A command line may write numbers with leading zeros or a plus sign, as `printf %03d` does; YAML may
- * not, because there 010 would be eight to some readers. */
+/* A command line may write numbers with leading zeros or a plus sign, as `printf %03d` does;
+ * YAML may not, because there 010 would be eight to some readers. */
 static const char *yaml_plain_number(const struct yaml_key *key, const char *text)
 {
 	if (key->kind != YAML_KEY_U32 && key->kind != YAML_KEY_U64)

@@ -76,7 +76,7 @@ def test_bad_command_lines():
         (["bench", "x", "--distinct-seeds"], "--distinct-seeds needs --share private"),
         (["show", "stream:a", "--seed", "1"], "--seed cannot be given"),
         (["show", "x", "--rows", "0"], "from 1 to 4096"),
-        (["show", "x", "--output", ""], "not an empty text"),
+        (["show", "x", "--output", ""], "got an empty text"),
         (["replay", "x", "--crop", "1,2,3,4"], "give its --index"),
         (["replay", "x", "--index", "1"], "also needs the record's --crop"),
         (["replay", "x", "--index", "1", "--crop", "0,0,1,1", "--batch", "1"], "--batch cannot be given"),
