@@ -37,6 +37,7 @@ static inline int dump_plans(
 	if (code)
 		return code;
 	cleanup(free_ptr) uint8_t *rgb = dump.rgb;
+	(void)rgb; /* freed on every way out */
 	uint32_t side = UTIL_MAX(dump.width, dump.height);
 	if (side > DUMP_PLANS_SIDE_MOST)
 		return dump_refuse(DUMP_JOB, argv[1], "is too large");
