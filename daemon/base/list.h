@@ -91,6 +91,7 @@ static inline void *list_element(const struct list_node *node, size_t offset)
 /* The element after this one; NULL after the last. */
 #define list_next(element, member) list_of((element)->member.next, __typeof__(*(element)), member)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `type` and `element` declare a variable.
 /* Walks a list from its first element on. The body may not remove elements. */
 #define list_each(element, list, type, member)                        \
 	for (type *element = list_first(list, type, member); element; \
@@ -102,3 +103,4 @@ static inline void *list_element(const struct list_node *node, size_t offset)
 		  *element##_next = element ? list_next(element, member) : NULL; \
 		element; element = element##_next,                               \
 		  element##_next = element ? list_next(element, member) : NULL)
+// NOLINTEND(bugprone-macro-parentheses)

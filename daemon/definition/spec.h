@@ -121,7 +121,7 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 }
 
 /* A constant initializer: the defaults for training, without a source. */
-#define SPEC_PLAIN_NUMBER(field, plain) .field = plain,
+#define SPEC_PLAIN_NUMBER(field, plain) .field = (plain),
 #define SPEC_PLAIN_U32 SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_U64 SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_REAL SPEC_PLAIN_NUMBER

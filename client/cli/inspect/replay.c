@@ -18,6 +18,7 @@
 #include "stream/row.h"
 #include "stream/stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -511,6 +512,7 @@ static int replay_prepare(struct replay *replay)
 		r = row_maker_init(&replay->maker, &limits, spec->image_size, &fault);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
+	assert(replay->row_bytes && geometry.views);
 	replay->rows = malloc(replay->row_bytes * geometry.views);
 	return replay->rows ? CLI_OK : replay_fail_memory();
 }

@@ -196,6 +196,7 @@ int main(int argc, char **argv)
 	if (code)
 		return code;
 	cleanup(free_ptr) uint8_t *rgb = image.rgb;
+	(void)rgb; /* freed on every way out */
 	int rc = pixel_sink_new(SIZE_MAX_PIXELS, &sink, &fault);
 	if (rc == 0)
 		rc = resample_new(SIZE_MAX_PIXELS, &resample, &fault);

@@ -389,7 +389,7 @@ def test_another_user():
                                       "batch_size=4", "epochs=1"], capture_output=True, text=True, env=environment, timeout=LIMIT)
             assert len(rows(trainer.stdout.splitlines())) == 6, trainer
             wait_until(lambda: daemon.status()["resident_bytes"], "the recorder to see the daemon")
-            wait_until(lambda: "has ended" in daemon.text(), "the trainer's end to be told")
+            wait_until(lambda: "ended with status" in daemon.text(), "the trainer's end to be told")
 
 
 if __name__ == "__main__":
