@@ -146,7 +146,7 @@ int spec_parse(const char *text, size_t size, const char *origin, struct stream_
 /* Sets one key from the text of an option, written as in a configuration file, and marks it in
  * `given`. Messages call it `origin`: "--image-size". Files of `labels` may have relative paths.
  * The caller must call spec_settle (spec_check.h) afterwards. 0, -EINVAL or -ENOMEM. */
-int spec_set(struct stream_spec *spec, enum spec_key key, const char *text, const char *origin,
+int spec_set(struct stream_spec *spec, enum spec_key at, const char *text, const char *origin,
 	struct fault *fault);
 
 /* The word that an enum key has: "exact". */

@@ -50,7 +50,8 @@ void loop_rewatch(struct loop *loop, int fd, uint32_t events, struct watch *watc
 void loop_unwatch(struct loop *loop, int fd);
 
 /* Wakes the loop: any thread. The argument is a struct loop. */
-void loop_wake(void *loop);
+void loop_wake(void *context);
+
 /* Takes the wake-ups, or the expirations of the timer, that are counted in this descriptor. */
 void loop_clear(int fd);
 
