@@ -44,7 +44,7 @@ struct run {
 	struct net net;
 	struct penstock_stream *stream;
 	uint64_t step;
-	/* Of the epoch so far. */
+	/* Sums over the epoch so far. */
 	double loss;
 	uint64_t right, rows;
 	/* Since the last line was printed. */

@@ -37,7 +37,7 @@ void(penstock_options_init)(struct penstock_options *options)
 	penstock_options_init_size(options, offsetof(struct penstock_options, decode));
 }
 
-/* Of two options with the same purpose, the application sets at most one. */
+/* The application sets at most one of two options with the same purpose. */
 static int open_check_either(const struct penstock_options *options)
 {
 	bool source = options->source && *options->source;

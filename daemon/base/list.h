@@ -83,9 +83,8 @@ static inline void *list_element(const struct list_node *node, size_t offset)
 /* The element whose member `member` is `node`; NULL for NULL. */
 #define list_of(node, type, member) ((type *)list_element((node), offsetof(type, member)))
 
-/* The first element of a list, the last one, and the first one taken off it; NULL: it is empty. */
+/* The first element of a list, and the first one taken off it; NULL: it is empty. */
 #define list_first(list, type, member) list_of((list)->first, type, member)
-#define list_last(list, type, member) list_of((list)->last, type, member)
 #define list_take(list, type, member) list_of(list_take_node(list), type, member)
 
 /* The element after this one; NULL after the last. */

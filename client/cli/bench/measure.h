@@ -64,7 +64,7 @@ struct measure {
 	struct measure_trainer trainer[TRAINER_MAX];
 	double images_made; /* by the daemon, for all trainers */
 	double first_batch_s;
-	/* Of all trainers, in their windows: the time between two arrivals; from the request of
+	/* All trainers, in their windows: the time between two arrivals; from the request of
 	 * a batch to its arrival; and from its completion to its arrival, of the batches that a
 	 * trainer was waiting for (total 0: there was none). */
 	struct histogram_summary arrivals, waits, announced;

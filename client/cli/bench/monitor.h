@@ -32,7 +32,7 @@ struct monitor {
 	uint64_t peak_memory; /* the highest sum so far */
 	bool memory_known; /* false if the daemon belongs to another user */
 	uint64_t memory, memory_due_ns; /* the last sample; when the next is due */
-	/* Of the cgroup: its files (-1: the kernel does not tell), its high-water mark at the
+	/* The cgroup: its files (-1: the kernel does not tell), its high-water mark at the
 	 * start, the highest use seen since. */
 	int used_fd, peak_fd;
 	uint64_t cgroup_before, cgroup_seen;

@@ -36,7 +36,7 @@ struct net {
 	struct unit stem;
 	struct block *block; /* NET_STAGES x blocks */
 	unsigned blocks;
-	/* Of the last block's output. */
+	/* The output map of the last block. */
 	struct ops_map last;
 	/* Weights: the half ones first, then the float ones. */
 	size_t halves, floats, running_count; /* each a multiple of OPS_PACK */

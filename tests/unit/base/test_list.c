@@ -43,7 +43,7 @@ static void test_order(void **state)
 	list_insert(&list, &item[1].node, &item[3].node);
 	expect(&list, (int[]){0, 1, 3, 2}, 4);
 	assert_ptr_equal(list_first(&list, struct item, node), &item[0]);
-	assert_ptr_equal(list_last(&list, struct item, node), &item[2]);
+	assert_ptr_equal(list.last, &item[2].node);
 	list_remove(&list, &item[3].node); /* in the middle */
 	list_remove(&list, &item[0].node); /* the first */
 	expect(&list, (int[]){1, 2}, 2);
