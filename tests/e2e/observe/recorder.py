@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import harness
-from harness import Daemon, Link, Skip, folder, make_dataset, run_tests, tool, wait_until
+from harness import Daemon, Link, Skip, folder, make_dataset, rows, run_tests, tool, wait_until
 
 SMALL = {"batch_size": 4, "image_size": 32}
 GONE = 5 * harness.SLOW  # the witness promises a second; the machine may be busy
@@ -184,8 +184,12 @@ def test_trainers_end():
         assert end["status"] == 0 and end["known"] and end["oom_kills"] == 0, end
         assert wait_mark(path, "leave", trainer=end["trainer"])["how"] == "closed"
 
-        killed = daemon.trainer(source=source, epochs=1000, die_at=5, sleep_ms=100, **SMALL)
-        killed.process.communicate()
+        # The recorder reads the trainer's memory while the trainer lives, however busy the machine is.
+        killed = daemon.trainer(source=source, epochs=1000, sleep_ms=100, **SMALL)
+        wait_mark(path, "attach", pid=killed.process.pid)
+        while len(rows(killed.seen)) < 6:
+            killed.line()
+        killed.kill()
         end = wait_mark(path, "exit", pid=killed.process.pid)
         assert end["known"] and end["status"] == signal.SIGKILL and end["oom_kills"] == 0 and end["resident"], end
         leave = wait_mark(path, "leave", trainer=end["trainer"])
