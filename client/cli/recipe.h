@@ -150,7 +150,7 @@ struct recipe_daemon {
 
 #define RECIPE_DAEMON_OPTIONS(daemon)                                                            \
 	{"threads", 't', OPTION_NUMBER, &(daemon).threads, "N",                                  \
-		"decoding threads (from the available CPUs)", 1, 1024, NULL},                    \
+		"decoding threads (all CPUs but one)", 1, 1024, NULL},                           \
 		{"memory", 'm', OPTION_SIZE, &(daemon).memory, "SIZE",                           \
 			"the daemon's memory budget, such as 96M or 4G (a quarter of what is "   \
 			"free, at most 4G)",                                                     \

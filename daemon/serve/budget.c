@@ -1,7 +1,6 @@
 /* budget: see budget.h. */
 #include "serve/budget.h"
 
-#include "base/host/cpu.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "decode/decode.h"
@@ -21,12 +20,6 @@ struct budget_worker budget_worker_needs(void)
 		.scratch_least = DECODER_SCRATCH_LEAST,
 		.scratch_most = DECODER_SCRATCH_MOST,
 	};
-}
-
-unsigned budget_threads(void)
-{
-	unsigned cpus = cpu_available();
-	return UTIL_MAX(UTIL_MAX(cpus - 1, (cpus + 1) / 2), 1u);
 }
 
 /* Divides the budget. False: it does not leave BUDGET_STREAMS_MIN for batches. */

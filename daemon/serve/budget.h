@@ -29,9 +29,6 @@ enum { BUDGET_IMAGE_SIZE_MAX = 2048 }; /* rows up to this size fit into a worker
 /* What a worker of this build needs. */
 struct budget_worker budget_worker_needs(void);
 
-/* The default number of workers: all CPUs but one, which is the trainer's, but at least half. */
-unsigned budget_threads(void);
-
 /* 0, or -ENOMEM with a sentence that has the least budget that would do. */
 int budget_make(uint64_t budget, unsigned threads, const struct budget_worker *worker,
 	struct budget *ret, struct fault *fault);

@@ -124,7 +124,7 @@ static int server_reserve(struct server *server, struct fault *fault)
 
 static unsigned server_threads(const struct config *config)
 {
-	return config->threads ? config->threads : budget_threads();
+	return config->threads ? config->threads : cpu_threads();
 }
 
 static uint64_t server_budget_for(void *context, uint64_t bytes_more)

@@ -2,6 +2,7 @@
 #include "client/cli/bench/accelerate.h"
 
 #include "base/host/cgroup.h"
+#include "base/host/cpu.h"
 #include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
@@ -104,7 +105,7 @@ static uint64_t hunt_budget(const struct hunt *hunt, unsigned count)
 {
 	const struct recipe_daemon *daemon = &hunt->options->run.daemon;
 	const struct budget_worker worker = budget_worker_needs();
-	unsigned threads = daemon->threads ? (unsigned)daemon->threads : budget_threads();
+	unsigned threads = daemon->threads ? (unsigned)daemon->threads : cpu_threads();
 	return budget_for(hunt_batches(hunt, count), threads, &worker);
 }
 

@@ -95,7 +95,7 @@ static int check_options(struct check *check, int argc, char **argv)
 {
 	const struct option table[] = {
 		{"threads", 't', OPTION_NUMBER, &check->threads, "N",
-			"decoding threads (all CPUs that may be used)", 1, 1024, NULL},
+			"decoding threads (all CPUs but one)", 1, 1024, NULL},
 		{"memory", 'm', OPTION_SIZE, &check->memory, "SIZE",
 			"memory budget, such as 96M (a quarter of what is free, at most 4G)",
 			1 << 20, 0, NULL},
@@ -118,7 +118,7 @@ static int check_options(struct check *check, int argc, char **argv)
 		return -EINVAL;
 	}
 	if (!check->threads)
-		check->threads = cpu_available();
+		check->threads = cpu_threads();
 	if (!check->memory)
 		check->memory = ledger_default_budget();
 	return r;

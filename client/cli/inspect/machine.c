@@ -101,12 +101,12 @@ void machine_json(const struct machine *machine, struct jsontext *json)
 
 unsigned machine_threads(void)
 {
-	return budget_threads();
+	return cpu_threads();
 }
 
 uint64_t machine_budget_for(uint64_t bytes, unsigned *ret_threads)
 {
 	const struct budget_worker worker = budget_worker_needs();
-	*ret_threads = budget_threads();
+	*ret_threads = cpu_threads();
 	return budget_for(bytes, *ret_threads, &worker);
 }

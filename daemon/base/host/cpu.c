@@ -49,6 +49,16 @@ unsigned cpu_available(void)
 	return cpu_within_quota(cpu_affinity(), cgroup_cpus());
 }
 
+unsigned cpu_threads_of(unsigned cpus)
+{
+	return cpus > 1 ? cpus - 1 : 1;
+}
+
+unsigned cpu_threads(void)
+{
+	return cpu_threads_of(cpu_available());
+}
+
 bool cpu_delay_ns(pid_t thread, uint64_t *ret)
 {
 	char path[48], text[96];

@@ -9,12 +9,20 @@
  * cpu.cfs_quota_us in v1) and rounded up; at least 1. */
 unsigned cpu_available(void);
 
+/* How many decoding threads a daemon and `penstock check` have if nobody sets a number: all CPUs
+ * that may be used but one, which is the trainer's; at least 1. The only rule: everything that
+ * reports or assumes a default calls this. */
+unsigned cpu_threads(void);
+
 /* CPUs of the calling thread's affinity mask, at least 1; quotas do not count. */
 unsigned cpu_affinity(void);
 
 /* How long a thread of this process has waited for a processor since it began. False where the
  * kernel does not report it (no CONFIG_SCHED_INFO, some sandboxes). Reads a small file. */
 bool cpu_delay_ns(pid_t thread, uint64_t *ret);
+
+/* cpu_threads where `cpus` may be used. Pure. */
+unsigned cpu_threads_of(unsigned cpus);
 
 /* `cpus` reduced to a quota of `quota` CPUs (0: no quota), as cpu_available does it. Pure. */
 unsigned cpu_within_quota(unsigned cpus, double quota);

@@ -3,6 +3,7 @@
 #include "client/cli/bench/accelerate.h"
 
 #include "base/host/cgroup.h"
+#include "base/host/cpu.h"
 #include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
@@ -92,7 +93,7 @@ struct budget_worker budget_worker_needs(void)
 	return (struct budget_worker){.fixed = 0};
 }
 
-unsigned budget_threads(void)
+unsigned cpu_threads(void)
 {
 	return 2;
 }

@@ -113,5 +113,23 @@ def test_a_verdict_names_its_window():
         assert "(over the daemon's last ten seconds; the lines above cover 2.0" in verdict, verdict
 
 
+def test_one_number_of_threads_everywhere():
+    """Without --threads: what `check` announces, and what a daemon, `status` and `bench` use."""
+    with folder() as home:
+        images = make_dataset(home / "images", min_side=24, max_side=48)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
+
+        def told(*words):
+            return json.loads(subprocess.run([tool("penstock"), *map(str, words), "--json"], env=environment, check=True,
+                                             capture_output=True, timeout=LIMIT).stdout)
+        check = told("check", images)
+        threads = check["use"]["threads"]
+        assert threads == max(1, check["machine"]["cpus"] - 1), check
+        assert told("bench", images, "--seconds", "0.2", "--batch-size", "4", "--image-size", "16")["threads"] == threads
+        with Daemon(home) as daemon:
+            assert daemon.status()["threads"] == threads
+            assert f"threads {threads} decoding" in flat(penstock(daemon, "status"))
+
+
 if __name__ == "__main__":
     run_tests(globals())

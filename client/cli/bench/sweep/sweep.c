@@ -195,7 +195,7 @@ static int sweep_loader(struct sweep *sweep, struct sweep_point *point, unsigned
 
 static unsigned sweep_threads(const struct sweep_point *point)
 {
-	return point->threads ? (unsigned)point->threads : cpu_available();
+	return point->threads ? (unsigned)point->threads : cpu_threads();
 }
 
 static int sweep_yardstick(struct sweep *sweep, struct sweep_point *point)

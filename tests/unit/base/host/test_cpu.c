@@ -40,6 +40,16 @@ static void rounds_a_quota_up(void **state)
 			cpu_within_quota(cases[i].cpus, cases[i].quota), cases[i].expected);
 }
 
+/* One CPU is the trainer's. */
+static void leaves_one_to_the_trainer(void **state)
+{
+	static const unsigned cases[][2] = {{0, 1}, {1, 1}, {2, 1}, {3, 2}, {16, 15}, {256, 255}};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++)
+		assert_int_equal(cpu_threads_of(cases[i][0]), cases[i][1]);
+	assert_int_equal(cpu_threads(), cpu_threads_of(cpu_available()));
+}
+
 static void honours_the_mask(void **state)
 {
 	cpu_set_t before, one;
@@ -78,6 +88,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rounds_a_quota_up),
+		cmocka_unit_test(leaves_one_to_the_trainer),
 		cmocka_unit_test(honours_the_mask),
 		cmocka_unit_test(tells_how_long_a_thread_waited),
 	};
