@@ -101,6 +101,11 @@ const char *dataset_notice(const struct dataset *dataset)
 	return dataset->notice;
 }
 
+const char *dataset_warning(const struct dataset *dataset, uint32_t number)
+{
+	return number < dataset->warnings ? dataset->warning[number] : NULL;
+}
+
 uint64_t dataset_indexed_ns(const struct dataset *dataset)
 {
 	return dataset->indexed_ns;

@@ -144,6 +144,10 @@ uint32_t dataset_shards(const struct dataset *dataset); /* 1 for a folder */
 const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
 /* "" or a sentence that is worth logging once */
 const char *dataset_notice(const struct dataset *dataset);
+/* The warnings about the samples, which every trainer of the dataset should be told: sentence
+ * `number`, from 0; NULL after the last. */
+enum { DATASET_WARNINGS = 4 };
+const char *dataset_warning(const struct dataset *dataset, uint32_t number);
 /* The time spent building indexes; 0 if all were up to date. */
 uint64_t dataset_indexed_ns(const struct dataset *dataset);
 

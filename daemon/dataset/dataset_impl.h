@@ -49,6 +49,8 @@ struct dataset {
 	bool index_in_cache;
 	struct index_files *index_files;
 	char notice[1024];
+	uint32_t warnings;
+	char warning[DATASET_WARNINGS][FAULT_TEXT];
 };
 
 /* Makes dataset->index_files, after the paths of all index files are known. 0 or -ENOMEM. */

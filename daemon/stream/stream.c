@@ -287,6 +287,19 @@ static int stream_open(
 	return result ? result : concat_agree(&stream->parts, name, fault);
 }
 
+/* Training without labels is possible, but rarely meant. */
+static void stream_warn_unlabelled(struct stream *stream)
+{
+	const struct stream_spec *spec = &stream->spec;
+	if (!spec->train || spec->labels.from != DATASET_LABELS_AUTO ||
+		dataset_labelled(stream->parts.dataset[0]))
+		return;
+	(void)snprintf(stream->unlabelled, sizeof stream->unlabelled,
+		"the samples of %.400s have no labels, so every label of this training stream is "
+		"-1: say with `labels` where they come from, or `labels: none` if none are meant",
+		spec->source);
+}
+
 static int stream_make_postprocessors(struct stream *stream, struct fault *fault)
 {
 	unsigned workers = workers_threads(stream->environment->workers);
@@ -341,8 +354,10 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	struct extent_geometry geometry;
 	uint32_t slots = 0;
 	int result = stream_open(stream, &options, fault);
-	if (!result)
+	if (!result) {
+		stream_warn_unlabelled(stream);
 		result = stream_choose(stream, &options, fault);
+	}
 	if (!result)
 		result = stream_lay_out(stream, fault);
 	if (!result)
@@ -611,6 +626,19 @@ uint64_t stream_epoch_samples(const struct stream *stream)
 const char *stream_notice(const struct stream *stream)
 {
 	return stream->notice;
+}
+
+const char *stream_warning(const struct stream *stream, uint32_t number)
+{
+	for (uint32_t i = 0; i < stream->parts.count; i++) {
+		uint32_t count = 0;
+		for (const char *text; (text = dataset_warning(stream->parts.dataset[i], count));
+			count++)
+			if (count == number)
+				return text;
+		number -= count;
+	}
+	return number == 0 && stream->unlabelled[0] ? stream->unlabelled : NULL;
 }
 
 bool stream_remark(struct stream *stream, char *ret_text, size_t room)

@@ -158,6 +158,9 @@ uint64_t stream_order_hash(const struct stream *stream);
 uint64_t stream_transform_hash(const struct stream *stream);
 /* "" or what the operator should know. */
 const char *stream_notice(const struct stream *stream);
+/* The warnings about the stream's samples, which each of its trainers should be told: sentence
+ * `number`, from 0; NULL after the last. */
+const char *stream_warning(const struct stream *stream, uint32_t number);
 /* True once for each sentence that is worth logging and came up after opening. */
 bool stream_remark(struct stream *stream, char *ret_text, size_t room);
 

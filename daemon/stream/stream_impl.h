@@ -53,6 +53,7 @@ struct stream {
 	int ledger_line;
 	bool reserved_jobs;
 	char notice[FAULT_TEXT];
+	char unlabelled[FAULT_TEXT]; /* the warning that no sample has a label; "": they have */
 
 	/* Event loop only. */
 	struct tally tally;

@@ -171,6 +171,16 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 	status_bottleneck(json, &verdict);
 }
 
+/* For trainers, whose users may never see the daemon's log. */
+static void status_warnings(struct jsontext *json, const struct group *group)
+{
+	const char *text;
+	jsontext_array(json, "warnings");
+	for (uint32_t i = 0; (text = stream_warning(group->stream, i)); i++)
+		jsontext_string(json, NULL, text);
+	jsontext_end(json);
+}
+
 /* The samples of the dataset, and those of an epoch, which differ if the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
@@ -178,6 +188,8 @@ static void status_samples(struct jsontext *json, const struct group *group)
 	jsontext_u64(json, "order_samples", stream_samples(group->stream));
 	jsontext_bool(
 		json, "labelled", dataset_labelled(stream_samples_of(group->stream)->dataset[0]));
+	jsontext_u64(json, "classes", dataset_classes(stream_dataset(group->stream)));
+	status_warnings(json, group);
 }
 
 static void status_running(struct jsontext *json, struct group *group)

@@ -495,6 +495,9 @@ static void join_log_opened(const struct group *group)
 	for (uint32_t i = 0; i < parts->count; i++)
 		if (dataset_notice(parts->dataset[i])[0])
 			log_warning("%s", dataset_notice(parts->dataset[i]));
+	const char *text;
+	for (uint32_t i = 0; (text = stream_warning(stream, i)); i++)
+		log_warning("%s", text);
 }
 
 /* Members whose state is of another dataset, seed or order are refused. */

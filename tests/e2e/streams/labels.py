@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import refuse, run
-from harness import CLASSES, CONFIG, INVALID, Daemon, Link, folder, make_dataset, run_tests
+from harness import CLASSES, CONFIG, INVALID, STREAM, Daemon, Link, folder, make_dataset, run_tests
 from stream_checks import refused
 
 I64, F32 = 1, 2
@@ -393,6 +393,23 @@ def test_passed_over():
             assert f"2 images were left out because of the extension ({source}): formats such as GIF, WebP, BMP" in said, (out, err)
         got = json.loads(run(home, "check", source, "--json")[0])
         assert (got["samples"], got["passed_over"]) == (4, 4), got
+
+
+def test_training_without_labels_is_warned_of():
+    """In the stream's description, which Python turns into a warning, and in the daemon's log; not if none were asked for."""
+    with served() as (home, daemon, source, paths):
+        flat = sorted(source.iterdir())[0]
+        with Link(daemon.socket) as link:
+            for keys, classes, warned in (({"source": source}, 3, False), ({"source": flat}, 0, True), ({"source": flat, "train": False}, 0, False),
+                                          ({"source": flat, "labels": "none"}, 0, False)):
+                stream = link.open(**TINY, batch_size=7, **keys)
+                stream.opened()
+                stats = json.loads(stream.query(STREAM))
+                assert stats["classes"] == classes and len(stats["warnings"]) == warned, (keys, stats)
+                if warned:
+                    assert str(flat) in stats["warnings"][0] and "have no labels" in stats["warnings"][0]
+                stream.close()
+        assert daemon.text().count("have no labels") == 1, daemon.text()
 
 
 def test_configured():
