@@ -177,7 +177,7 @@ class Moved(unittest.TestCase):
         for keys in ({"views": 2}, {"views": 2, "mixup": 1.0, "dtype": "float16"}, {"image_size": {0: 32, 1: 48}},
                      {"image_size": {0: 32, 1: 48}, "cutmix": 1.0}):
             reader = self.reader(**keys)
-            self.assertIsInstance(reader._way, cuda._Moved)
+            self.assertIsInstance(reader._reader, cuda._Moved)
             with self.subTest(keys), loader(**keys) as made:
                 for batch in [*made.batches(), *made.batches()]:
                     images, labels, told = reader.next(-1)
