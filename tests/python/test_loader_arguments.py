@@ -124,7 +124,7 @@ class Values(Refused):
                 self.argument(f"{name} is not installed in this Python: run `pip install {name}`", framework=name)
 
     def test_ranks(self) -> None:
-        self.argument("rank is set and world_size is not: set both", rank=0)
+        self.argument("rank is set and world_size is not: pass both", rank=0)
         self.argument("world_size is set and rank is not", world_size=2)
         self.argument("rank is 2 and world_size is 2: expected a rank from 0 to 1", rank=2, world_size=2)
         self.argument('share="split" needs the rank of this process', share="split")
@@ -154,6 +154,32 @@ class Values(Refused):
                     loader().close()
                 group.is_initialized.return_value = False
                 loader().close()
+
+    def test_one_of_the_two_variables(self) -> None:
+        """Lightning's ddp sets WORLD_SIZE and not RANK: torch's process group has the rank."""
+        group = mock.Mock()
+        group.get_world_size.return_value, group.get_rank.return_value = 2, 1
+        for variables in ({"WORLD_SIZE": "2"}, {"RANK": "1"}, {"WORLD_SIZE": "2", "RANK": ""}):
+            there, missing = ("WORLD_SIZE", "RANK") if "WORLD_SIZE" in variables else ("RANK", "WORLD_SIZE")
+            said = rf"variable {there} is set and {missing} is not.*: pass rank= and world_size="
+            with mock.patch.dict(os.environ, variables):
+                with mock.patch.dict(sys.modules, {"torch.distributed": group}), warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    with loader() as made:
+                        self.assertEqual((made.rank, made.world_size), (1, 2))
+                    with loader(rank=0, world_size=2, group="said") as made:  # explicit arguments win
+                        self.assertEqual((made.rank, made.world_size), (0, 2))
+                    group.is_initialized.return_value = False
+                    self.argument(said, share=None)
+                    group.is_initialized.return_value = True
+                with mock.patch.dict(sys.modules):
+                    sys.modules.pop("torch.distributed", None)
+                    self.argument(said, share=None)
+                    loader(rank=0, world_size=1).close()
+        with mock.patch.dict(os.environ, WORLD_SIZE="1"), loader() as made:
+            self.assertEqual((made.rank, made.world_size), (0, 1))
+        with mock.patch.dict(os.environ, WORLD_SIZE="two"):
+            self.argument("the environment variable WORLD_SIZE is 'two': expected the number of ranks", share=None)
 
     def test_ranks_of_a_launcher(self) -> None:
         """srun and mpirun start the ranks, and neither the loader nor torch was told."""
@@ -206,6 +232,18 @@ class Values(Refused):
             "image_size is 32, but transforms produces images of size 40", transforms=[{"RandomResizedCrop": {"size": 40}}]
         )
         self.argument(r"transforms\[0\]", transforms=[print])
+
+    def test_schedules(self) -> None:
+        """A size for each epoch: only its changes count."""
+        with loader(image_size={epoch: 32 + 8 * (epoch // 500) for epoch in range(2000)}) as made:
+            self.assertEqual(made.image_size, 56)
+        self.argument("image_size: expected at most 16 sizes; epochs with the size of the one before them do not count",
+                      image_size={epoch: 32 + epoch for epoch in range(17)})
+
+    def test_named_streams(self) -> None:
+        for more, said in (({"batch_size": 8}, "batch_size belongs to the named stream: leave it out, change the daemon's"),
+                           ({"seed": 3, "memory": "1G"}, "memory, seed belong to the named stream: leave them out")):
+            self.refused("ArgumentError", f"^{said}", lambda: penstock.Loader("stream:a", framework="numpy", **more))
 
     def test_indices(self) -> None:
         self.argument("indices is empty", indices=[])

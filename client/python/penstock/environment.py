@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from .errors import ArgumentError
 
@@ -59,7 +59,7 @@ def has_job() -> bool:
     return torch or bool(told & {"PENSTOCK_JOB", "SLURM_JOB_ID"}) or told >= {"MASTER_ADDR", "MASTER_PORT"}
 
 
-def _from_environment() -> "tuple[Optional[int], Optional[int]]":
+def _from_variables() -> "tuple[Optional[int], Optional[int]]":
     return (
         _number("RANK", "a number from 0 to WORLD_SIZE - 1"),
         _number("WORLD_SIZE", "the number of ranks, 1 or more"),
@@ -76,10 +76,36 @@ class Unsaid(NamedTuple):
     world_size: str
 
 
-def _of_torch() -> Optional[Unsaid]:
-    """Does not import torch: a program with a process group has already imported it."""
+def _process_group() -> Any:
+    """torch.distributed, if it has a process group; else None. Does not import torch: a program
+    with a process group has already imported it."""
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+    ready = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return distributed if ready else None
+
+
+def _from_environment() -> "tuple[Optional[int], Optional[int]]":
+    """Rank and world size. Some launchers, such as Lightning's for ddp, set only one of the two
+    variables; the process group knows both."""
+    rank, world_size = _from_variables()
+    if (rank is None) == (world_size is None):
+        return rank, world_size
+    if world_size == 1:
+        return 0, 1
+    there, missing = ("RANK", "WORLD_SIZE") if world_size is None else ("WORLD_SIZE", "RANK")
+    group = _process_group()
+    if group is None:
+        raise ArgumentError(
+            f"the environment variable {there} is set and {missing} is not, and torch.distributed has no process group "
+            "that knows it: pass rank= and world_size=, or create the loader after init_process_group(); one process "
+            "that reads everything passes rank=0, world_size=1"
+        )
+    return int(group.get_rank()), int(group.get_world_size())
+
+
+def _of_torch() -> Optional[Unsaid]:
+    distributed = _process_group()
+    if distributed is None:
         return None
     size = int(distributed.get_world_size())
     return Unsaid("torch.distributed", size, "torch.distributed.get_rank()", "torch.distributed.get_world_size()")
@@ -96,7 +122,7 @@ def _of_launcher() -> Optional[Unsaid]:
 def unsaid_ranks() -> Optional[Unsaid]:
     """The ranks of torch's process group or of the launcher. None if there is only one rank, or if
     RANK and WORLD_SIZE are set."""
-    if _from_environment() != (None, None):
+    if _from_variables() != (None, None):
         return None
     found = _of_torch() or _of_launcher()
     return found if found is not None and found.size > 1 else None
@@ -127,7 +153,8 @@ def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) 
     if (rank is None) != (world_size is None):
         there, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise ArgumentError(
-            f"{whence}{there} is set and {missing} is not: set both, as torchrun does (RANK and WORLD_SIZE), or neither"
+            f"{there} is set and {missing} is not: pass both, or neither if the environment has RANK and WORLD_SIZE, as "
+            "with torchrun"
         )
     if rank is None or world_size is None:
         if share == "split":
