@@ -358,9 +358,9 @@ static int open_check_named(const struct penstock_options *options)
 	if (!set)
 		return 0;
 	return error_set(-EINVAL,
-		"options.%s is set, and the daemon's configuration defines %s: leave it %s with "
-		"stream:NAME, and change it there",
-		set, options->source, unset);
+		"options.%s belongs to the named stream: leave it %s, and change it in the "
+		"daemon's configuration, which defines %s",
+		set, unset, options->source);
 }
 
 /* Writes all keys except those that name the samples. A flag that is on by default is always

@@ -9,6 +9,17 @@
 
 enum { NEAREST_WORD = 63 };
 
+static char nearest_lower(char letter)
+{
+	return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Without regard to case, whatever the locale. */
+static bool nearest_same(char a, char b)
+{
+	return nearest_lower(a) == nearest_lower(b);
+}
+
 unsigned nearest_distance(const char *a, const char *b)
 {
 	/* The rows of the table for the letters i - 2, i - 1 and i of `a`. */
@@ -23,10 +34,11 @@ unsigned nearest_distance(const char *a, const char *b)
 		const unsigned *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
 		row[0] = i;
 		for (size_t j = 1; j <= n; j++) {
-			unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+			unsigned best = above[j - 1] + !nearest_same(a[i - 1], b[j - 1]);
 			best = UTIL_MIN(best, above[j] + 1);
 			best = UTIL_MIN(best, row[j - 1] + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+			if (i > 1 && j > 1 && nearest_same(a[i - 1], b[j - 2]) &&
+				nearest_same(a[i - 2], b[j - 1]))
 				best = UTIL_MIN(best, second[j - 2] + 1);
 			row[j] = best;
 		}

@@ -5,7 +5,8 @@
  *   const char *meant = nearest_found(&nearest);
  *
  * The distance is optimal string alignment (Damerau, CACM 7, 1964; Boytsov, JEA 16, 2011): how many
- * letters to insert, remove or change, or neighbors to swap. Any thread; pure. */
+ * letters to insert, remove or change, or neighbors to swap, without regard to case. Any thread;
+ * pure. */
 #pragma once
 
 struct nearest {

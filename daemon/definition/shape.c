@@ -28,39 +28,71 @@ const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = 
 
 /* ---- sizes ---- */
 
-/* Inserts a size in the order of the epochs; -EINVAL if the epoch already has one. */
-static int shape_insert(struct shape_sizes *sizes, uint32_t epoch, uint32_t side)
+/* A size from an epoch on, as written. */
+struct shape_written {
+	const yaml_node_t *key;
+	uint32_t epoch, side;
+};
+
+/* The entries of a mapping, in the order of their epochs, before equal neighbors are merged. */
+struct shape_entries {
+	uint32_t count;
+	struct shape_written at[SHAPE_EPOCHS_MAX];
+};
+
+/* Inserts an entry in the order of the epochs; -EINVAL if the epoch already has one. */
+static int shape_insert(struct shape_entries *entries, struct shape_written written)
 {
-	uint32_t i = sizes->count;
-	for (; i > 0 && sizes->at[i - 1].epoch >= epoch; i--)
-		if (sizes->at[i - 1].epoch == epoch)
+	uint32_t i = entries->count;
+	for (; i > 0 && entries->at[i - 1].epoch >= written.epoch; i--)
+		if (entries->at[i - 1].epoch == written.epoch)
 			return -EINVAL;
-	memmove(&sizes->at[i + 1], &sizes->at[i], (sizes->count - i) * sizeof sizes->at[0]);
-	sizes->at[i].epoch = epoch;
-	sizes->at[i].side = side;
-	sizes->count++;
+	memmove(&entries->at[i + 1], &entries->at[i], (entries->count - i) * sizeof entries->at[0]);
+	entries->at[i] = written;
+	entries->count++;
 	return 0;
 }
 
 static int shape_read_size(const struct yaml_text *text, const yaml_node_pair_t *pair,
-	struct shape_sizes *sizes, struct fault *fault)
+	struct shape_entries *entries, struct fault *fault)
 {
 	static const struct yaml_key epoch_key = {"epoch", YAML_KEY_U32, .max = UINT32_MAX};
 	static const struct yaml_key side_key = {
 		"size of an epoch", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	const yaml_node_t *at = yaml_node(text, pair->key);
-	uint32_t epoch, side;
-	int result = yaml_read_value(text, at, &epoch_key, &epoch, fault);
+	struct shape_written written = {.key = at};
+	int result = yaml_read_value(text, at, &epoch_key, &written.epoch, fault);
 	if (!result)
 		result = yaml_read_value(
-			text, yaml_node(text, pair->value), &side_key, &side, fault);
+			text, yaml_node(text, pair->value), &side_key, &written.side, fault);
 	if (result < 0)
 		return result;
-	if (sizes->count == SHAPE_SIZES_MAX)
-		return yaml_fault(text, at, fault, "expected at most %d sizes", SHAPE_SIZES_MAX);
-	if (shape_insert(sizes, epoch, side) < 0)
+	if (entries->count == SHAPE_EPOCHS_MAX)
+		return yaml_fault(text, at, fault, "expected at most %d epochs", SHAPE_EPOCHS_MAX);
+	if (shape_insert(entries, written) < 0)
 		return yaml_fault(text, at, fault,
-			"epoch %" PRIu32 " is written twice; expected one size for it", epoch);
+			"epoch %" PRIu32 " is written twice; expected one size for it",
+			written.epoch);
+	return 0;
+}
+
+/* A schedule with an entry for each epoch repeats most sizes: an entry that equals the one before
+ * it does not count. */
+static int shape_merge(const struct yaml_text *text, const struct shape_entries *entries,
+	struct shape_sizes *ret, struct fault *fault)
+{
+	for (uint32_t i = 0; i < entries->count; i++) {
+		const struct shape_written *written = &entries->at[i];
+		if (i && written->side == entries->at[i - 1].side)
+			continue;
+		if (ret->count == SHAPE_SIZES_MAX)
+			return yaml_fault(text, written->key, fault,
+				"expected at most %d sizes; epochs with the size of the one before "
+				"them do not count",
+				SHAPE_SIZES_MAX);
+		ret->at[ret->count].epoch = written->epoch;
+		ret->at[ret->count++].side = written->side;
+	}
 	return 0;
 }
 
@@ -68,13 +100,16 @@ static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 	struct shape_sizes *ret, struct fault *fault)
 {
 	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+	struct shape_entries entries = {.count = 0};
 	struct yaml_text inner = *text;
 	inner.within = "image_size";
-	for (; pair < node->data.mapping.pairs.top; pair++) {
-		int result = shape_read_size(&inner, pair, ret, fault);
-		if (result < 0)
-			return result;
-	}
+	int result = 0;
+	for (; !result && pair < node->data.mapping.pairs.top; pair++)
+		result = shape_read_size(&inner, pair, &entries, fault);
+	if (!result)
+		result = shape_merge(&inner, &entries, ret, fault);
+	if (result < 0)
+		return result;
 	if (!ret->count || ret->at[0].epoch)
 		return yaml_fault(text, node, fault,
 			"image_size: expected the size that epoch 0 has among them, as in {0: 128, "
@@ -110,15 +145,11 @@ int shape_read_sizes(
 
 uint32_t shape_settle_sizes(struct shape_sizes *sizes)
 {
-	struct shape_sizes kept = {.count = 0};
 	uint32_t largest = 0;
-	for (uint32_t i = 0; i < sizes->count; i++) {
-		uint32_t side = sizes->at[i].side;
-		largest = UTIL_MAX(largest, side);
-		if (!kept.count || kept.at[kept.count - 1].side != side)
-			kept.at[kept.count++] = sizes->at[i];
-	}
-	*sizes = kept.count > 1 ? kept : (struct shape_sizes){.count = 0};
+	for (uint32_t i = 0; i < sizes->count; i++)
+		largest = UTIL_MAX(largest, sizes->at[i].side);
+	if (sizes->count == 1)
+		*sizes = (struct shape_sizes){.count = 0};
 	return largest;
 }
 

@@ -11,7 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHAPE_SIDE_MAX = 2048, SHAPE_SIZES_MAX = 16, SHAPE_VIEWS_MAX = SLOTS_VIEWS_MAX };
+enum {
+	SHAPE_SIDE_MAX = 2048,
+	SHAPE_EPOCHS_MAX = 1024, /* entries of image_size, of which equal neighbors merge */
+	SHAPE_SIZES_MAX = 16, /* entries that are left */
+	SHAPE_VIEWS_MAX = SLOTS_VIEWS_MAX,
+};
 
 /* Numbered as enum penstock_dtype and enum penstock_layout. */
 enum shape_dtype { SHAPE_UINT8, SHAPE_FLOAT32, SHAPE_FLOAT16, SHAPE_BFLOAT16 };
@@ -64,7 +69,7 @@ int shape_read_mean(
 int shape_read_std(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* Returns the largest size, and removes entries that change nothing. */
+/* Returns the largest size. A single size is no schedule: `sizes` is then empty. */
 uint32_t shape_settle_sizes(struct shape_sizes *sizes);
 
 /* The index of an epoch's size; 0 if there are no sizes. */

@@ -217,16 +217,17 @@ static void test_stream_defined_elsewhere(void **state)
 	static const float third[3] = {0.5f, 0.5f, 0.5f};
 	struct penstock_options options;
 	char says[160];
-#define REFUSED(field, value, unset)                                                     \
-	do {                                                                             \
-		penstock_options_init(&options);                                         \
-		options.source = "stream:mix";                                           \
-		options.field = (value);                                                 \
-		(void)snprintf(says, sizeof says,                                        \
-			"options.%s is set, and the daemon's configuration defines "     \
-			"stream:mix: leave it %s with stream:NAME, and change it there", \
-			#field, unset);                                                  \
-		expect_refusal(&options, -EINVAL, says);                                 \
+#define REFUSED(field, value, unset)                                                \
+	do {                                                                        \
+		penstock_options_init(&options);                                    \
+		options.source = "stream:mix";                                      \
+		options.field = (value);                                            \
+		(void)snprintf(says, sizeof says,                                   \
+			"options.%s belongs to the named stream: leave it %s, and " \
+			"change it in the daemon's configuration, which defines "   \
+			"stream:mix",                                               \
+			#field, unset);                                             \
+		expect_refusal(&options, -EINVAL, says);                            \
 	} while (0)
 	REFUSED(batch_size, 16, "0");
 	REFUSED(image_size, 64, "0");

@@ -133,12 +133,15 @@ def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
     if 0 not in sizes:
         raise ArgumentError(f"image_size: expected a size from epoch 0 on, got {checks.shown(dict(value))}")
     largest = max(sizes.values())
+    epochs = sorted(sizes)
+    # A schedule may name each epoch. The daemon is told only where the size changes.
+    changes = [epoch for last, epoch in zip([None, *epochs], epochs) if last is None or sizes[last] != sizes[epoch]]
     if made is not None and made != largest:
         raise ArgumentError(
             f"image_size: transforms produces images of size {made}, but the largest size of all epochs is {largest}: "
             "write the largest size in transforms; the other sizes replace it in their epochs"
         )
-    return json.dumps({str(epoch): sizes[epoch] for epoch in sorted(sizes)})
+    return json.dumps({str(epoch): sizes[epoch] for epoch in changes})
 
 
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
@@ -185,8 +188,9 @@ def _check_named(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     said = [key for key in DEFINING if not _is_default(given[key], defaults[key])]
     if said:
         raise ArgumentError(
-            f"{', '.join(said)}: the daemon's configuration defines the batches of {given['source']!r}: leave the "
-            "argument out, change the configuration, or pass a folder or tar files as source"
+            f"{', '.join(said)} {'belongs' if len(said) == 1 else 'belong'} to the named stream: leave "
+            f"{'it' if len(said) == 1 else 'them'} out, change the daemon's configuration, which defines "
+            f"{given['source']!r}, or pass a folder or tar files as source"
         )
 
 

@@ -28,6 +28,8 @@ static void test_distance(void **state)
 		{"ab", "ba", 1},
 		{"ca", "abc", 3}, /* no letter is edited twice: 2 would need that */
 		{"abcdef", "badcfe", 3},
+		{"RANDOMRESIZEDCROP", "RandomResizedCrop", 0},
+		{"AB", "ba", 1},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		assert_int_equal(nearest_distance(cases[i].a, cases[i].b), cases[i].distance);
@@ -61,10 +63,11 @@ static void test_names(void **state)
 	assert_null(nearest_of("seal", names));
 	assert_null(nearest_of("workers", names));
 	assert_null(nearest_of("seed", none));
-	/* Capital letters are other letters; a name of one letter may differ in it. */
+	/* Case does not count; a name of one letter may differ in it. */
 	static const char *const others[] = {"solarize", "posterize", "p", NULL};
 	assert_string_equal(nearest_of("solarise", others), "solarize");
 	assert_string_equal(nearest_of("Posterize", others), "posterize");
+	assert_string_equal(nearest_of("POSTERISE", others), "posterize");
 	assert_string_equal(nearest_of("q", others), "p");
 	assert_null(nearest_of("blur", others));
 }

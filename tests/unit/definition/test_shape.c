@@ -11,6 +11,8 @@
 #include "spec_wants.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +113,43 @@ static void every_key_tells_streams_apart(void **state)
 	assert_string_equal(what, "std");
 }
 
+/* A schedule may have an entry for each epoch: neighbors with one size are one entry. */
+static void equal_neighbors_are_one(void **state)
+{
+	static const struct {
+		uint32_t entries, equal; /* neighbors with one size */
+		uint32_t sizes; /* 0: refused */
+	} cases[] = {{90, 30, 3}, {16, 1, 16}, {17, 1, 0}, {32, 2, 16}, {33, 2, 0}, {1024, 64, 16},
+		{1024, 63, 0}, {1025, 1025, 0}};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		char *text = NULL;
+		size_t size = 0;
+		FILE *out = open_memstream(&text, &size);
+		assert_non_null(out);
+		(void)fputs("{source: x, image_size: {", out);
+		for (uint32_t epoch = 0; epoch < cases[i].entries; epoch++)
+			(void)fprintf(out, "%s%" PRIu32 ": %" PRIu32, epoch ? ", " : "", epoch,
+				96 + 8 * (epoch / cases[i].equal % 2) + epoch / cases[i].equal);
+		(void)fputs("}}", out);
+		assert_int_equal(fclose(out), 0);
+		struct stream_spec spec = {.batch_size = 4711};
+		struct fault fault = {""};
+		const char *says =
+			cases[i].entries > 1024
+				? "image_size: expected at most 1024 epochs"
+				: "image_size: expected at most 16 sizes; epochs with the "
+				  "size of the one before them do not count";
+		int result = spec_parse(text, strlen(text), "open request", &spec, &fault);
+		assert_int_equal(result, cases[i].sizes ? 0 : -EINVAL);
+		if (cases[i].sizes)
+			assert_int_equal(spec.shape.sizes.count, cases[i].sizes);
+		else
+			assert_non_null(strstr(fault.text, says));
+		free(text);
+	}
+}
+
 static void batches_have_room_for_the_largest(void **state)
 {
 	const struct stream_spec spec =
@@ -197,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_follow_the_epoch),
+		cmocka_unit_test(equal_neighbors_are_one),
 		cmocka_unit_test(one_size_is_no_mapping),
 		cmocka_unit_test(every_key_tells_streams_apart),
 		cmocka_unit_test(batches_have_room_for_the_largest),
