@@ -69,6 +69,8 @@
 	KEY(with, drop_last, FLAG, drop_last, OWN, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
 	KEY(with, seed, U64, seed, OWN, 0, UINT64_MAX, 0, 0, U64, DEFINITION, SAME, \
 		OPTION, "seed", 's', "N", "seed of order and augmentation (0)") \
+	KEY(with, salt, NAME, salt, ELSEWHERE, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
+		OPTION, "salt", 0, "TEXT", "other draws (crops, flips and so on) over the same order of samples") \
 	/* 0: endless. An epoch's number is 32 bits of every random draw's counter. */ \
 	KEY(with, epochs, U64, epochs, OWN, 0, UINT32_MAX, 0, 0, U64, READER, OWN, NONE, , , , ) \
 	KEY(with, prefetch, U32, prefetch, OWN, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \

@@ -36,6 +36,14 @@ struct philox philox_draw(uint64_t seed, uint32_t epoch, uint64_t position,
 	return philox_4x32(counter, key);
 }
 
+uint64_t philox_salted(uint64_t seed, uint32_t salt)
+{
+	if (!salt)
+		return seed;
+	struct philox r = philox_draw(seed, salt, 0, PHILOX_SALT, 0);
+	return (uint64_t)r.word[1] << 32 | r.word[0];
+}
+
 double philox_unit(uint32_t high, uint32_t low)
 {
 	uint64_t bits = ((uint64_t)high << 32 | low) >> 11;

@@ -54,6 +54,7 @@ enum philox_operation {
 	PHILOX_SPLIT = 33, /* which samples a split has; seed, epoch and position are 0 */
 	/* For samples: */
 	PHILOX_ERASING = 34, /* RandomErasing in a list of transforms: whether, and where */
+	PHILOX_SALT = 35, /* the seed of a salted stream's draws; epoch is the salt */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);
@@ -62,6 +63,10 @@ struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);
  * 2^48) of `epoch`. */
 struct philox philox_draw(uint64_t seed, uint32_t epoch, uint64_t position,
 	enum philox_operation operation, uint32_t step);
+
+/* The seed of a stream's draws: `seed` itself for a salt of 0, otherwise another seed. The order of
+ * samples does not use it. */
+uint64_t philox_salted(uint64_t seed, uint32_t salt);
 
 /* Uniform in [0, 1) with 53 bits out of two words. */
 double philox_unit(uint32_t high, uint32_t low);

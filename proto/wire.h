@@ -118,7 +118,8 @@ struct wire_opened {
 	 * the place in the state. */
 	uint64_t position;
 	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
-	uint32_t reserved;
+	/* A hash of the key `salt`; 0: none. The random draws are keyed by philox_salted of it. */
+	uint32_t salt;
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */

@@ -2,6 +2,7 @@
 #include "client/cuda/attachment.h"
 
 #include "client/cuda/sentence.h"
+#include "proto/philox.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,11 +75,12 @@ void attachment_prepare(struct penstock_cuda *cuda)
 {
 	const struct penstock_cuda_options *o = &cuda->options;
 	struct kernels_normalise *normalise = &cuda->normalise;
+	const uint64_t seed = philox_salted(cuda->stream.seed, cuda->stream.salt);
 	*normalise = (struct kernels_normalise){
 		.height = cuda->stream.height,
 		.width = cuda->stream.width,
 		.erase_random = (uint32_t)o->erase_random,
-		.key = {(uint32_t)cuda->stream.seed, (uint32_t)(cuda->stream.seed >> 32)},
+		.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
 	};
 	memcpy(normalise->mean, o->mean, sizeof normalise->mean);
 	memcpy(normalise->std, o->std, sizeof normalise->std);

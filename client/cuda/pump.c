@@ -3,6 +3,7 @@
 #include "client/cuda/pump.h"
 
 #include "client/cuda/mix.h"
+#include "proto/philox.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -115,8 +116,9 @@ static int pump_copy_rows(struct pump *pump, struct buffer *buffer)
 {
 	const struct driver *driver = pump->device->driver;
 	buffer_take_rows(buffer, &buffer->slot);
-	mix_plan(pump->options, pump->info.seed, buffer->epoch, buffer->host_samples, buffer->count,
-		pump->info.height, pump->info.width, buffer->host_rows);
+	mix_plan(pump->options, philox_salted(pump->info.seed, pump->info.salt), buffer->epoch,
+		buffer->host_samples, buffer->count, pump->info.height, pump->info.width,
+		buffer->host_rows);
 	CUresult r = buffer_send_rows(pump->buffers, buffer, pump->queue);
 	if (r != CUDA_SUCCESS)
 		return driver_fail(driver, r, NULL, "cuMemcpyHtoDAsync of labels");

@@ -76,6 +76,7 @@ static int stream_check_same(const struct penstock_stream *stream, const struct 
 		{"order", was->order, opened->order},
 		{"transform", was->transform, opened->transform},
 		{"seed", was->seed, opened->seed},
+		{"salt", was->salt, opened->salt},
 		{"batch_size", was->batch_size, opened->batch_size},
 		{"views", was->views, opened->views},
 		{"height", was->height, opened->height},
@@ -359,6 +360,7 @@ void penstock_stream_info(
 		.label_type = o->label_type == SLOTS_LABEL_F32 ? PENSTOCK_LABEL_FLOAT32
 							       : PENSTOCK_LABEL_INT64,
 		.label_width = o->label_width,
+		.salt = o->salt,
 	};
 }
 

@@ -317,7 +317,7 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 	if (key == SPEC_KEY_repeats)
 		return spec->sampling.repeats > 1;
 	if (key == SPEC_KEY_group || key == SPEC_KEY_indices || key == SPEC_KEY_split ||
-		key == SPEC_KEY_weights)
+		key == SPEC_KEY_weights || key == SPEC_KEY_salt)
 		return ((const char *)spec + spec_keys[key].offset)[0];
 	if (key == SPEC_KEY_rank || key == SPEC_KEY_world_size)
 		return spec->given & SPEC_BIT(SPEC_KEY_world_size);

@@ -103,6 +103,7 @@ struct stream_spec {
 	enum spec_decode decode;
 	enum weights_filter interpolation; /* default: bilinear, or the filter in `transforms` */
 	struct transforms transforms; /* count 0, the default: `train` decides */
+	char salt[SPEC_NAME]; /* "": none */
 	char group[SPEC_NAME]; /* "": only this client */
 	enum spec_share share;
 	enum spec_laggard laggard;
@@ -204,6 +205,12 @@ void spec_steps(const struct stream_spec *spec, struct step_recipe *ret);
 /* The hashes that states contain: one of everything that decides the order of samples, and one of
  * everything that decides their pixels. */
 uint64_t spec_order_hash(const struct stream_spec *spec);
+
+/* A hash of `salt`, or 0 without one. */
+uint32_t spec_salt(const struct stream_spec *spec);
+
+/* The seed of the random draws for samples: `seed`, or one that follows from `seed` and `salt`. */
+uint64_t spec_draw_seed(const struct stream_spec *spec);
 uint64_t spec_transform_hash(const struct stream_spec *spec);
 
 /* Reads the same mapping inside penstock.yaml, for config.c. `document` and `node` have

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "order/order.h"
+#include "proto/philox.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,19 @@ const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
 void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
 {
 	transforms_steps(&spec->transforms, ret);
+}
+
+uint32_t spec_salt(const struct stream_spec *spec)
+{
+	if (!spec->salt[0])
+		return 0;
+	uint64_t h = hash_mix(hash_bytes(HASH_SEED, spec->salt, strlen(spec->salt)));
+	return (uint32_t)h ? (uint32_t)h : 1;
+}
+
+uint64_t spec_draw_seed(const struct stream_spec *spec)
+{
+	return philox_salted(spec->seed, spec_salt(spec));
 }
 
 uint64_t spec_order_hash(const struct stream_spec *spec)
@@ -114,5 +128,7 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 	if (recipe.filter != WEIGHTS_BILINEAR)
 		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
 	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
+	if (spec->salt[0])
+		h = hash_u64(hash_bytes(h, "salt", 4), spec_salt(spec));
 	return hash_mix(shape_hash(&spec->shape, h));
 }

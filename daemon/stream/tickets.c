@@ -400,7 +400,7 @@ static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 		.data = t->item.data,
 		.size = t->item.size,
 		.recipe = stream->slot[t->slot].recipe,
-		.key = {.seed = stream->spec.seed,
+		.key = {.seed = spec_draw_seed(&stream->spec),
 			.position = t->position,
 			.epoch = (uint32_t)t->epoch,
 			.view = t->view},

@@ -216,6 +216,9 @@ struct penstock_options {
 	const char *layout;
 	/* NULL: ImageNet's. Three values each, for a dtype of floats. */
 	const float *mean, *std;
+	/* NULL: none. A text, up to 127 bytes: streams of one seed whose salts differ have the same
+	 * order of samples and other random draws (crops, flips, mixing). */
+	const char *salt;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled
@@ -257,6 +260,8 @@ struct penstock_stream_info {
 	uint32_t label_type;
 	/* Label values of a sample: 1, or the number of classes of a multi-hot label. */
 	uint32_t label_width;
+	/* A hash of the stream's `salt`; 0: it has none. */
+	uint32_t salt;
 };
 
 enum penstock_label_type {
@@ -615,7 +620,7 @@ struct penstock_mix_row {
 	float weight, partner_weight;
 	/* Which of the sample's views. */
 	uint32_t view;
-	/* The stream's seed, low half first: for noise. */
+	/* The seed of the stream's draws (seed and salt), low half first: for noise. */
 	uint32_t seed[2];
 };
 

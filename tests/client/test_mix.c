@@ -493,6 +493,25 @@ static void later_structs_are_read(void **state)
 	assert_null(mix);
 }
 
+/* Streams of one seed whose salts differ mix other rows; a salt of 0 changes nothing. */
+static void a_salt_changes_the_draws(void **state)
+{
+	(void)state;
+	struct penstock_mix_options options = defaults();
+	options.mixup = 1;
+	struct penstock_mix *mix = mixer(&options);
+	struct planned p;
+	plan(&p, mix, 6, 0, 4, 1, 10, 10);
+	const float plain = p.rows[0].weight;
+	penstock_mix_plan(mix, &p.info, &p.batch, p.rows);
+	assert_true(p.rows[0].weight == plain);
+	p.info.salt = 1;
+	penstock_mix_plan(mix, &p.info, &p.batch, p.rows);
+	assert_true(p.rows[0].weight != plain);
+	assert_int_not_equal(p.rows[0].seed[0], 6);
+	penstock_mix_free(mix);
+}
+
 /* Of a batch of several views, the samples' number in the place of the rows'. */
 static void fewer_rows_have_no_labels(void **state)
 {
@@ -624,6 +643,7 @@ int main(void)
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(earlier_structs_are_filled),
 		cmocka_unit_test(later_structs_are_read),
+		cmocka_unit_test(a_salt_changes_the_draws),
 		cmocka_unit_test(fewer_rows_have_no_labels),
 		cmocka_unit_test(images_are_checked),
 		cmocka_unit_test(labels_are_checked),

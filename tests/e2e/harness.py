@@ -268,7 +268,7 @@ STATUS, STREAM, CLASSES, PATH, WAIT, CONFIG = range(1, 7)
 LAST = 1  # flag of a batch
 PADDED, INVALID = 4, 8  # flags of a row
 OPENED_FIELDS = ("samples epoch_samples batches fingerprint order transform seed epoch batch batch_size height width channels pixel_type "
-                 "pixel_layout label_type label_width rank world_size classes shuffle train slots position views reserved").split()
+                 "pixel_layout label_type label_width rank world_size classes shuffle train slots position views salt").split()
 
 Batch = collections.namedtuple("Batch", "extent slot serial epoch batch position count flags")
 # `content` is a hash of the record without its flags, the label and the pixels: how the row must be wherever and whenever it is made.

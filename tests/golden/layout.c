@@ -69,6 +69,7 @@ static void layout_penstock(void)
 	FIELD(penstock_options, layout);
 	FIELD(penstock_options, mean);
 	FIELD(penstock_options, std);
+	FIELD(penstock_options, salt);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);
@@ -91,6 +92,7 @@ static void layout_penstock(void)
 	FIELD(penstock_stream_info, layout);
 	FIELD(penstock_stream_info, label_type);
 	FIELD(penstock_stream_info, label_width);
+	FIELD(penstock_stream_info, salt);
 	CONSTANT(PENSTOCK_LABEL_INT64);
 	CONSTANT(PENSTOCK_LABEL_FLOAT32);
 	CONSTANT(PENSTOCK_FLIPPED);
@@ -354,7 +356,7 @@ static void layout_wire(void)
 	FIELD(wire_opened, slots);
 	FIELD(wire_opened, position);
 	FIELD(wire_opened, views);
-	FIELD(wire_opened, reserved);
+	FIELD(wire_opened, salt);
 	STRUCT(wire_extent);
 	FIELD(wire_extent, head);
 	FIELD(wire_extent, extent);

@@ -167,7 +167,7 @@ def opened(stream):
     told = dict(vars(stream.opened()))
     for key in ("fingerprint", "order", "transform"):
         told[key] = f"{told[key]:016x}"
-    del told["reserved"]
+    del told["salt"]
     return told
 
 

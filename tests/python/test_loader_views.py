@@ -33,6 +33,17 @@ class Views(unittest.TestCase):
                     view.images.flags.writeable or view.labels.flags.writeable or view.samples.flags.writeable
                 )
 
+    def test_salt(self) -> None:
+        with loader() as plain, loader(salt="teacher") as salted:
+            for one, other in zip(plain.batches(), salted.batches()):
+                self.assertEqual(one.samples["index"].tolist(), other.samples["index"].tolist())
+                self.assertTrue((np.asarray(one.images) != np.asarray(other.images)).any())
+        for wrong in ("", "x" * 128):
+            with self.assertRaisesRegex(ValueError, "salt"):
+                loader(salt=wrong)
+        with self.assertRaisesRegex(TypeError, "salt"):
+            loader(salt=7)
+
     def test_short_batch(self) -> None:
         with loader(train=False) as source:
             self.assertEqual([len(images) for images, _ in source], [8] * 7 + [4])

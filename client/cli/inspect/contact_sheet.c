@@ -7,6 +7,7 @@
 #include "client/cli/inspect/sheet_style.h"
 #include "decode/decode.h"
 #include "pixel/pixel.h"
+#include "proto/philox.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +56,7 @@ static void sheet_visible(
 	struct pixel_plan plan;
 	pixel_plan_from_crop(&sheet->recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false,
 		s->src_w, s->src_h, &plan);
-	struct pixel_key key = {.seed = sheet->info->seed,
+	struct pixel_key key = {.seed = philox_salted(sheet->info->seed, sheet->info->salt),
 		.position = s->position,
 		.epoch = (uint32_t)sheet->batch->epoch,
 		.view = s->view};

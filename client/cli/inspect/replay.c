@@ -358,7 +358,7 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 /* Makes the rows of the sample at this position, and a record for each view. */
 static int replay_make(struct replay *replay, uint64_t position, struct slots_record *ret_records)
 {
-	struct pixel_key key = {.seed = replay->recipe.spec.seed,
+	struct pixel_key key = {.seed = spec_draw_seed(&replay->recipe.spec),
 		.position = position,
 		.epoch = (uint32_t)replay->epoch};
 	uint64_t number = recipe_sample(&replay->recipe, key.epoch, position);
@@ -460,7 +460,7 @@ static int replay_record(struct replay *replay)
 		.view = (uint32_t)replay->view,
 		.flags = (replay->flip ? SLOTS_FLIPPED : 0) |
 			 (replay->flip_vertical ? SLOTS_FLIPPED_VERTICALLY : 0)};
-	const struct pixel_key key = {.seed = replay->recipe.spec.seed,
+	const struct pixel_key key = {.seed = spec_draw_seed(&replay->recipe.spec),
 		.position = record.position,
 		.epoch = (uint32_t)replay->epoch,
 		.view = record.view};

@@ -59,7 +59,7 @@ static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
 	bool placed = show_is_placed(ask->recipe, ask->dataset);
 	for (uint64_t i = 0; i < ask->draws; i++) {
 		uint32_t epoch = (uint32_t)(ask->epoch + i);
-		ret_key[i] = (struct pixel_key){.seed = ask->recipe->spec.seed,
+		ret_key[i] = (struct pixel_key){.seed = spec_draw_seed(&ask->recipe->spec),
 			.position = placed ? order_position(&ask->recipe->sampler.order[0], epoch,
 						     ask->sample)
 					   : ask->sample,

@@ -4,6 +4,7 @@
 #include "client/lib/convert.h"
 #include "client/lib/error.h"
 #include "proto/erase.h"
+#include "proto/philox.h"
 #include "proto/processor.h"
 
 #include <errno.h>
@@ -117,7 +118,8 @@ void penstock_mix_free(struct penstock_mix *mix)
 void penstock_mix_plan(const struct penstock_mix *mix, const struct penstock_stream_info *info,
 	const struct penstock_batch *batch, struct penstock_mix_row *ret_rows)
 {
-	const struct mixplan_batch planned = {.seed = info->seed,
+	const uint64_t seed = philox_salted(info->seed, info->salt);
+	const struct mixplan_batch planned = {.seed = seed,
 		.epoch = batch->epoch,
 		.samples = batch->samples,
 		.rows = batch->count * info->views,
@@ -126,8 +128,8 @@ void penstock_mix_plan(const struct penstock_mix *mix, const struct penstock_str
 		.width = batch->width};
 	mixplan_rows(&mix->plan, &planned, ret_rows);
 	for (uint32_t i = 0; i < planned.rows; i++) {
-		ret_rows[i].seed[0] = (uint32_t)info->seed;
-		ret_rows[i].seed[1] = (uint32_t)(info->seed >> 32);
+		ret_rows[i].seed[0] = (uint32_t)seed;
+		ret_rows[i].seed[1] = (uint32_t)(seed >> 32);
 	}
 }
 

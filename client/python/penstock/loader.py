@@ -135,6 +135,7 @@ class Loader:
     device          "cpu", "cuda", "cuda:1"; "auto": CUDA if torch finds a device
     zero_copy       read-only NumPy views of the daemon's memory, uint8
     indices         the samples of an epoch: numbers, or a mask of bools
+    salt            a text: other draws (crops, flips, mixing) than loaders of the same seed
     split           a part of the dataset: "train[:90%]"
     weights         how often each sample is drawn: "balanced", numbers, or a .npy file
     epoch_length    samples of an epoch
@@ -185,6 +186,7 @@ class Loader:
         indices: Any = None,
         timeout: Optional[float] = 120,
         *,
+        salt: Optional[str] = None,
         prefetch: Optional[int] = None,
         split: Optional[str] = None,
         weights: Any = None,

@@ -272,6 +272,8 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_bool(json, "train", spec->train);
 	jsontext_bool(json, "shuffle", spec->shuffle);
 	jsontext_u64(json, "seed", spec->seed);
+	if (spec->salt[0])
+		jsontext_string(json, "salt", spec->salt);
 	status_share(json, spec);
 	if (group->stream)
 		status_running(json, group);

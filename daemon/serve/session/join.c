@@ -302,6 +302,7 @@ static void join_send_opened(struct member *m)
 		.label_type = extent->layout.label_type,
 		.label_width = extent->layout.label_width,
 		.views = extent->layout.views,
+		.salt = spec_salt(spec),
 		.rank = spec->rank,
 		.world_size = spec->world_size,
 		.classes = dataset_classes(dataset),

@@ -105,6 +105,33 @@ def test_the_first_view_is_what_one_view_alone_is():
                     assert same < len(one) / 4, "the views of a sample are crops of their own"
 
 
+def test_a_salt_changes_the_draws_and_not_the_order():
+    with folder() as home:
+        source = make_dataset(home / "images", per_class=12)
+        with Daemon(home) as daemon, Link(daemon.socket) as link:
+            keys = {"source": source, "batch_size": 4, "epochs": 2, "seed": 3, "transforms": HEAVY}
+            plain, a, b = (read(link.open(**keys, **salt)) for salt in ({}, {"salt": "a"}, {"salt": "b"}))
+            for one, other in ((plain, a), (plain, b), (a, b)):
+                assert [(row.epoch, row.position, row.index, row.label) for row in one] == \
+                    [(row.epoch, row.position, row.index, row.label) for row in other]
+                same = sum(x.record[16:40] == y.record[16:40] for x, y in zip(one, other))
+                assert same < len(one) / 4, "streams with other salts draw crops of their own"
+            again = replayed(source, {"batch_size": 4, "seed": 3, "transforms": HEAVY, "salt": "a"}, "--epoch", 1, "--batch", 2)
+            assert [int(row["crc32"], 16) for row in again] == [zlib.crc32(row.pixels) for row in a if row.epoch == 1][8:12]
+            # A state without a salt goes on with the same samples and the salted draws.
+            stream = link.open(**keys)
+            read(stream, 5)
+            rest = read(link.open(**keys, salt="a", state=stream.state(stream.last)))
+            assert rest == a[-len(rest):] and rest[0].position == 20
+            shared = link.open(**keys, group="g", salt="a")
+            shared.opened()
+            assert [group.get("salt") for group in daemon.status()["streams"] if group["group"] == "g"] == ["a"]
+            refuses(link, errno.EBUSY, "salt", **keys, group="g")
+            refuses(link, errno.EINVAL, "salt", **keys, salt="x" * 128)
+            refuses(link, errno.EINVAL, "salt", **keys, salt=["x"])
+            refuses(link, errno.EINVAL, "salt", **keys, salt="")
+
+
 def converted(np, pixels, side, dtype, layout):
     """What torchvision's ToTensor and Normalize give, in the stream's dtype and layout."""
     x = np.frombuffer(pixels, np.uint8).reshape(side, side, 3)

@@ -38,6 +38,18 @@ static void lays_out_the_counter_for_ever(void **state)
 	assert_memory_equal(r.word, expected, sizeof expected);
 }
 
+/* A salt of 0 leaves the seed as it is, so that streams without a salt keep their bytes. */
+static void salts_a_seed(void **state)
+{
+	const uint64_t seed = 0x1234deadbeef;
+	struct philox r = philox_draw(seed, 7, 0, PHILOX_SALT, 0);
+	(void)state;
+	assert_int_equal(philox_salted(seed, 0), seed);
+	assert_int_equal(philox_salted(seed, 7), (uint64_t)r.word[1] << 32 | r.word[0]);
+	assert_int_not_equal(philox_salted(seed, 7), philox_salted(seed, 8));
+	assert_int_not_equal(philox_salted(seed, 7), philox_salted(seed + 1, 7));
+}
+
 static void differs_in_every_part_of_the_name(void **state)
 {
 	const uint64_t last = ((uint64_t)1 << 48) - 1;
@@ -88,6 +100,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(matches_the_known_answers),
 		cmocka_unit_test(lays_out_the_counter_for_ever),
+		cmocka_unit_test(salts_a_seed),
 		cmocka_unit_test(differs_in_every_part_of_the_name),
 		cmocka_unit_test(units_are_below_one),
 		cmocka_unit_test(bounds_are_kept_and_filled_evenly),
