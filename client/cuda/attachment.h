@@ -7,6 +7,7 @@
 #include "client/cuda/memory.h"
 #include "client/cuda/pump.h"
 #include "client/cuda/stall.h"
+#include "client/cuda/waiting.h"
 #include "penstock/cuda.h"
 
 #include <sys/types.h>
@@ -25,7 +26,8 @@ struct penstock_cuda {
 	struct pump pump;
 	struct kernels_normalise normalise; /* without what differs from batch to batch */
 	char loop[BUFFER_STATE_BYTES]; /* the state after the last delivered batch */
-	uint64_t batches, images, waited_ns;
+	uint64_t batches, images;
+	struct waiting waiting;
 };
 
 /* 0, or -EBADF in a process other than the one that attached. */

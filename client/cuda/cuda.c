@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(struct penstock_cuda_row) == 64, "rows are 64 bytes on the device too");
@@ -230,13 +229,6 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 
 /* ---- batches ---- */
 
-static uint64_t cuda_now_ns(void)
-{
-	struct timespec now;
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
 static void cuda_give(
 	struct penstock_cuda *cuda, struct buffer *buffer, struct penstock_cuda_batch *ret_batch)
 {
@@ -276,9 +268,11 @@ int penstock_cuda_next(
 			"timeout_ms is %d: expected milliseconds, PENSTOCK_TIMEOUT_DEFAULT or "
 			"PENSTOCK_FOREVER",
 			timeout_ms);
-	uint64_t begun_ns = cuda_now_ns();
+	uint64_t begun_ns = pump_now_ns(), starved_ns = pump_starved_ns(&cuda->pump, begun_ns);
 	result = pump_next(&cuda->pump, timeout_ms, &buffer);
-	cuda->waited_ns += cuda_now_ns() - begun_ns;
+	uint64_t now_ns = pump_now_ns();
+	waiting_add(&cuda->waiting, begun_ns, now_ns,
+		pump_starved_ns(&cuda->pump, now_ns) - starved_ns);
 	if (result == 0)
 		cuda_give(cuda, buffer, ret_batch);
 	return result;
@@ -346,10 +340,30 @@ int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_pa
 	return result < 0 ? result : tap_path(&cuda->pump.tap, index, ret_path);
 }
 
+/* Without the device, the stalls are those that were known before. */
+static void cuda_harvest(struct penstock_cuda *cuda)
+{
+	if (device_enter(&cuda->device, &cuda->mode) < 0)
+		return;
+	stall_harvest(&cuda->stall, cuda->device.driver);
+	device_leave(&cuda->device, cuda->mode);
+}
+
 int penstock_cuda_stats(struct penstock_cuda *cuda, char **ret_json)
 {
+	char *json = NULL;
 	int result = attachment_check(cuda);
-	return result < 0 ? result : tap_stats(&cuda->pump.tap, ret_json);
+	if (result == 0)
+		result = tap_stats(&cuda->pump.tap, &json);
+	if (result < 0)
+		return result;
+	cuda_harvest(cuda);
+	char *more = waiting_extend(&cuda->waiting, cuda->batches, cuda->stall.total_ns, json);
+	free(json);
+	if (!more)
+		return sentence_set(-ENOMEM, "not enough memory for the statistics");
+	*ret_json = more;
+	return 0;
 }
 
 /* Writes as much of `from` as the caller's struct has room for; its first member is that size. */
@@ -399,14 +413,13 @@ int penstock_cuda_counters(struct penstock_cuda *cuda, struct penstock_cuda_coun
 	int result = attachment_check(cuda);
 	if (result < 0)
 		return result;
-	if (device_enter(&cuda->device, &cuda->mode) == 0) {
-		stall_harvest(&cuda->stall, cuda->device.driver);
-		device_leave(&cuda->device, cuda->mode);
-	}
+	cuda_harvest(cuda);
 	struct penstock_cuda_counters counters = {.batches = cuda->batches,
 		.images = cuda->images,
-		.waited_ns = cuda->waited_ns,
-		.stalled_ns = cuda->stall.total_ns};
+		.waited_ns = cuda->waiting.daemon_ns + cuda->waiting.device_ns,
+		.stalled_ns = cuda->stall.total_ns,
+		.waited_daemon_ns = cuda->waiting.daemon_ns,
+		.waited_device_ns = cuda->waiting.device_ns};
 	(void)pthread_mutex_lock(&cuda->buffers.lock);
 	counters.bytes = cuda->pump.copied_bytes;
 	(void)pthread_mutex_unlock(&cuda->buffers.lock);

@@ -11,6 +11,7 @@
  *   memory.[ch]       how the device reads the daemon's memory: registered, or through a pinned
  *                     ring
  *   ring.[ch]         that ring
+ *   waiting.[ch]      how long penstock_cuda_next waited, and for what
  *   stall.[ch]        how long the application's CUDA streams waited for copies
  *   mix.[ch]          what is done to each row
  *   device.[ch]       the device, its context, the loaded kernels

@@ -252,6 +252,20 @@ static bool pump_feed(struct pump *pump)
 	return true;
 }
 
+/* Begins or ends the time in which the pump waits for the daemon. */
+static void pump_note_starving(struct pump *pump)
+{
+	/* Only this thread changes it, so it may read it without the lock. */
+	if (pump->listening == (pump->starved_since_ns != 0))
+		return;
+	uint64_t now_ns = pump_now_ns();
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	if (!pump->listening)
+		pump->starved_ns += now_ns - pump->starved_since_ns;
+	pump->starved_since_ns = pump->listening ? now_ns : 0;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+}
+
 /* ---- the thread ---- */
 
 /* The pause before the next query: it grows while nothing has changed, so the pump notices the
@@ -289,6 +303,7 @@ static void pump_turn(struct pump *pump, struct pump_orders orders)
 		pump->listening = pump->waiting_idle = false;
 	else
 		moved = pump_feed(pump) || moved;
+	pump_note_starving(pump);
 	if (moved)
 		pump->pause_us = PUMP_PAUSE_LEAST_US;
 	else
@@ -361,6 +376,9 @@ int pump_init(struct pump *pump, const struct device *device,
 		.buffers = buffers,
 		.stream_fd = penstock_stream_fd(stream),
 		.wake_fd = -1,
+		/* Until the thread has asked for the first time, only the daemon can have
+		 * nothing. */
+		.starved_since_ns = pump_now_ns(),
 		.pause_us = PUMP_PAUSE_LEAST_US};
 	penstock_stream_info(stream, &pump->info);
 	tap_init(&pump->tap, stream, &pump->info);

@@ -38,6 +38,8 @@ struct pump {
 		over_serial; /* the first batch that is no longer delivered; 0: all are delivered */
 	char over_sentence[SENTENCE_BYTES];
 	bool stop;
+	/* How long the pump has waited for the daemon, and since when it does: 0, it does not. */
+	uint64_t starved_ns, starved_since_ns;
 	bool unsettled; /* a buffer was released without an event */
 	uint64_t copied_bytes;
 
@@ -62,6 +64,13 @@ void pump_deinit(struct pump *pump);
 
 /* In a forked child: closes its copies of descriptors. */
 void pump_forget(struct pump *pump);
+
+/* CLOCK_MONOTONIC. */
+uint64_t pump_now_ns(void);
+
+/* How long, until `now_ns`, the pump has had room for a batch that the daemon had not given. Any
+ * thread. */
+uint64_t pump_starved_ns(struct pump *pump, uint64_t now_ns);
 
 /* Wakes the thread to look at what has changed. Any thread. */
 void pump_wake(struct pump *pump);

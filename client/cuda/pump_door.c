@@ -54,6 +54,23 @@ int pump_check(struct pump *pump)
 	return result;
 }
 
+/* ---- time ---- */
+
+uint64_t pump_now_ns(void)
+{
+	struct timespec now;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+uint64_t pump_starved_ns(struct pump *pump, uint64_t now_ns)
+{
+	(void)pthread_mutex_lock(&pump->buffers->lock);
+	uint64_t since_ns = pump->starved_since_ns, ns = pump->starved_ns;
+	(void)pthread_mutex_unlock(&pump->buffers->lock);
+	return since_ns && now_ns > since_ns ? ns + (now_ns - since_ns) : ns;
+}
+
 /* ---- batches ---- */
 
 /* Under the buffers' lock. 0; -EAGAIN; otherwise what penstock_cuda_next returns. */

@@ -287,7 +287,9 @@ PENSTOCK_API int penstock_cuda_release(
 PENSTOCK_API int penstock_cuda_state(const struct penstock_cuda *cuda, char *buffer, size_t room);
 
 /* As penstock_stream_path and penstock_stream_stats, while attached: they block for one round trip,
- * and the caller frees the text. */
+ * and the caller frees the text. The statistics also have a key "device": an object with "verdict",
+ * a sentence that says what the trainer waits for, and "batches", "waited_daemon_ns",
+ * "waited_device_ns" and "stalled_ns" as in penstock_cuda_counters. */
 PENSTOCK_API int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_path);
 PENSTOCK_API int penstock_cuda_stats(struct penstock_cuda *cuda, char **ret_json);
 
@@ -318,11 +320,18 @@ struct penstock_cuda_counters {
 	size_t size;
 	/* Given by penstock_cuda_next; bytes copied to the device. */
 	uint64_t batches, images, bytes;
-	/* Time in penstock_cuda_next, waiting for a batch. */
+	/* Time in penstock_cuda_next, waiting for a batch: the sum of waited_daemon_ns and
+	 * waited_device_ns. */
 	uint64_t waited_ns;
 	/* Time that CUDA streams given to penstock_cuda_transform waited for a copy, as far as the
 	 * device has come. */
 	uint64_t stalled_ns;
+	/* The part of waited_ns in which a buffer was free and the daemon had no batch: near 0 if
+	 * the daemon is fast enough. */
+	uint64_t waited_daemon_ns;
+	/* The rest: the device had not finished with earlier batches, so that no buffer was free.
+	 * Large in a trainer that is bound by its GPU, whose host is ahead; it costs nothing. */
+	uint64_t waited_device_ns;
 };
 
 /* What is attached, and what has been done. Both write at most as much as `size` says, and do not

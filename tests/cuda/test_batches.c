@@ -1,5 +1,6 @@
 /* Batches on the (fake) device: what is in them after their memory was used again many times, what
  * the attachment says about itself, where the loop is, and that nothing grows. */
+#include "client/cuda/waiting.h"
 #include "client/fake.h"
 #include "cuda/loop.h"
 
@@ -206,6 +207,96 @@ LOOP_TEST(counters)
 	free(stats);
 	GPU_WANT(loop.gpu.driver.mem_free(out));
 	loop_end(&loop);
+}
+
+/* Calls next until it has waited in vain for WAIT_MS; the batches go through transform. */
+static struct penstock_cuda_counters wait_in_vain(CUdeviceptr out)
+{
+	enum { WAIT_MS = 500, MOST = 20 };
+	struct penstock_cuda_counters c = {.size = sizeof c};
+	struct penstock_cuda_batch batch;
+	int result = 0;
+	for (int i = 0; i < MOST && result == 0; i++) {
+		result = penstock_cuda_next(loop.cuda, &batch, WAIT_MS);
+		if (result != 0)
+			break;
+		loop.next++;
+		FAKE_WANT(penstock_cuda_transform(
+				  loop.cuda, &batch, (void *)(uintptr_t)out, loop.queue) == 0);
+		loop_release(&loop, &batch);
+	}
+	FAKE_WANT(result == -ETIMEDOUT);
+	FAKE_WANT(penstock_cuda_counters(loop.cuda, &c) == 0);
+	FAKE_WANT(c.waited_ns == c.waited_daemon_ns + c.waited_device_ns);
+	FAKE_WANT(c.waited_ns >= UINT64_C(1000000) * WAIT_MS);
+	return c;
+}
+
+LOOP_TEST(waits_for_the_daemon)
+{
+	char *stats = NULL;
+	loop_begin(&loop, NULL, mode);
+	loop.page->allowed = 12;
+	loop_open(&loop);
+	loop_attach(&loop);
+	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
+	struct penstock_cuda_counters c = wait_in_vain(out);
+	FAKE_WANT(c.waited_daemon_ns > c.waited_device_ns);
+	FAKE_WANT(penstock_cuda_stats(loop.cuda, &stats) == 0);
+	FAKE_WANT(
+		strstr(stats, "\"device\":{\"verdict\":\"the daemon is too slow: the trainer waits "
+			      "for it "));
+	FAKE_WANT(strstr(stats, "\"batches\":12,"));
+	free(stats);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
+/* The daemon has more, and the device does nothing. */
+LOOP_TEST(waits_for_the_device)
+{
+	char *stats = NULL;
+	loop_start(&loop, NULL, mode);
+	loop_train(&loop, 10);
+	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
+	loop.gpu.fake->hold(FAKE_CUDA_COPIES | FAKE_CUDA_KERNELS);
+	struct penstock_cuda_counters c = wait_in_vain(out);
+	FAKE_WANT(c.waited_device_ns > c.waited_daemon_ns);
+	FAKE_WANT(penstock_cuda_stats(loop.cuda, &stats) == 0);
+	FAKE_WANT(strstr(stats, "\"verdict\":\"bound by the device: "));
+	free(stats);
+	loop.gpu.fake->hold(0);
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_end(&loop);
+}
+
+static void test_waiting(void **state)
+{
+	(void)state;
+	struct waiting w = {0};
+	char text[200], *json = waiting_extend(&w, 0, 0, "{}");
+	assert_string_equal(json, "{\"device\":{\"verdict\":\"not measured yet\",\"batches\":0,"
+				  "\"waited_daemon_ns\":0,\"waited_device_ns\":0,"
+				  "\"stalled_ns\":0}}");
+	free(json);
+	waiting_add(&w, 1000, 1100, 40);
+	waiting_add(&w, 1900, 2000, 500); /* no more than the call took */
+	assert_int_equal(w.daemon_ns, 140);
+	assert_int_equal(w.device_ns, 60);
+	waiting_verdict(&w, 10, 0, text, sizeof text);
+	assert_string_equal(
+		text, "the daemon is too slow: the trainer waits for it 14 % of the time");
+	w.daemon_ns = 49;
+	waiting_verdict(&w, 10, 3000, text, sizeof text);
+	assert_string_equal(
+		text, "copies are too slow: the device waits for them 100 % of the time");
+	waiting_verdict(&w, 10, 49, text, sizeof text);
+	assert_string_equal(text, "bound by the device: the trainer waits for it 6 % of the time");
+	w.device_ns = 0;
+	waiting_verdict(&w, 10, 0, text, sizeof text);
+	assert_string_equal(text, "the trainer waits neither for the daemon nor for the device");
 }
 
 /* ---- where the loop is ---- */
@@ -527,6 +618,9 @@ int main(void)
 		cmocka_unit_test(test_odd_shapes),
 		cmocka_unit_test(test_info),
 		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_waits_for_the_daemon),
+		cmocka_unit_test(test_waits_for_the_device),
+		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_allocator),

@@ -278,6 +278,8 @@ static void layout_cuda(void)
 	FIELD(penstock_cuda_counters, bytes);
 	FIELD(penstock_cuda_counters, waited_ns);
 	FIELD(penstock_cuda_counters, stalled_ns);
+	FIELD(penstock_cuda_counters, waited_daemon_ns);
+	FIELD(penstock_cuda_counters, waited_device_ns);
 }
 
 /* proto/wire.h */

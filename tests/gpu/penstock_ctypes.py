@@ -104,7 +104,7 @@ class penstock_cuda_info(Struct):
 
 class penstock_cuda_counters(Struct):
     _fields_ = [("size", c_size_t), ("batches", c_uint64), ("images", c_uint64), ("bytes", c_uint64), ("waited_ns", c_uint64),
-                ("stalled_ns", c_uint64)]
+                ("stalled_ns", c_uint64), ("waited_daemon_ns", c_uint64), ("waited_device_ns", c_uint64)]
 
 
 STRUCTS = (penstock_options, penstock_stream_info, penstock_sample, penstock_batch, penstock_cuda_options, penstock_cuda_row,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import gc
+import json
 import os
 import signal
 import threading
@@ -149,7 +150,10 @@ class Loop(OnDevice):
         reader = self.begin()
         self.number(reader)
         self.assertTrue(reader.path(0).startswith(support.dataset()))
-        self.assertIn("{", reader.stats())
+        stats = json.loads(reader.stats())
+        self.assertIn("verdict", stats)
+        self.assertEqual((stats["device"]["batches"], stats["device"]["verdict"]), (1, "not measured yet"))
+        self.assertGreaterEqual(stats["device"]["waited_daemon_ns"] + stats["device"]["waited_device_ns"], 0)
         info = reader._cuda.info
         self.assertEqual((info["device"], info["buffers"], info["output_bytes"]), (0, 3, BATCH * SIDE * SIDE * 3 * 4))
         self.assertIn(info["memory"], ("registered", "ring"))

@@ -395,12 +395,14 @@ static void print_line(struct run *run, uint64_t epoch)
 	stalled_ns = run->counters.stalled_ns - before.stalled_ns;
 	printf("step %6" PRIu64 "  epoch %3" PRIu64
 	       "  loss %6.4f  accuracy %5.1f %%  rate %.5f  %6.0f images/s  waited %4.1f %% "
-	       "(host %4.1f %%, copies %4.1f %%)\n",
+	       "(daemon %4.1f %%, device %4.1f %%, copies %4.1f %%)\n",
 		run->step, epoch, metrics.loss / (double)metrics.rows,
 		100.0 * (double)metrics.right / (double)metrics.rows,
 		schedule_rate(&run->schedule, run->step - 1), (double)images / span,
 		100 * (run->idle_s - idle_s) / span + share(stalled_ns, span),
-		share(run->counters.waited_ns - before.waited_ns, span), share(stalled_ns, span));
+		share(run->counters.waited_daemon_ns - before.waited_daemon_ns, span),
+		share(run->counters.waited_device_ns - before.waited_device_ns, span),
+		share(stalled_ns, span));
 	(void)fflush(stdout);
 	if (!isfinite(metrics.loss)) {
 		fprintf(stderr,

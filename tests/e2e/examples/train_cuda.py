@@ -43,7 +43,7 @@ def test_learns_and_resumes_to_the_bit():
         assert "ring: this process may write to the daemon's memory" in whole, whole
         losses = [float(value) for value in re.findall(r"loss +([0-9.]+) ", whole)]
         assert losses[-1] < losses[0] * 0.8, losses
-        for word in ("accuracy", "images/s", "waited", "host", "copies", "rate"):
+        for word in ("accuracy", "images/s", "waited", "daemon", "device", "copies", "rate"):
             assert word in whole.splitlines()[5], whole
 
         checkpoint = home / "checkpoint"

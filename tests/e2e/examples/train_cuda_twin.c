@@ -105,7 +105,8 @@ int penstock_cuda_next(
 	uint64_t begin = now_ns();
 	int result = penstock_stream_next(cuda->stream, &cuda->batch, timeout_ms);
 
-	cuda->counters.waited_ns += now_ns() - begin;
+	cuda->counters.waited_daemon_ns += now_ns() - begin;
+	cuda->counters.waited_ns = cuda->counters.waited_daemon_ns;
 	if (result != 0)
 		return result;
 	cuda->counters.batches++;
