@@ -244,7 +244,7 @@ def test_the_loss_must_fall():
 
 
 def trainer_text(last, weights, begin="going on after step 100 with batch 25 of epoch 1"):
-    lines = "".join(f"step    {i}  epoch   1  loss {last:.4f}  accuracy  84.8 %  rate 0.00307    2100 images/s  waited  0.3 % (host  2.0 %, "
+    lines = "".join(f"step    {i}  epoch   1  loss {last:.4f}  accuracy  84.8 %  rate 0.00307    2100 images/s  waited  0.3 % (daemon  0.1 %, device  2.0 %, "
                     "copies  0.0 %)\n" for i in range(101, 105))
     return f"{begin}\n{lines}done after step 200, weights {weights}, loss scale 65536, 0 steps skipped for overflow\n"
 
@@ -355,6 +355,24 @@ def test_against_the_fake_driver():
         text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", "none", "--only", wanted)
         written = (home / "r.md").read_text()
         assert "everything that ran passed" in text and written.count("| passed |") == 3 + len(wanted.split(",")), written
+
+
+def torch_python():
+    """A Python that has torch, for the stand-in of torch's CUDA device."""
+    program = os.environ.get("PENSTOCK_TORCH_PYTHON") or sys.executable
+    if subprocess.run([program, "-c", "import torch, numpy"], capture_output=True).returncode != 0:
+        raise Skip(f"{program} has no torch (cmake -DPENSTOCK_TORCH_PYTHON=... names one that has)")
+    return program
+
+
+def test_the_reader_against_the_stand_in():
+    driver, program = fake_driver(), torch_python()
+    with folder() as home, Daemon(home, "--memory", "128M") as daemon:
+        pictures = make_dataset(home / "d", per_class=30)
+        done = subprocess.run([program, HERE / "stand_in.py", driver, HERE / "reader.py", pictures], capture_output=True, text=True, timeout=240,
+                              env={**os.environ, "PENSTOCK_SOCKET": daemon.socket, "PYTHONPATH": str(BIN.parent / "python")})
+    assert done.returncode == 0 and "no GPU is used" in done.stderr, done.stderr
+    assert "by torch and by libpenstock_cuda, as on the CPU" in done.stdout, done.stdout
 
 
 # ---- bundle ----

@@ -297,7 +297,7 @@ def _torch_device(device: Any) -> Any:
 
 
 def _through_torch(
-    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing]
+    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing] = None
 ) -> Reader:
     if mixing is not None:
         return _Moved(stream, tensors, mean, std, mixing)
