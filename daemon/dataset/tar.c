@@ -181,6 +181,50 @@ static bool block_is_zero(const uint8_t *block)
 	return true;
 }
 
+/* The first bytes of compressed files. NULL in `command`: the file must be packed again as a
+ * tar. */
+struct packed {
+	const char *text;
+	size_t size;
+	const char *format, *command;
+};
+
+static const struct packed *packed_of(const uint8_t *bytes, size_t size)
+{
+	static const struct packed packed[] = {
+		{"\x1f\x8b", 2, "gzip", "gunzip"},
+		{"BZh", 3, "bzip2", "bunzip2"},
+		{"\xfd"
+		 "7zXZ\0",
+			6, "xz", "unxz"},
+		{"\x5d\0\0", 3, "lzma", "unlzma"},
+		{"\x28\xb5\x2f\xfd", 4, "zstd", "unzstd"},
+		{"\x04\x22\x4d\x18", 4, "LZ4", "unlz4"},
+		{"LZIP", 4, "lzip", "lzip -d"},
+		{"\x1f\x9d", 2, "compress", "uncompress"},
+		{"PK\3\4", 4, "zip", NULL},
+		{"7z\xbc\xaf\x27\x1c", 6, "7z", NULL},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(packed); i++)
+		if (size >= packed[i].size && !memcmp(bytes, packed[i].text, packed[i].size))
+			return &packed[i];
+	return NULL;
+}
+
+static int fault_packed(
+	const struct tar_reader *reader, const struct packed *packed, struct fault *fault)
+{
+	if (packed->command)
+		return fault_set(fault, -EINVAL,
+			"%s is compressed with %s, but samples are read in place: unpack it first "
+			"(%s)",
+			reader->path, packed->format, packed->command);
+	return fault_set(fault, -EINVAL,
+		"%s is a %s archive, but samples are read in place from tars: unpack it, and name "
+		"the folder, or pack that with penstock pack",
+		reader->path, packed->format);
+}
+
 static int fault_header(
 	const struct tar_reader *reader, uint64_t at, const uint8_t *block, struct fault *fault)
 {
@@ -189,11 +233,9 @@ static int fault_header(
 			"%s is damaged: expected a member's header at byte %llu, but its checksum "
 			"is wrong: %s",
 			reader->path, (unsigned long long)at, again);
-	if (block[0] == 0x1f && block[1] == 0x8b)
-		return fault_set(fault, -EINVAL,
-			"%s is compressed with gzip, but samples are read in place: unpack it "
-			"first (gunzip)",
-			reader->path);
+	const struct packed *packed = packed_of(block, TAR_BLOCK);
+	if (packed)
+		return fault_packed(reader, packed, fault);
 	return fault_set(fault, -EINVAL,
 		"%s is not a tar file: its first %d bytes are not a member's header (name a folder "
 		"of images, or tars)",
@@ -388,6 +430,21 @@ static int step_over(struct tar_reader *reader, uint64_t header, uint64_t size, 
 	return 0;
 }
 
+/* The whole file is shorter than a header: a small tar, once compressed, is. */
+static int fault_short(struct tar_reader *reader, size_t size, struct fault *fault)
+{
+	uint8_t bytes[TAR_BLOCK];
+	int rc = read_all(reader, 0, bytes, size, fault);
+	if (rc < 0)
+		return rc;
+	const struct packed *packed = packed_of(bytes, size);
+	if (packed)
+		return fault_packed(reader, packed, fault);
+	return fault_set(fault, -EINVAL,
+		"%s is not a tar file: it has %zu bytes, but a member's header has %d",
+		reader->path, size, TAR_BLOCK);
+}
+
 /* Reads and checks the next header block. 1; 0 at the end; or a fault. */
 static int header_next(struct tar_reader *reader, const uint8_t **ret, struct fault *fault)
 {
@@ -401,9 +458,7 @@ static int header_next(struct tar_reader *reader, const uint8_t **ret, struct fa
 	if (left < TAR_BLOCK && at > 0)
 		return fault_cut(reader, at, TAR_BLOCK, "a member's header", fault);
 	if (left < TAR_BLOCK)
-		return fault_set(fault, -EINVAL,
-			"%s is not a tar file: it has %llu bytes, but a member's header has %d",
-			reader->path, (unsigned long long)left, TAR_BLOCK);
+		return fault_short(reader, (size_t)left, fault);
 	int rc = block_at(reader, at, ret, fault);
 	if (rc < 0)
 		return rc;

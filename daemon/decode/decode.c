@@ -202,7 +202,8 @@ static int begin_format(
 		return decode_png_begin(decoder->png, &decoder->limits, data, size, ret);
 	}
 	return sentence_set(&decoder->sentence, DECODE_E_NOT_IMAGE,
-		"neither JPEG nor PNG; it looks like %s", sniff_name(data, size));
+		"neither JPEG nor PNG; it looks like %s: %s", sniff_name(data, size),
+		sniff_advice(data, size));
 }
 
 int decoder_begin(

@@ -45,40 +45,98 @@ static bool all_zero(const uint8_t *data, size_t size)
 	return true;
 }
 
-const char *sniff_name(const uint8_t *data, size_t size)
+/* The formats of Netpbm: P1 to P7 (bitmap, gray, color, PAM) and PF, Pf (floats), then a blank. */
+static bool looks_like_netpbm(const uint8_t *data, size_t size)
 {
-	static const struct {
-		size_t at;
-		const char *text;
-		size_t length;
-		const char *name;
-	} known[] = {
-		{0, "GIF8", 4, "a GIF image"},
-		{8, "WEBP", 4, "a WebP image"},
-		{0, "BM", 2, "a BMP image"},
-		{0, "II*\0", 4, "a TIFF image"},
-		{0, "MM\0*", 4, "a TIFF image"},
-		{4, "ftypavif", 8, "an AVIF image"},
-		{4, "ftyphei", 7, "a HEIF image"},
-		{4, "ftyp", 4, "an MP4 or HEIF file"},
-		{0, "\0\0\0\x0cjP  ", 8, "a JPEG 2000 image"},
-		{0, "\0\0\0\x0cJXL ", 8, "a JPEG XL image"},
-		{0, "\xff\x0a", 2, "a JPEG XL image"},
-		{0, "\xff\xd8", 2, "the start of a JPEG whose third byte is not FF"},
-		{0, "\x89PNG", 4, "a damaged PNG signature"},
-		{0, "\x1f\x8b", 2, "a gzip file"},
-		{0, "PK\3\4", 4, "a zip file"},
-		{0, "\x28\xb5\x2f\xfd", 4, "a zstd file"},
-		{0, "%PDF", 4, "a PDF document"},
-		{0, "version https://git-lfs", 23, "a git-lfs pointer"},
-		{257, "ustar", 5, "a tar archive"},
+	if (size < 3 || data[0] != 'P' || !strchr("1234567Ff", data[1]) || !data[1])
+		return false;
+	return data[2] == ' ' || (data[2] >= '\t' && data[2] <= '\r') || data[2] == '#';
+}
+
+static const char *netpbm_name(uint8_t kind)
+{
+	switch (kind) {
+	case '1':
+	case '4':
+		return "a PBM image";
+	case '2':
+	case '5':
+		return "a PGM image";
+	case '3':
+	case '6':
+		return "a PPM image";
+	default:
+		return kind == '7' ? "a PAM image" : "a PFM image";
+	}
+}
+
+#define CONVERT "convert it to JPEG or PNG"
+#define UNPACK "unpack it"
+#define REPLACE "download it again, or remove it"
+
+struct known {
+	size_t at;
+	const char *text;
+	size_t length;
+	const char *name, *advice;
+};
+
+static const struct known *find_known(const uint8_t *data, size_t size)
+{
+	static const struct known known[] = {
+		{0, "GIF8", 4, "a GIF image", CONVERT},
+		{8, "WEBP", 4, "a WebP image", CONVERT},
+		{0, "BM", 2, "a BMP image", CONVERT},
+		{0, "II*\0", 4, "a TIFF image", CONVERT},
+		{0, "MM\0*", 4, "a TIFF image", CONVERT},
+		{4, "ftypavif", 8, "an AVIF image", CONVERT},
+		{4, "ftyphei", 7, "a HEIF image", CONVERT},
+		{4, "ftyp", 4, "an MP4 or HEIF file", CONVERT},
+		{0, "\0\0\0\x0cjP  ", 8, "a JPEG 2000 image", CONVERT},
+		{0, "\0\0\0\x0cJXL ", 8, "a JPEG XL image", CONVERT},
+		{0, "\xff\x0a", 2, "a JPEG XL image", CONVERT},
+		{0, "8BPS", 4, "a Photoshop image", CONVERT},
+		{0, "\xff\xd8", 2, "the start of a JPEG whose third byte is not FF", REPLACE},
+		{0, "\x89PNG", 4, "a damaged PNG signature", REPLACE},
+		{0, "\x1f\x8b", 2, "a gzip file", UNPACK},
+		{0, "BZh", 3, "a bzip2 file", UNPACK},
+		{0,
+			"\xfd"
+			"7zXZ\0",
+			6, "an xz file", UNPACK},
+		{0, "\x28\xb5\x2f\xfd", 4, "a zstd file", UNPACK},
+		{0, "\x04\x22\x4d\x18", 4, "an LZ4 file", UNPACK},
+		{0, "PK\3\4", 4, "a zip file", UNPACK},
+		{0, "7z\xbc\xaf\x27\x1c", 6, "a 7z archive", UNPACK},
+		{0, "%PDF", 4, "a PDF document", CONVERT},
+		{0, "version https://git-lfs", 23, "a git-lfs pointer",
+			"fetch the files with git lfs pull"},
+		{257, "ustar", 5, "a tar archive", UNPACK},
 	};
-	if (size == 0)
-		return "an empty file";
 	for (size_t i = 0; i < UTIL_COUNT(known); i++)
 		if (has(data, size, known[i].at, known[i].text, known[i].length))
-			return known[i].name;
+			return &known[i];
+	return NULL;
+}
+
+const char *sniff_name(const uint8_t *data, size_t size)
+{
+	const struct known *known = find_known(data, size);
+	if (known)
+		return known->name;
+	if (size == 0)
+		return "an empty file";
+	if (looks_like_netpbm(data, size))
+		return netpbm_name(data[1]);
 	if (looks_like_markup(data, size))
 		return "a web page or XML";
 	return all_zero(data, UTIL_MIN(size, (size_t)512)) ? "zero bytes" : "no known format";
+}
+
+const char *sniff_advice(const uint8_t *data, size_t size)
+{
+	const struct known *known = find_known(data, size);
+	if (known)
+		return known->advice;
+	return looks_like_netpbm(data, size) ? CONVERT : REPLACE;
 }

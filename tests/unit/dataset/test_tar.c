@@ -225,8 +225,6 @@ static void test_refused(void **state)
 	refuse(&tar, "not a tar file: it has 35 bytes");
 	memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096);
 	refuse(&tar, "not a tar file: its first 512");
-	memcpy(fixture_tar_raw(&tar, NULL, 4096), "\x1f\x8b", 2);
-	refuse(&tar, "gunzip");
 	fixture_tar_member(&tar, "a", "1");
 	memset(fixture_tar_raw(&tar, NULL, 512), 'x', 512);
 	refuse(&tar, "damaged: expected a member's header at byte 1024");
@@ -254,6 +252,48 @@ static void test_refused(void **state)
 	fixture_tar_pax(&tar, 'x', "path", "b");
 	fixture_tar_raw(&tar, NULL, 1024);
 	refuse(&tar, "the member of the previous extended header");
+}
+
+/* Compressed archives, also small ones, are named with what unpacks them. */
+static void test_packed(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		const char *said;
+	} packed[] = {
+		{"\x1f\x8b", 2,
+			"is compressed with gzip, but samples are read in place: unpack it "
+			"first (gunzip)"},
+		{"BZh91AY", 7,
+			"is compressed with bzip2, but samples are read in place: unpack it "
+			"first (bunzip2)"},
+		{"\xfd"
+		 "7zXZ\0",
+			6,
+			"is compressed with xz, but samples are read in place: unpack it first "
+			"(unxz)"},
+		{"\x5d\0\0\x80", 4, "is compressed with lzma"},
+		{"\x28\xb5\x2f\xfd", 4,
+			"is compressed with zstd, but samples are read in place: "
+			"unpack it first (unzstd)"},
+		{"\x04\x22\x4d\x18", 4, "is compressed with LZ4"},
+		{"LZIP\1", 5, "is compressed with lzip"},
+		{"\x1f\x9d\x90", 3, "is compressed with compress"},
+		{"PK\3\4", 4, "is a zip archive, but samples are read in place from tars"},
+		{"7z\xbc\xaf\x27\x1c", 6, "is a 7z archive"},
+	};
+	for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+		struct fixture_tar tar = {0};
+		memcpy(fixture_tar_raw(&tar, NULL, 4096), packed[i].bytes, packed[i].size);
+		refuse(&tar, packed[i].said);
+		fixture_tar_raw(&tar, packed[i].bytes, packed[i].size);
+		refuse(&tar, packed[i].said);
+	}
+	struct fixture_tar tar = {0};
+	fixture_tar_member(&tar, "BZh", "a member with the name of a compressed file");
+	assert_int_equal(list(&tar)->count, 1);
+	free(tar.data);
 }
 
 /* Wherever the archive is cut off, the result is a fault, or the members before a boundary. */
@@ -358,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_cut_everywhere),
 		cmocka_unit_test(test_shrinks),
 		cmocka_unit_test(test_random),
