@@ -20,9 +20,18 @@
 #include "dataset/index_progress.h"
 #include "labels/labels.h"
 
+/* The first sample of a shard with the labels of a rule; for index_sample.c and faults. */
+struct index_first {
+	bool empty; /* all labels so far are empty lists */
+	bool blamed; /* the fault is about this sample and names it */
+	char name[INDEX_NAME_MAX + 1];
+};
+
 /* One shard that is being indexed. */
 struct index_job {
 	const char *path; /* for faults */
+	const char *joint; /* see struct container */
+	struct index_first *first;
 	int fd; /* of the shard; of a folder, its root */
 	uint64_t size; /* of the shard; 0 for a folder */
 	enum dataset_labels asked;
@@ -77,7 +86,8 @@ struct index_sample {
 	struct index_record record; /* without name and label */
 };
 
-/* Writes a sample with the label that a rule found for it. The fault does not name the sample. 0;
+/* Writes a sample with the label that a rule found for it. The fault does not name the sample,
+ * unless job->first->blamed says that it names another one. 0;
  * -EINVAL if the label has another type or another number of values than those before it, or too
  * many values; -errno. */
 int index_sample_write(const struct index_job *job, struct index_sample *sample,

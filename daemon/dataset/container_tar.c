@@ -241,7 +241,9 @@ static int sample_path(struct group *group, struct index_sample *sample, struct 
 	rc = labels_from_json(job->labels, text, (size_t)piece->size, asked, &group->found, fault);
 	if (rc == 0)
 		rc = index_sample_write(job, sample, &group->found, fault);
-	return rc < 0 && !job->writer->error ? piece_fault(group, piece, rc, fault) : rc;
+	return rc < 0 && !job->writer->error && !job->first->blamed
+		       ? piece_fault(group, piece, rc, fault)
+		       : rc;
 }
 
 static int sample_rule(struct group *group, const struct index_record *record, struct fault *fault)

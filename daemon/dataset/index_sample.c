@@ -17,15 +17,53 @@ static const char *const type_names[] = {
 	[LABEL_TYPE_FLOAT] = "numbers",
 };
 
-static int type_check(struct index_head *head, const struct label_found *found, struct fault *fault)
+/* The labels differ in their type. Two samples do not show which one is odd, unless all labels so
+ * far were empty lists: then the sentence is about the first of them. */
+static int type_fault(const struct index_job *job, const struct index_sample *sample,
+	const struct label_found *found, struct fault *fault)
 {
+	static const char advice[] = "say which with type: class, multi_hot or float";
+	const struct index_head *head = &job->writer->head;
+	const struct index_first *first = job->first;
+	if (first->empty) {
+		job->first->blamed = true;
+		return fault_set(fault, -EINVAL,
+			"%s%s%s: its label is an empty list, but that of %s is %s: give it a "
+			"label, "
+			"or %s",
+			job->path, job->joint, first->name, sample->name, type_names[found->type],
+			advice);
+	}
+	if (head->samples == 1)
+		return fault_set(fault, -EINVAL,
+			"its label is %s, but that of %s, the only sample before it, is %s: %s",
+			type_names[found->type], first->name, type_names[head->label_type], advice);
+	return fault_set(fault, -EINVAL, "its label is %s, but the labels before it are %s: %s",
+		type_names[found->type], type_names[head->label_type], advice);
+}
+
+/* Notes the first sample, whose label says what type the others must have. */
+static void first_note(const struct index_job *job, const struct index_sample *sample,
+	const struct label_found *found)
+{
+	struct index_first *first = job->first;
+	if (!job->writer->head.samples) {
+		memcpy(first->name, sample->name, sample->name_size);
+		first->name[sample->name_size] = 0;
+		first->empty = true;
+	}
+	first->empty &= found->count == 0;
+}
+
+static int type_check(const struct index_job *job, const struct index_sample *sample,
+	const struct label_found *found, struct fault *fault)
+{
+	struct index_head *head = &job->writer->head;
 	if (head->label_type == LABEL_TYPE_AUTO)
 		head->label_type = found->type;
 	if (head->label_type != (uint32_t)found->type)
-		return fault_set(fault, -EINVAL,
-			"its label is %s, but the labels before it are %s: say which with type: "
-			"class, multi_hot or float",
-			type_names[found->type], type_names[head->label_type]);
+		return type_fault(job, sample, found, fault);
+	first_note(job, sample, found);
 	if (found->type == LABEL_TYPE_FLOAT && head->samples && head->label_width != found->count)
 		return fault_set(fault, -EINVAL,
 			"its label has %u numbers, but the labels before it have %u: all samples "
@@ -62,7 +100,7 @@ int index_sample_write(const struct index_job *job, struct index_sample *sample,
 	struct index_writer *writer = job->writer;
 	struct index_record *record = &sample->record;
 	bool one = found->type == LABEL_TYPE_CLASS;
-	int rc = type_check(&writer->head, found, fault);
+	int rc = type_check(job, sample, found, fault);
 	if (rc == 0 && !one)
 		rc = size_check(sample, found, fault);
 	if (rc < 0)
@@ -89,7 +127,7 @@ int index_sample_manifest(const struct index_job *job, struct index_sample *samp
 		rc = index_sample_write(job, sample, found, fault);
 	if (rc == 0)
 		job->writer->head.lines += manifest_mark(place);
-	return rc < 0 && !job->writer->error
+	return rc < 0 && !job->writer->error && !job->first->blamed
 		       ? fault_prefix(fault, rc, shard ? "%s!%s" : "%s/%s", job->path, sample->name)
 		       : rc;
 }

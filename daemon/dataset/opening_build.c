@@ -38,8 +38,11 @@ static int index_write(
 	if (rc < 0)
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
 	const struct container *container = opening->dataset->container;
+	struct index_first first = {.empty = false};
 	struct index_job job = {
 		.path = shard->path,
+		.joint = container->joint,
+		.first = &first,
 		.fd = fd,
 		.size = shard->size,
 		.asked = opening->asked,

@@ -2,7 +2,7 @@
 #include "labels/label.h"
 
 #include "base/util.h"
-#include "labels/label_path.h"
+#include "labels/label_json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -54,6 +54,10 @@ static int take_json(const json_t *root, int32_t *ret, struct fault *fault)
 	const json_t *value = json_object_get(root, key);
 	if (!value)
 		return LABEL_E_NONE;
+	if (label_json_odd(value))
+		return fault_set(fault, -EINVAL,
+			"expected an integer from 0 to %d under \"%s\", found %s", INT32_MAX, key,
+			label_json_type(value));
 	if (!json_is_integer(value))
 		return fault_set(fault, -EINVAL, "expected an integer under \"%s\", found %s", key,
 			label_json_type(value));

@@ -4,11 +4,11 @@
 #include "base/hash.h"
 #include "base/host/roots.h"
 #include "base/util.h"
+#include "labels/label_json.h"
 #include "proto/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -183,7 +183,7 @@ static int classes_file(const char *path, FILE **ret, struct fault *fault)
 static int packed_name(struct label_classes *classes, const json_t *value, struct fault *fault)
 {
 	const char *name = json_string_value(value);
-	if (!name)
+	if (!name || label_json_odd(value))
 		return fault_set(fault, -EINVAL, "one of \"classes\" is not text");
 	return name_take(classes, name, json_string_length(value), fault);
 }
@@ -191,19 +191,20 @@ static int packed_name(struct label_classes *classes, const json_t *value, struc
 static int packed_take(
 	struct label_classes *classes, FILE *file, const char *path, struct fault *fault)
 {
-	json_error_t error;
 	struct stat st;
 	if (fstat(fileno(file), &st) < 0 || st.st_size > CLASSES_PACKED)
 		return fault_set(fault, -E2BIG,
 			"%s has more than %d bytes: write the names of its \"classes\" into a "
 			"file, one on each line",
 			path, CLASSES_PACKED);
-	json_t *root = json_loadf(file, 0, &error);
+	cleanup(free_ptr) char *text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return fault_set(fault, -ENOMEM, "no memory to read %s", path);
+	json_t *root = label_json(text, fread(text, 1, (size_t)st.st_size, file), fault);
 	const json_t *names = json_object_get(root, "classes");
 	int rc = 0;
 	if (!root)
-		rc = fault_set(
-			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
+		rc = -EINVAL;
 	else if (!json_array_size(names))
 		rc = fault_set(fault, -EINVAL,
 			"has no \"classes\": expected the file that penstock pack writes for a "

@@ -1,6 +1,8 @@
 /* label_path: see label_path.h. */
 #include "labels/label_path.h"
 
+#include "labels/label_json.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -45,31 +47,6 @@ int label_path_parse(const char *text, struct label_path *ret, struct fault *fau
 		size++;
 	}
 	return 0;
-}
-
-json_t *label_json(const char *text, size_t size, struct fault *fault)
-{
-	json_error_t error;
-	json_t *root = json_loadb(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-	if (!root)
-		(void)fault_set(
-			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
-	return root;
-}
-
-const char *label_json_type(const json_t *value)
-{
-	static const char *const names[] = {
-		[JSON_OBJECT] = "an object",
-		[JSON_ARRAY] = "an array",
-		[JSON_STRING] = "a string",
-		[JSON_INTEGER] = "an integer",
-		[JSON_REAL] = "a fraction",
-		[JSON_TRUE] = "true",
-		[JSON_FALSE] = "false",
-		[JSON_NULL] = "null",
-	};
-	return names[json_typeof(value)];
 }
 
 static bool part_index(const char *part, size_t *ret)

@@ -25,10 +25,3 @@ int label_path_parse(const char *text, struct label_path *ret, struct fault *fau
  * a null counts as missing. */
 const json_t *label_path_find(
 	const struct label_path *path, const json_t *root, struct fault *fault);
-
-/* Parses a JSON text. NULL with a fault that does not name its file. The caller frees it with
- * json_decref. */
-json_t *label_json(const char *text, size_t size, struct fault *fault);
-
-/* "an integer", "a list", ... */
-const char *label_json_type(const json_t *value);

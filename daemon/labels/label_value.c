@@ -2,7 +2,7 @@
 #include "labels/label_value.h"
 
 #include "base/util.h"
-#include "labels/label_path.h"
+#include "labels/label_json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -106,9 +106,12 @@ static int fault_value(const json_t *value, enum label_type type, struct fault *
 		[LABEL_TYPE_MULTI_HOT] = "integers or names of classes",
 		[LABEL_TYPE_FLOAT] = "numbers",
 	};
+	const char *advice = json_is_real(value) ? " (for numbers say type: float)" : "";
+	if (label_json_odd(value))
+		advice = type == LABEL_TYPE_FLOAT ? " (a label is a number that float32 can hold)"
+						  : " (a class is an integer from 0 to 2^31-1)";
 	return fault_set(fault, -EINVAL, "expected %s, found %s%s", expected[type],
-		label_json_type(value),
-		json_is_real(value) ? " (for numbers say type: float)" : "");
+		label_json_type(value), advice);
 }
 
 static int value_add(struct label_found *found, const json_t *value,
@@ -120,7 +123,7 @@ static int value_add(struct label_found *found, const json_t *value,
 			       : fault_value(value, found->type, fault);
 	if (json_is_integer(value))
 		return label_found_class(found, json_integer_value(value), classes, fault);
-	if (json_is_string(value))
+	if (json_is_string(value) && !label_json_odd(value))
 		return label_found_name(
 			found, json_string_value(value), json_string_length(value), classes, fault);
 	return fault_value(value, found->type, fault);

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/util.h"
+#include "labels/label_json.h"
 
 #include <errno.h>
 #include <string.h>

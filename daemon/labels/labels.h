@@ -4,6 +4,7 @@
  *   label_rule.h             where a stream's labels come from, as its definition says it
  *   labels.[ch]              such a rule with its files opened
  *   label.[ch]               the number in a .cls or .json member
+ *   label_json.[ch]          JSON as programs write it, with NaN and long integers
  *   label_path.[ch]          a place in a JSON document, for `labels: {json: PATH}`
  *   label_value.[ch]         one sample's label: a class, a list of classes, or numbers
  *   label_classes.[ch]       names of classes and their numbers

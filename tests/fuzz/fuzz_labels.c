@@ -8,6 +8,7 @@
  * is found by its path and no line remains; labels are within their bounds. */
 #include "labels/label.h"
 #include "labels/label_csv.h"
+#include "labels/label_json.h"
 #include "labels/label_manifest.h"
 #include "labels/label_path.h"
 #include "labels/label_value.h"
@@ -80,9 +81,8 @@ static void try_json(const char *text, size_t size, enum label_type asked)
 		want(!zero || fault.text[0] != 0, "a path refused without a sentence");
 		return;
 	}
-	json_error_t error;
-	json_t *root = json_loadb(zero + 1, size - (size_t)(zero + 1 - text),
-		JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	json_t *root = label_json(zero + 1, size - (size_t)(zero + 1 - text), &fault);
+	want(root || fault.text[0] != 0, "no JSON, without a sentence");
 	if (!root)
 		return;
 	const json_t *value = label_path_find(&path, root, &fault);

@@ -260,6 +260,58 @@ static void test_json_classes(void **state)
 	assert_false(exists("s.tar.idx"));
 }
 
+/* A third sample shows which one is odd. */
+static void test_json_odd_one_out(void **state)
+{
+	const struct label_rule rule = json_rule("v", LABEL_TYPE_AUTO);
+	struct fixture_tar tar = {0};
+	member(&tar, "k1", "{\"v\": 1}");
+	member(&tar, "k2", "{\"v\": 2}");
+	member(&tar, "k3", "{\"v\": [3]}");
+	fixture_tar_write(&tar, in("s.tar"));
+	refuses("s.tar", &rule,
+		"s.tar!k3.json: its label is a list of classes, but the labels before it are one "
+		"class");
+	tar = (struct fixture_tar){0};
+	member(&tar, "k1", "{\"v\": []}");
+	member(&tar, "k2", "{\"v\": []}");
+	member(&tar, "k3", "{\"v\": 3}");
+	fixture_tar_write(&tar, in("s.tar"));
+	refuses("s.tar", &rule,
+		"s.tar!k1.jpg: its label is an empty list, but that of k3.jpg is one class");
+}
+
+/* JSON as Python writes it is metadata like any other; as a label it is refused with its value. */
+static void test_json_of_python(void **state)
+{
+	const struct label_rule rule = json_rule("v", LABEL_TYPE_AUTO);
+	const struct label_rule number = json_rule("v", LABEL_TYPE_FLOAT);
+	tar_of("s.tar", "k",
+		"{\"v\": 1, \"loss\": NaN, \"hash\": 18446744073709551615, \"all\": "
+		"[Infinity, -Infinity]}",
+		"\xef\xbb\xbf{\"v\": 2, \"name\": \"\\udce9.jpg\"}");
+	struct dataset *dataset = opens("s.tar", &rule);
+	assert_int_equal(label_of(dataset, 0), 1);
+	assert_int_equal(label_of(dataset, 1), 2);
+	dataset_free(dataset);
+	tar_of("s.tar", "k", "{\"label\": 7, \"x\": NaN}", "{\"label\": 8, \"x\": 1e999}");
+	dataset = open_good("s.tar");
+	assert_int_equal(label_of(dataset, 1), 8);
+	dataset_free(dataset);
+	tar_of("s.tar", "k", "{\"v\": 1}", "{\"v\": NaN}");
+	refuses("s.tar", &rule,
+		"s.tar!k2.json: \"v\": expected an integer or the name of a class, found NaN");
+	refuses("s.tar", &number, "s.tar!k2.json: \"v\": expected numbers, found NaN");
+	tar_of("s.tar", "k", "{\"v\": 1}", "{\"v\": 9223372036854775808}");
+	refuses("s.tar", &rule,
+		"s.tar!k2.json: \"v\": expected an integer or the name of a class, found "
+		"9223372036854775808 (a class is an integer from 0 to 2^31-1)");
+	tar_of("s.tar", "k", "{\"label\": 1}", "{\"label\": -Infinity}");
+	expect_fault("s.tar", -EINVAL,
+		"s.tar!k2.json: expected an integer from 0 to 2147483647 under \"label\", found "
+		"-Infinity");
+}
+
 static void test_json_refused(void **state)
 {
 	const struct label_rule rule = json_rule("v", LABEL_TYPE_AUTO);
@@ -269,7 +321,18 @@ static void test_json_refused(void **state)
 	refuses("s.tar", &rule, "s.tar!k2.jpg has no .json");
 	tar_of("s.tar", "k", "{\"v\": [1, 2]}", "{\"v\": 1}");
 	refuses("s.tar", &rule,
-		"s.tar!k2.json: its label is one class, but the labels before it are a list");
+		"s.tar!k2.json: its label is one class, but that of k1.jpg, the only sample before "
+		"it, is a list of classes: say which with type");
+	tar_of("s.tar", "k", "{\"v\": []}", "{\"v\": 1}");
+	refuses("s.tar", &rule,
+		"s.tar!k1.jpg: its label is an empty list, but that of k2.jpg is one class: give "
+		"it "
+		"a label, or say which");
+	tar_of("s.tar", "k", "{\"v\": []}", "{\"v\": [0.5]}");
+	refuses("s.tar", &rule,
+		"s.tar!k1.jpg: its label is an empty list, but that of k2.jpg is numbers");
+	tar_of("s.tar", "k", "{\"v\": [[1]]}", "{\"v\": [1]}");
+	refuses("s.tar", &rule, "s.tar!k1.json: \"v\": expected integers or names of classes");
 	tar_of("s.tar", "k", "{\"v\": [1.5, 2]}", "{\"v\": [1.5]}");
 	refuses("s.tar", &rule,
 		"s.tar!k2.json: its label has 1 numbers, but the labels before it have 2");
@@ -438,6 +501,8 @@ int main(void)
 		RULE_TEST(test_floats),
 		RULE_TEST(test_every_sample_once),
 		RULE_TEST(test_json_classes),
+		RULE_TEST(test_json_odd_one_out),
+		RULE_TEST(test_json_of_python),
 		RULE_TEST(test_json_refused),
 		RULE_TEST(test_shards_agree),
 		RULE_TEST(test_manifest_of_tars),

@@ -59,7 +59,14 @@ static void test_json(void **state)
 	json("{\"label\": \"3\"}", -EINVAL, 0, "a string");
 	json("{\"label\": null, \"cls\": 3}", -EINVAL, 0, "null");
 	json("{\"cls\": [3]}", -EINVAL, 0, "an array");
-	json("{\"label\": 99999999999999999999}", -EINVAL, 0, "not JSON");
+	json("{\"label\": 99999999999999999999}", -EINVAL, 0,
+		"expected an integer from 0 to 2147483647 under \"label\", found "
+		"99999999999999999999");
+	json("{\"label\": NaN}", -EINVAL, 0, "under \"label\", found NaN");
+	json("{\"cls\": [NaN]}", -EINVAL, 0, "an array");
+	json("{\"label\": 6, \"loss\": NaN, \"id\": 99999999999999999999}", 0, 6, "");
+	json("\xef\xbb\xbf{\"label\": 6}", 0, 6, "");
+	json("{\"loss\": -Infinity}", LABEL_E_NONE, 0, "");
 	json("{\"label\": 3", -EINVAL, 0, "not JSON");
 	json("", -EINVAL, 0, "not JSON");
 	json("\xff\xfe", -EINVAL, 0, "not JSON");

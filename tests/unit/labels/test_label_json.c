@@ -1,5 +1,6 @@
 /* label_path, label_value, label_classes: places in a JSON document, and the values that are
  * allowed. */
+#include "labels/label_json.h"
 #include "labels/label_path.h"
 #include "labels/label_value.h"
 #include "unit/source_fixture.h"
@@ -53,6 +54,70 @@ static void test_path(void **state)
 	finds("a", "{\"a\": null}", "null");
 	finds("a", "3", "has an integer as the document");
 	finds("a.99999999999999999999", "{\"a\": [1]}", "no element 9999");
+}
+
+/* What a text of JSON is read as; or a part of the refusal. */
+static void reads(const char *text, size_t size, const char *want)
+{
+	fault.text[0] = 0;
+	/* Without a byte after it, so that a sanitizer sees a read beyond the end. */
+	char *copy = malloc(size + !size);
+	assert_non_null(copy);
+	memcpy(copy, text, size);
+	json_t *root = label_json(copy, size, &fault);
+	free(copy);
+	char *said = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : strdup(fault.text);
+	if (root ? strcmp(said, want) != 0 : !strstr(said, want))
+		fail_msg("%s: \"%s\" is not \"%s\"", text, said, want);
+	free(said);
+	json_decref(root);
+}
+
+/* What json.dumps of Python writes, and what no program may. */
+static void test_relaxed(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{"[1, NaN]", "[1,\"\\u0000NaN\"]"},
+		{"{\"a\": -Infinity, \"b\": Infinity}",
+			"{\"a\":\"\\u0000-Infinity\",\"b\":\"\\u0000Infinity\"}"},
+		{"NaN", "\"\\u0000NaN\""},
+		{"9223372036854775807", "9223372036854775807"},
+		{"[-9223372036854775808, NaN]", "[-9223372036854775808,\"\\u0000NaN\"]"},
+		{"9223372036854775808", "\"\\u00009223372036854775808\""},
+		{"-9223372036854775809", "\"\\u0000-9223372036854775809\""},
+		{"12345678901234567890123456789012345678901",
+			"\"\\u00001234567890123456789012345678901234567890...\""},
+		{"[1e400, -1e400, 1e-400]", "[\"\\u00001e400\",\"\\u0000-1e400\",0.0]"},
+		{"\xef\xbb\xbf{\"a\": 1}", "{\"a\":1}"},
+		{"\xef\xbb\xbf[NaN]", "[\"\\u0000NaN\"]"},
+		{"[\"NaN 99999999999999999999\", \"a\\\"NaN\\\\\", NaN]",
+			"[\"NaN 99999999999999999999\",\"a\\\"NaN\\\\\",\"\\u0000NaN\"]"},
+		{"\"caf\\udce9\"", "\"caf\xef\xbf\xbd\""},
+		{"\"\\ud83d\\ude00 \\ud83d!\"", "\"\xf0\x9f\x98\x80 \xef\xbf\xbd!\""},
+		{"[nan]", "is not JSON"},
+		{"[inf]", "is not JSON"},
+		{"[+Infinity]", "is not JSON"},
+		{"[- Infinity]", "is not JSON"},
+		{"[NaN", "is not JSON"},
+		{"[NaNs]", "is not JSON"},
+		{"{NaN: 1}", "is not JSON"},
+		{"[1,\n2,\nNaN,\n}", "in line 4"},
+		{"\"\\u12", "is not JSON"},
+		{"\"NaN", "is not JSON"},
+		{"\"\\", "is not JSON"},
+		{"-", "is not JSON"},
+		{"\xef\xbb\xbf", "is not JSON"},
+		{"\xef\xbb\xbf\xef\xbb\xbf 1", "is not JSON"},
+		{"", "is not JSON"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		reads(cases[i].text, strlen(cases[i].text), cases[i].want);
+	static char many[3 * 1000 + 3] = "[";
+	for (int i = 0; i < 1000; i++)
+		memcpy(many + 1 + 3L * i, "NaN", 3);
+	reads(many, 3 * 1000 + 1, "is not JSON");
 }
 
 static void test_path_refused(void **state)
@@ -277,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_path),
+		cmocka_unit_test(test_relaxed),
 		cmocka_unit_test(test_path_refused),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_values_refused),
