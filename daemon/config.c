@@ -337,3 +337,16 @@ int config_set(struct config *config, const char *key, const char *text, const c
 	config->log_levels_given |= !result && strcmp(key, "log_level") == 0;
 	return result;
 }
+
+const char *config_no_streams(const struct config *config, bool *ret_closed)
+{
+	*ret_closed = config->open_streams == CONFIG_OPEN_NAMED;
+	if (!config->file[0] || config->stream_count)
+		return "";
+	return *ret_closed
+		       ? "defines no streams, and open_streams: named allows no others, so that "
+			 "no trainer can open one: add a stream below streams:, or remove "
+			 "open_streams"
+		       : "defines no streams: trainers open streams of their own, and "
+			 "stream:NAME names none";
+}

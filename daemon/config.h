@@ -71,6 +71,10 @@ struct config {
 
 void config_init(struct config *config);
 
+/* "", or what the operator should know about a file that defines no streams. *ret_closed: no client
+ * can open one either. */
+const char *config_no_streams(const struct config *config, bool *ret_closed);
+
 /* Reads a YAML file into `config`, which is already initialized. 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
 

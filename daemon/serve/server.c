@@ -193,6 +193,16 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	return result;
 }
 
+void server_note_streams(const struct config *config)
+{
+	bool closed;
+	const char *text = config_no_streams(config, &closed);
+	if (text[0] && closed)
+		log_warning("%s %s", config->file, text);
+	else if (text[0])
+		log_info("%s %s", config->file, text);
+}
+
 int server_new(struct config *config, struct server **ret, struct fault *fault)
 {
 	struct server *server = calloc(1, sizeof *server);
@@ -230,6 +240,7 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		server_free(server);
 		return result;
 	}
+	server_note_streams(config);
 	supervisor_start(server);
 	*ret = server;
 	return 0;

@@ -42,3 +42,6 @@ void server_free(struct server *server);
 
 /* The path of its socket. */
 const char *server_socket(const struct server *server);
+
+/* Logs that a configuration file defines no streams. At the start and after a reload. */
+void server_note_streams(const struct config *config);

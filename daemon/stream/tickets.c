@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKETS_AHEAD = 256 };
+enum { TICKETS_AHEAD = 256, TICKETS_FEW = 2 };
 
 const char *stream_reason_name(unsigned reason)
 {
@@ -237,13 +237,23 @@ static uint64_t tickets_count_broken(struct stream *stream, uint64_t epoch)
 	return ++stream->broken_in[i].count;
 }
 
+/* How many broken samples an epoch may have. A share of a small set is less than one sample, so one
+ * broken image would end a first try. Therefore TICKETS_FEW are always allowed, but not more than
+ * half of the epoch, and none where max_broken is 0. */
+static double tickets_most_broken(const struct stream *stream)
+{
+	uint64_t few = UTIL_MIN(stream->sampler.length / 2, (uint64_t)TICKETS_FEW);
+	double share = stream->spec.max_broken * (double)stream->sampler.length;
+	return stream->spec.max_broken > 0 ? UTIL_MAX(share, (double)few) : 0;
+}
+
 /* Whether `count` broken samples in an epoch are more than max_broken allows. A rank sees only its
  * slice, which may by chance contain more than its share of them. So it takes more than three
  * standard deviations, and three samples, above the share. */
 static bool tickets_too_many_broken(const struct stream *stream, uint64_t count)
 {
 	const struct stream_spec *spec = &stream->spec;
-	double most = spec->max_broken * (double)stream->sampler.length;
+	double most = tickets_most_broken(stream);
 	double share = most / spec->world_size, beyond = (double)count - share - 3;
 	return (double)count > most ||
 	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);

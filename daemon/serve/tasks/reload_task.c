@@ -3,6 +3,7 @@
 #include "serve/tasks/tasks.h"
 
 #include "base/log.h"
+#include "serve/server.h"
 #include "serve/state.h"
 
 #include <errno.h>
@@ -63,8 +64,9 @@ static void reload_task_take(struct server *server, const struct config *fresh)
 	if (fresh->renamed.text[0])
 		log_warning("%s", fresh->renamed.text);
 	log_info("SIGHUP: read %s again: log_level, idle_exit, max_clients, max_streams, "
-		 "open_streams and %u streams are in force; other keys need a restart",
-		now->file, now->stream_count);
+		 "open_streams and %u stream%s are in force; other keys need a restart",
+		now->file, now->stream_count, now->stream_count == 1 ? "" : "s");
+	server_note_streams(now);
 }
 
 void reload_task_collect(struct server *server)

@@ -314,6 +314,44 @@ def test_quarantine_makes_its_folder_or_says_once_that_it_cannot():
             assert daemon.text().count("are not named in") == 1, "once a stream"
 
 
+def test_configuration_without_streams_is_logged():
+    with folder() as home:
+        settings = home / "penstock.yaml"
+        settings.write_text("idle_exit_s: 0\n")
+        with Daemon(home, "--config", settings) as daemon:
+            said = f"{settings} defines no streams: trainers open streams of their own"
+            assert said in daemon.text()
+            settings.write_text("open_streams: named\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: f"{settings} defines no streams, and open_streams: named allows no others" in daemon.text(), "the warning")
+            settings.write_text(f"streams:\n  one: {{source: {make_dataset(home / 'images')}, image_size: 32}}\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: "and 1 stream are in force" in daemon.text(), "the reload")
+        with Daemon(home) as daemon:
+            assert daemon.text().count("defines no streams") == 2, "a daemon without a file says nothing"
+
+
+def test_two_broken_samples_do_not_end_a_small_set():
+    """1 % of 20 images is less than one. Two are allowed all the same, but not three, and none with max_broken 0."""
+    config = "streams:\n  strict: {source: FEW, image_size: 32, batch_size: 8, max_broken: 0, drop_last: false}\n"
+    with folder() as home, Daemon(home, config=config.replace("FEW", str(home / "few"))) as daemon:
+        (home / "few").mkdir()
+        for image in sorted(make_dataset(home / "images").rglob("*.jpg"))[:20]:
+            shutil.copy(image, home / "few")
+        victims = sorted((home / "few").iterdir())
+        assert len(victims) == 20
+        keys = {"source": home / "few", "epochs": 2, "drop_last": 0, **SMALL}
+        for victim in victims[:2]:
+            victim.write_text("no image")
+        assert daemon.batches(**keys)[-1] == "end"
+        assert "max_broken = 0 allows" in daemon.trainer(source="stream:strict").error()
+        victims[2].write_text("no image")
+        assert "3 of the 20 samples" in daemon.trainer(**keys).error()
+        for victim in victims[2:-1]:
+            victim.unlink()
+        assert "2 of the 3 samples" in daemon.trainer(**dict(keys, batch_size=1)).error(), "more than half"
+
+
 def test_policies_for_broken_samples():
     with folder() as home, small_daemon(home) as daemon:
         for victim in sorted((home / "images").rglob("*.jpg"))[:9]:
