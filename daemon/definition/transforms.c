@@ -87,8 +87,7 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 	enum transforms_kind *ret_kind, struct fault *fault)
 {
 	const char *names[TRANSFORMS_KINDS + 1] = {NULL}, *near;
-	char all[512] = "";
-	size_t size = 0, at = 0;
+	size_t size = 0;
 	const char *name = yaml_scalar(node, &size);
 	for (int i = 0; i < TRANSFORMS_KINDS; i++)
 		names[i] = transforms_rules[i].name;
@@ -106,10 +105,9 @@ static int transforms_find(const struct yaml_text *text, const yaml_node_t *node
 	if (near)
 		return yaml_fault(text, node, fault,
 			"there is no operation \"%.48s\"; did you mean \"%s\"?", name, near);
-	for (int i = 0; i < TRANSFORMS_KINDS && at < sizeof all; i++)
-		at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
-	return yaml_fault(text, node, fault, "there is no operation \"%.48s\"; there are %s",
-		name ? name : "", all);
+	return yaml_fault(text, node, fault,
+		"there is no operation \"%.48s\"; penstock.yaml(5), TRANSFORMS, lists them",
+		name ? name : "");
 }
 
 /* A single name, or a mapping from the name to its parameters, which may be empty. */

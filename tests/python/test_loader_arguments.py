@@ -7,6 +7,7 @@ import ast
 import importlib.util
 import inspect
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -283,7 +284,10 @@ class Unknown(Refused):
     def test_misspelt(self) -> None:
         self.kind("no argument 'batchsize': did you mean batch_size=", batchsize=3)
         self.kind("no argument 'timeouts': did you mean timeout=", timeouts=3)
-        self.kind("no argument 'xyzzy': its arguments are source, batch_size", xyzzy=3)
+        self.kind("no argument 'xyzzy': help.penstock.Loader. and docs/reference/python.md describe its arguments$", xyzzy=3)
+        self.kind("no argument 'Batch_Size': did you mean batch_size=", Batch_Size=3)
+        self.kind("no argument 'MIXUP': did you mean mixup=", MIXUP=3)
+        self.kind("no argument 'Num_Workers': not needed: .*threads=", Num_Workers=3)
         self.kind("'batchsize'.*; Loader has no argument 'num_workers'", batchsize=3, num_workers=2)
         with self.assertRaises(TypeError):
             loader(num_workers=2)
@@ -406,6 +410,15 @@ class Documented(unittest.TestCase):
         named = self.TEXT.split("## Named streams")[1].split("##")[0]
         for name in inspect.signature(penstock.Stream).parameters:
             self.assertTrue(name in ("name", "unknown") or f"`{name}`" in named, name)
+
+    def test_transforms(self) -> None:
+        """All names that are supported, which errors do not list."""
+        section = self.TEXT.split("## Transforms")[1].split("\n## ")[0]
+        told = {name for line in section.splitlines() if line[:1] == "|" for name in re.findall(r"`([A-Z]\w+)`", line)}
+        tables = penstock.transforms
+        names = {*tables._OPERATIONS, *tables._HOLDERS, *tables._CONVERSIONS, *tables._MIXES, *tables._NOTHING}
+        self.assertEqual(told, names)
+        self.assertEqual(set(re.findall(r"`([A-Z]\w+)`", section.split("whole batch")[1].split(")")[0])), set(penstock.advice.ON_BATCHES))
 
     def test_errors(self) -> None:
         told = {row[0].strip("`"): set(row[1].split(", ")) - {""} for row in self.rows() if len(row) == 4}

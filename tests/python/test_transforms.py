@@ -104,6 +104,28 @@ class Taken(unittest.TestCase):
         self.assertEqual(plan(resize((160, 160))).size, 160)
         self.assertEqual(plan([resize(232), stand_in("CenterCrop", size=(224, 224))]).size, 224)
 
+    def test_sizes_that_are_filled_in(self) -> None:
+        """image_size is the size of a sizing operation that has none."""
+        for steps, said in (
+                (["RandomResizedCrop"], [{"RandomResizedCrop": {"size": 64}}]),
+                ([("RandomResizedCrop", {"scale": (0.5, 1)}), "RandomHorizontalFlip"],
+                 [{"RandomResizedCrop": {"scale": [0.5, 1.0], "size": 64}}, {"RandomHorizontalFlip": {}}]),
+                ([{"RandomResizedCrop": {"size": None}}], [{"RandomResizedCrop": {"size": 64}}]),
+                (["CenterCrop"], [{"CenterCrop": {"size": 64}}]),
+                ([{"RandomCrop": {"padding": 4}}], [{"RandomCrop": {"padding": 4, "size": 64}}]),
+                (["Resize"], [{"Resize": {"size": [64, 64]}}]),
+                (["Resize", "RandomInvert"], [{"Resize": {"size": [64, 64]}}, {"RandomInvert": {}}]),
+                (["Resize", "CenterCrop"], [{"Resize": {"size": 73}}, {"CenterCrop": {"size": 64}}]),
+                (["Resize", ("CenterCrop", {"size": (224, 224)})], [{"Resize": {"size": 256}}, {"CenterCrop": {"size": [224, 224]}}]),
+                ([{"Resize": {"size": 80}}, "CenterCrop"], [{"Resize": {"size": 80}}, {"CenterCrop": {"size": 64}}]),
+                (["Resize", "RandomCrop"], [{"Resize": {"size": 64}}, {"RandomCrop": {"size": 64}}]),
+                ([("RandomResizedCrop", {"size": 32})], [{"RandomResizedCrop": {"size": 32}}])):
+            with self.subTest(steps=steps):
+                made = plan(steps, 64)
+                self.assertEqual(json.loads(made.json or ""), said)
+                self.assertEqual(made.size, 224 if steps[-1] == ("CenterCrop", {"size": (224, 224)}) else 32 if "32" in str(steps) else 64)
+        self.assertEqual(operations(["RandomResizedCrop"]), [{"RandomResizedCrop": {}}])
+
     def test_interpolations(self) -> None:
         for mode, said in ((InterpolationMode.NEAREST, "nearest"), (InterpolationMode.NEAREST_EXACT, "nearest"),
                            (InterpolationMode.BICUBIC, "bicubic"), (InterpolationMode.LANCZOS, "lanczos"), (2, "bilinear"),
@@ -298,23 +320,31 @@ class Steps(unittest.TestCase):
 
 
 class Refused(unittest.TestCase):
-    def refused(self, transforms: Any, *sentences: str) -> None:
+    def refused(self, transforms: Any, *sentences: str) -> str:
         with self.assertRaises(penstock.ArgumentError) as caught:
             plan(transforms)
         for sentence in sentences:
             self.assertIn(sentence, str(caught.exception))
+        return str(caught.exception)
 
     def test_operations_that_are_not_there(self) -> None:
         crop = resized_crop()
-        for item, name in ((v2("ScaleJitter"), "torchvision.transforms.v2._some.ScaleJitter is not supported"),
-                           (v2("RandomPhotometricDistort"), "torchvision.transforms.v2._some.RandomPhotometricDistort is not supported"),
-                           (stand_in("FiveCrop"), "torchvision.transforms.transforms.FiveCrop is not supported"),
-                           ("ElasticTransform", "'ElasticTransform' is not supported"),
-                           (("GaussianNoise", {}), "'GaussianNoise' is not supported")):
+        sizes, crops = "all images of a batch have one size: ", "`crops = v2.FiveCrop(size)(images)`"
+        line = "apply it to the batch instead: leave it out of transforms, and in the loop write `images = v2.{}(...)(images)`"
+        for item, name, told in (
+                (v2("ScaleJitter"), "torchvision.transforms.v2._some.ScaleJitter", sizes),
+                (v2("RandomPhotometricDistort"), "torchvision.transforms.v2._some.RandomPhotometricDistort", line),
+                (stand_in("FiveCrop"), "torchvision.transforms.transforms.FiveCrop", crops),
+                (stand_in("Newest"), "torchvision.transforms.transforms.Newest", "docs/reference/python.md, Transforms, lists"),
+                (stand_in("RandomPad", "timm.data.transforms"), "timm.data.transforms.RandomPad", "torch.nn.functional.pad"),
+                ("ElasticTransform", "'ElasticTransform'", line), (("GaussianNoise", {}), "'GaussianNoise'", line),
+                ("RandomResize", "'RandomResize'", sizes), ("Pad", "'Pad'", '{"RandomCrop": {"size": 32, "padding": 4}}'),
+                ("Newest", "'Newest'", "docs/reference/python.md, Transforms, lists what is supported")):
             short = item if isinstance(item, str) else item[0] if isinstance(item, tuple) else type(item).__name__
             with self.subTest(name=name):
-                self.refused([crop, item], f"transforms[1]: {name}", "Supported are RandomResizedCrop, Resize, CenterCrop",
-                             "apply it to the batch instead", f"`images = v2.{short}(...)(images)`")
+                said = self.refused([crop, item], f"transforms[1]: {name} is not supported: ", told.format(short) if told is line else told)
+                self.assertNotIn("RandomPerspective", said)  # the list of all names
+                self.assertEqual("apply it to the batch" in said, told is line)
 
     def test_depth(self) -> None:
         within: "list[Any]" = []
@@ -342,13 +372,14 @@ class Refused(unittest.TestCase):
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
         self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a dict of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
-        self.refused(["3Augment"], "'3Augment' is not supported; apply it to the batch", "`images = f(images)`")
+        self.refused(["3Augment"], "'3Augment' is not supported: docs/reference/python.md, Transforms, lists")
         self.refused(["ColourJitter"], "transforms[0]: there is no 'ColourJitter': did you mean 'ColorJitter'?")
-        self.refused(["RandomResizedcrop"], "transforms[0]: there is no 'RandomResizedcrop': did you mean 'RandomResizedCrop'?")
+        for wrong in ("RandomResizedcrop", "randomresizedcrop", "RANDOMRESIZECROP"):
+            self.refused([wrong], f"transforms[0]: there is no {wrong!r}: did you mean 'RandomResizedCrop'?")
 
     def test_parameters(self) -> None:
         for item, sentence in (
-                (resize(3, max_size=5), "Resize.max_size: 5 is not supported"),
+                (resize(3, max_size=5), "Resize.max_size: 5 is not supported: leave it out"),
                 (resize(3, antialias=False), "Resize.antialias: False is not supported"),
                 (resize("x"), "Resize.size: expected a whole number of pixels, or (height, width), got 'x'"),
                 (resize(2.5), "Resize.size: expected a whole number"),
@@ -360,7 +391,7 @@ class Refused(unittest.TestCase):
                 (resized_crop(interpolation="cubic"), "RandomResizedCrop.interpolation: expected one of bilinear, bicubic"),
                 (resized_crop(interpolation=True), "RandomResizedCrop.interpolation: expected one of"),
                 (stand_in("RandomHorizontalFlip", p="often"), "RandomHorizontalFlip.p: expected a number, got 'often'"),
-                (v2("RandomRotation", degrees=[1.0, 2.0], expand=True), "RandomRotation.expand: True is not supported"),
+                (v2("RandomRotation", degrees=[1.0, 2.0], expand=True), "RandomRotation.expand: True is not supported: write expand=False"),
                 (v2("RandomAffine", degrees=[1.0, None]), "RandomAffine.degrees: expected a number, a list of numbers or a word, got"),
                 (v2("RandomAffine", degrees={}), "RandomAffine.degrees: expected a number, a list of numbers or a word, got {}"),
                 (v2("RandomAffine", degrees=float("inf")), "RandomAffine.degrees: expected a number"),
@@ -449,6 +480,19 @@ class Loaded(unittest.TestCase):
                 self.assertEqual(images.dtype, want.dtype)
                 np.testing.assert_array_equal(images, want)
 
+    def test_sizes_that_are_filled_in(self) -> None:
+        def first(**arguments: Any) -> Any:
+            with penstock.Loader(support.dataset(), batch_size=4, framework="numpy", dtype="uint8", **arguments) as loader:
+                return next(iter(loader))[0].copy()
+
+        np.testing.assert_array_equal(first(image_size=64, transforms=["RandomResizedCrop", "RandomHorizontalFlip"]), first(image_size=64))
+        np.testing.assert_array_equal(first(image_size=64, train=False, transforms=["Resize", "CenterCrop"]),
+                                      first(image_size=64, train=False))
+        self.assertEqual(first(transforms=["RandomResizedCrop"]).shape, (4, 3, 224, 224))
+        with penstock.Loader(support.dataset(), batch_size=4, framework="numpy", image_size={0: 32, 1: 48},
+                             transforms=["RandomResizedCrop"]) as loader:
+            self.assertEqual([next(iter(loader))[0].shape[2] for _ in range(2)], [32, 48])
+
     def test_the_daemon_refuses(self) -> None:
         crop = ("CenterCrop", {"size": 32})
         for steps, sentence in (
@@ -460,7 +504,8 @@ class Loaded(unittest.TestCase):
                 ([crop, ("RandomChoice", {"transforms": ["RandomErasing"]})], "RandomErasing cannot be within RandomChoice"),
                 ([("RandomResizedCrop", {"size": (32, 48)})], "expected height and width to be the same"),
                 ([("Resize", {"size": 32})], "images would differ in size"),
-                (["RandomResizedCrop"], "size is missing")):
+                ([crop, "GaussianBlur"], 'kernel_size is missing; expected an odd number of pixels, as in {"GaussianBlur": '
+                 '{"kernel_size": 23}}')):
             with self.subTest(sentence=sentence), self.assertRaises(penstock.ArgumentError) as caught:
                 penstock.Loader(support.dataset(), batch_size=4, framework="numpy", transforms=steps)
             self.assertIn(sentence, str(caught.exception))

@@ -4,6 +4,7 @@ torchvision's PIL pipeline, bit for bit; in training, for the recorded crop and 
 from __future__ import annotations
 
 import json
+import re
 import unittest
 import warnings
 from typing import Any
@@ -16,6 +17,7 @@ support.require("torch", "torchvision", "PIL")
 import PIL  # noqa: E402
 import torch  # noqa: E402
 import torchvision  # noqa: E402
+from penstock import advice, transforms  # noqa: E402
 from penstock.transforms import plan  # noqa: E402
 from torchvision import transforms as v1  # noqa: E402
 from torchvision.transforms import functional, v2  # noqa: E402
@@ -138,8 +140,8 @@ class Read(unittest.TestCase):
             with self.subTest(item=name), self.assertRaises(penstock.ArgumentError) as caught:
                 plan([crop, item])
             sentence = str(caught.exception)
-            self.assertIn(f".{name} is not supported", sentence)
-            self.assertIn(f"`images = v2.{name}(...)(images)`", sentence)
+            self.assertIn(f".{name} is not supported: {advice.instead(name)}", sentence)
+            self.assertEqual(f"`images = v2.{name}(...)(images)`" in sentence, name in advice.ON_BATCHES)
         for item, what in ((v1.Resize(8, antialias=False), "Resize.antialias: False"), (v2.Resize(8, max_size=9), "Resize.max_size: 9"),
                            (v1.RandomResizedCrop(8, antialias=False), "RandomResizedCrop.antialias: False"),
                            (v1.RandomRotation(3, expand=True), "RandomRotation.expand: True"),
@@ -150,10 +152,40 @@ class Read(unittest.TestCase):
 
     def test_what_is_advised_works(self) -> None:
         """The line of code in an error works on a batch of the loader."""
-        with loader(support.dataset(), transforms=[v1.RandomResizedCrop(16)], dtype="uint8") as made:
+        with loader(support.dataset(), transforms=[v1.RandomResizedCrop(32)], dtype="uint8") as made:
             images = next(iter(made))[0]
-        changed = v2.RandomPhotometricDistort()(images)
-        self.assertEqual((changed.shape, changed.dtype), (images.shape, torch.uint8))
+        floats = (images[:, :, :8, :8] / 255).contiguous()
+        whitened = v2.LinearTransformation(torch.eye(3 * 8 * 8), torch.zeros(3 * 8 * 8))
+        tried = {"ElasticTransform": (v2.ElasticTransform(), images), "GaussianNoise": (v2.GaussianNoise(), floats),
+                 "JPEG": (v2.JPEG(50), images), "LinearTransformation": (whitened, floats),
+                 "RandomChannelPermutation": (v2.RandomChannelPermutation(), images),
+                 "RandomPhotometricDistort": (v2.RandomPhotometricDistort(p=1.0), images)}
+        self.assertEqual(set(tried), set(advice.ON_BATCHES))
+        for name, (item, batch) in tried.items():
+            with self.subTest(name):
+                changed = item(batch)
+                self.assertEqual((changed.shape, changed.dtype), (batch.shape, batch.dtype))
+        for item, count in ((v2.FiveCrop(8), 5), (v2.TenCrop(8), 10)):
+            self.assertEqual([tuple(crop.shape) for crop in item(images)], [(8, 3, 8, 8)] * count)
+        self.assertEqual(torch.nn.functional.pad(images, (4, 4, 4, 4)).shape, (8, 3, 40, 40))
+
+    def test_advice_for_all_names(self) -> None:
+        """Each transform of this torchvision is supported, or has advice that the loader accepts."""
+        others = {"AutoAugmentPolicy", "InterpolationMode", "Compose", "Transform"}
+        for module in (v1, v2):
+            for name in sorted(name for name, kind in vars(module).items() if isinstance(kind, type) and name[0].isupper()):
+                known = transforms._known(name) is not None or name in transforms._NOTHING or name in others
+                with self.subTest(name):
+                    self.assertNotEqual(known, advice.instead(name) is not None)
+        advised = [json.loads(found) for told in advice._INSTEAD.values() for found in re.findall(r'\{"[A-Z]\w+": \{.*?\}\}', told)
+                   for found in [found.replace("True", "true")]]
+        self.assertGreater(len(advised), 5)
+        for step in advised:
+            name = next(iter(step))
+            steps = [step] if name in transforms._SIZINGS else ["RandomResizedCrop", step]
+            steps += ["CenterCrop"] if name == "Resize" else []
+            with self.subTest(step=step):
+                loader(support.dataset(), transforms=steps).close()
 
 
 @need_pillow

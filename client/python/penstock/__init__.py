@@ -19,6 +19,7 @@ A map of this folder:
   devices.py        device=
   unknown.py        arguments of other loaders: what to use instead
   transforms.py     transforms=
+  advice.py         what to write in place of transforms that the daemon does not have
   mixing.py         mixup=, cutmix=, label_smoothing= and the like
   labelling.py      labels=
   subset.py         indices=
@@ -30,6 +31,7 @@ A map of this folder:
   views.py          read-only NumPy arrays, for zero_copy=True
   batch.py          Batch, which batches() yields
   errors.py         every exception that penstock raises
+  notation.py       sentences of the daemon in Python's notation
 
 The extension _penstock, compiled from ../src, contains libpenstock; _penstock.pyi describes it.
 """

@@ -161,6 +161,16 @@ def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int
     return made
 
 
+def _side(value: Any) -> Optional[int]:
+    """The size for operations of transforms that have none: the largest, if it changes with the
+    epoch. None if image_size is wrong, which is reported later."""
+    sizes = list(value.values()) if isinstance(value, Mapping) else [value]
+    try:
+        return max(checks.number("image_size", size, 1, 2048) for size in sizes)
+    except ValueError:
+        return None
+
+
 def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan) -> dict[str, Any]:
     options = _keys(given, "DEFINITION")
     if isinstance(given["image_size"], Mapping):
@@ -310,10 +320,11 @@ _LIMITS = re.compile(r"\bmax_(clients|streams)\b")
 
 
 def explain(error: Error, options: Mapping[str, Any]) -> Error:
-    """Rewrites a refusal of the library or the daemon for a user who knows neither the C struct,
-    nor the protocol, nor the files to which `indices` and `weights` were written. A text that
-    begins with a path is about the source and not about an argument: it becomes a DatasetError."""
-    sentence = _PLACE.sub("", str(error)).replace("options.", "")
+    """Rewrites a refusal of the library or the daemon for a user who knows neither the protocol nor
+    the files to which `indices` and `weights` were written (notation.py has done the rest). A text
+    that begins with a path is about the source and not about an argument: it becomes a
+    DatasetError."""
+    sentence = _PLACE.sub("", str(error))
     for key in ("indices", "weights"):
         path = options.get(key)
         if path is not None and path != weighing.BALANCED:
@@ -341,7 +352,7 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     mixture = sources.mixture(given["source"])
     source = sources.pattern(given["source"]) if mixture is None else sources.shown(mixture)
     named = sources.stream_name(source)
-    plan = transforms.plan(given["transforms"])
+    plan = transforms.plan(given["transforms"], _side(given["image_size"]))
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given)}
     if named is None:

@@ -7,6 +7,7 @@ is a dataset.
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import re
@@ -15,7 +16,7 @@ from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "number", "seconds", "shown", "size", "text", "unicode"]
+__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
 
 _MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
@@ -29,6 +30,12 @@ def shown(value: Any) -> str:
     except Exception:
         return f"a value of type {type(value).__name__} that has no repr()"
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def nearest(word: str, names: Sequence[str], cutoff: float) -> list[str]:
+    """The names that were probably meant by `word`, the nearest first. Case does not count."""
+    lower = {name.lower(): name for name in reversed(names)}
+    return [lower[near] for near in difflib.get_close_matches(word.lower(), list(lower), n=3, cutoff=cutoff)]
 
 
 def number(name: str, value: Any, least: int, most: int) -> int:

@@ -153,8 +153,8 @@ def ranks(share: Optional[str], rank: Optional[int], world_size: Optional[int]) 
     if (rank is None) != (world_size is None):
         there, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
         raise ArgumentError(
-            f"{there} is set and {missing} is not: pass both, or neither if the environment has RANK and WORLD_SIZE, as "
-            "with torchrun"
+            f"{there} is set and {missing} is not: pass both, or neither if the environment has RANK and WORLD_SIZE, "
+            "as with torchrun"
         )
     if rank is None or world_size is None:
         if share == "split":

@@ -7,6 +7,8 @@ there is none.
 
 import errno
 
+from . import notation
+
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
@@ -127,11 +129,10 @@ _TYPES = {
 
 
 # Advice of libpenstock and the daemon to users of streams, and the same advice for a loader.
+# tests/python/test_notation.py finds each of these sentences in C's sources.
 _SAID_HERE = {
     "a new stream opened with the saved state goes on": "the next iteration of this loader goes on",
-    "raise laggard_timeout_s": "raise laggard_timeout",
-    "options.reconnect_ms": "reconnect",
-    "options.restarts": "restarts",
+    "set laggard to block": 'use laggard="block"',
 }
 
 
@@ -139,6 +140,7 @@ def from_code(code: int, sentence: str) -> Error:
     """The exception for a failure of libpenstock. `code` is a negative errno."""
     for theirs, ours in _SAID_HERE.items():
         sentence = sentence.replace(theirs, ours)
+    sentence = notation.python(sentence)
     error = _TYPES.get(-code, Error)(sentence)
     error.code = -code
     return error

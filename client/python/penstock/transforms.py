@@ -4,9 +4,10 @@ The daemon crops, resizes, and changes colors and shapes. The loader converts it
 normalized floats and does what follows: RandomErasing after ToTensor or Normalize, MixUp and
 CutMix. Objects of `torchvision.transforms` and of its `v2` are recognized by module and class, and
 their attributes are read; torchvision itself is never imported. Anything else is refused here, and
-the error says how to apply it to the batch instead: penstock never silently does something else
-than the list says. Pixels are those that torchvision produces from PIL images, even if the list
-begins with ToImage (torchvision's results for tensors differ by at most 1).
+the error says what to write instead (advice.py): penstock never silently does something else than
+the list says. A sizing operation without a size gets the loader's image_size. Pixels are those that
+torchvision produces from PIL images, even if the list begins with ToImage (torchvision's results
+for tensors differ by at most 1).
 
 The daemon checks numbers and the order of its operations (penstock.yaml(5), transforms), because it
 has the only table of what is allowed. The user gets its refusal as an ArgumentError too.
@@ -15,7 +16,6 @@ has the only table of what is allowed. The user gets its refusal as an ArgumentE
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import json
 import math
@@ -26,7 +26,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from . import checks
+from . import advice, checks
 from .errors import ArgumentError
 from .mixing import MOST_CLASSES, Erase, Mix
 
@@ -55,11 +55,13 @@ class Plan:
     mix: Optional[Mix] = None
 
 
-def plan(transforms: Any) -> Plan:
-    """Reads `transforms`: None, an object, a name, or a list of those. Raises ArgumentError."""
+def plan(transforms: Any, side: Optional[int] = None) -> Plan:
+    """Reads `transforms`: None, an object, a name, or a list of those. `side` is the size for
+    sizing operations that have none; None: they are the daemon's to refuse. Raises
+    ArgumentError."""
     if transforms is None:
         return Plan()
-    reader = _Reader()
+    reader = _Reader(side)
     try:
         reader.take(transforms, "transforms")
         return reader.plan()
@@ -115,8 +117,12 @@ _HOLDERS: dict[str, tuple[str, ...]] = {
 # The loader's operations on whole batches, which come last.
 _MIXES: dict[str, tuple[str, ...]] = {"MixUp": ("alpha", "num_classes"), "CutMix": ("alpha", "num_classes")}
 
-# Attributes of torchvision's objects that are not supported, with the value that has no effect.
-_UNUSED: dict[str, dict[str, Any]] = {"Resize": {"max_size": None}, "RandomRotation": {"expand": False}}
+# Attributes of torchvision's objects that are not supported: the value that has no effect, and what
+# to do.
+_UNUSED: dict[str, dict[str, "tuple[Any, str]"]] = {
+    "Resize": {"max_size": (None, "leave it out: images of a batch are squares of one size")},
+    "RandomRotation": {"expand": (False, "write expand=False: all images of a batch have one size")},
+}
 
 # An operation without effect, for a list that must not be empty.
 _NOTHING_AT_ALL: dict[str, dict[str, Any]] = {"RandomHorizontalFlip": {"p": 0.0}}
@@ -158,14 +164,6 @@ _FILTER_ALIASES: dict[Any, str] = {
     5: "hamming",
 }
 
-_SUPPORTED = (
-    ", ".join((*_OPERATIONS, *_HOLDERS))
-    + "; after them "
-    + ", ".join((*_CONVERSIONS, *_MIXES))
-    + "; Compose, and the transforms() of torchvision's weights for classification"
-)
-
-
 def _is_torchvision(item: Any) -> bool:
     module = type(item).__module__
     return module == "torchvision.transforms" or module.startswith("torchvision.transforms.")
@@ -176,38 +174,30 @@ def _refuse(where: str, what: str) -> ArgumentError:
 
 
 def _unsupported(item: Any, where: str) -> ArgumentError:
-    """The error for an object that cannot be read. It shows a line of code for the tensor that the
-    loader yields."""
+    """The error for an object that cannot be read. It says what to write instead."""
     kind = type(item)
     if isinstance(item, type):
         return _refuse(where, f"{item.__name__} is a class, not a transform: write {item.__name__}(...)")
     if _is_torchvision(item):
         what = f"{kind.__module__}.{kind.__name__} is not supported"
-        line = f"images = v2.{kind.__name__}(...)(images)"
+        return _refuse(where, f"{what}: {advice.instead(kind.__name__) or advice.LISTED}")
+    elif kind.__module__ == "timm.data.transforms" and advice.instead(kind.__name__):
+        return _refuse(where, f"{kind.__module__}.{kind.__name__} is not supported: {advice.instead(kind.__name__)}")
     elif kind.__name__ in (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES):
         name = f"{kind.__module__}.{kind.__qualname__}"
         own = f'("{kind.__name__}", {{...}})'
-        raise _refuse(
+        return _refuse(
             where,
             f"{name} has the name of an operation of torchvision, but is another class: if it does the same, write "
-            f"torchvision's or {own}; otherwise {_on_the_batch('images = f(images)')}",
+            f"torchvision's or {own}; otherwise {advice.on_the_batch('images = f(images)')}",
         )
     elif callable(item):
         name = getattr(item, "__name__", "") or f"an object of {kind.__module__}.{kind.__qualname__}"
         what = f"{'a lambda' if name == '<lambda>' else name} cannot be run in the daemon"
-        line = "images = f(images)"
     else:
         what = f"an object of {kind.__module__}.{kind.__qualname__} is not a transform"
-        return _refuse(where, f"{what}; supported are {_SUPPORTED}")
-    return _refuse(where, f"{what}; {_on_the_batch(line)}")
-
-
-def _on_the_batch(line: str) -> str:
-    return (
-        f"apply it to the batch instead: leave it out of transforms, and in the loop write `{line}` "
-        "(from torchvision.transforms import v2; torchvision draws once for the whole batch, and color transforms need "
-        f'pixels that are not normalized: dtype="uint8"). Supported are {_SUPPORTED}'
-    )
+        return _refuse(where, f"{what}; {advice.LISTED}")
+    return _refuse(where, f"{what}; {advice.on_the_batch('images = f(images)')}")
 
 
 def _number(value: Any, where: str) -> float:
@@ -268,8 +258,7 @@ def _antialias(value: Any, where: str) -> bool:
     raise _refuse(
         where,
         f"{value!r} is not supported: penstock always resizes with antialiasing, like torchvision with PIL images; "
-        "write antialias=True, or crop and resize the batch instead: `images = v2.Resize(size, "
-        "antialias=False)(images)`",
+        'write antialias=True (with interpolation="nearest" no pixels are averaged)',
     )
 
 
@@ -377,10 +366,9 @@ def _channels(value: Any, where: str) -> tuple[float, float, float]:
 
 def _attributes(item: Any, name: str, known: Sequence[str], where: str) -> dict[str, Any]:
     """The parameters of an object of torchvision."""
-    for key, value in _UNUSED.get(name, {}).items():
+    for key, (value, told) in _UNUSED.get(name, {}).items():
         if getattr(item, key, value) != value:
-            line = f"images = v2.{name}(..., {key}={getattr(item, key)!r})(images)"
-            raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported; {_on_the_batch(line)}")
+            raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported: {told}")
     read = {key: getattr(item, key) for key in known if hasattr(item, key)}
     if name == "RandomCrop" and ".v2" in type(item).__module__ and isinstance(read.get("padding"), list):
         left, right, top, bottom = read["padding"]  # v2's attribute has another order than its parameter
@@ -437,12 +425,11 @@ def _single(item: Mapping[Any, Any], where: str) -> "tuple[Any, Mapping[str, Any
 def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
     known = _known(name)
     if known is None:
-        names = (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES)
-        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.85)
-        if near:
+        near = checks.nearest(str(name), (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES), 0.85)
+        told = advice.instead(str(name))
+        if near and told is None:
             raise _refuse(where, f"there is no {name!r}: did you mean {near[0]!r}?")
-        line = f"images = v2.{name}(...)(images)" if str(name).isidentifier() else "images = f(images)"
-        raise _refuse(where, f"{name!r} is not supported; {_on_the_batch(line)}")
+        raise _refuse(where, f"{checks.shown(name)} is not supported: {told or advice.LISTED}")
     _check_parameters(name, known, parameters, where)
     return _Item(name, parameters, where)
 
@@ -625,7 +612,8 @@ class _Reader:
     """Walks the list. It is always at one of three stages: images (of Pillow, or uint8 tensors with
     the same values), floats from 0 to 1, or normalized floats."""
 
-    def __init__(self) -> None:
+    def __init__(self, side: Optional[int]) -> None:
+        self._side = side
         self.operations: list[dict[str, dict[str, Any]]] = []
         self.dtype: Optional[str] = None
         self.mean: Optional[tuple[float, float, float]] = None
@@ -649,8 +637,25 @@ class _Reader:
         return self.dtype not in (None, "uint8")
 
     def take(self, given: Any, where: str) -> None:
-        for item in _items(given, where):
-            self._one(item)
+        items = list(_items(given, where))
+        for item, after in zip(items, [*items[1:], None]):
+            self._one(self._sized_item(item, after))
+
+    def _sized_item(self, item: _Item, after: Optional[_Item]) -> _Item:
+        """The item, with a size if it is a sizing operation without one. Before a crop, Resize
+        leaves the crop what it cuts off: as in evaluation before CenterCrop, nothing before
+        RandomCrop."""
+        if self._side is None or item.name not in _SIZINGS or item.parameters.get("size") is not None:
+            return item
+        size: Any = self._side
+        if item.name == "Resize" and after is not None and after.name in ("CenterCrop", "RandomCrop"):
+            crop = after.parameters.get("size")
+            crop = self._side if crop is None else _size(crop, f"{after.where}: {after.name}.size")
+            crop = min(crop) if isinstance(crop, list) else crop
+            size = crop * 256 // 224 if after.name == "CenterCrop" else crop
+        elif item.name == "Resize":
+            size = [size, size]
+        return dataclasses.replace(item, parameters={**item.parameters, "size": size})
 
     def _one(self, item: _Item) -> None:
         if self.mix is not None:

@@ -5,9 +5,10 @@ A user of torch's DataLoader, or one who misspells a name, learns the right argu
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterable
+from typing import Optional
 
+from .checks import nearest
 from .errors import ArgumentTypeError
 
 __all__ = ["refuse"]
@@ -54,11 +55,15 @@ _INSTEAD = {
 }
 
 
+def _instead(name: str) -> Optional[str]:
+    return _INSTEAD.get(name) or _INSTEAD.get(name.lower())
+
+
 def _close(name: str, known: "list[str]") -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    near = nearest(name, known, 0.6)
     if near:
         return f"did you mean {' or '.join(word + '=' for word in near)}?"
-    return f"its arguments are {', '.join(known)}"
+    return "help(penstock.Loader) and docs/reference/python.md describe its arguments"
 
 
 def refuse(callee: str, names: Iterable[str], known: "list[str]", defined: "Container[str]" = ()) -> None:
@@ -69,7 +74,7 @@ def refuse(callee: str, names: Iterable[str], known: "list[str]", defined: "Cont
         return
     there = "the daemon's configuration sets it, for all trainers that open the stream"
     told = [
-        f"{callee} has no argument {name!r}: {there if name in defined else _INSTEAD.get(name) or _close(name, known)}"
+        f"{callee} has no argument {name!r}: {there if name in defined else _instead(name) or _close(name, known)}"
         for name in unknown
     ]
     raise ArgumentTypeError("; ".join(told))

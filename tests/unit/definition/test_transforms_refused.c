@@ -15,13 +15,7 @@
 
 #define HEAD "[CenterCrop: {size: 64}, "
 
-#define OPERATIONS                                                                              \
-	"RandomResizedCrop, Resize, CenterCrop, RandomCrop, RandomHorizontalFlip, "             \
-	"RandomVerticalFlip, ColorJitter, Grayscale, RandomGrayscale, GaussianBlur, "           \
-	"RandomSolarize, RandomPosterize, RandomEqualize, RandomAutocontrast, RandomInvert, "   \
-	"RandomAdjustSharpness, RandomAffine, RandomRotation, RandomPerspective, RandAugment, " \
-	"TrivialAugmentWide, AutoAugment, AugMix, ThreeAugment, RandomErasing, RandomApply, "   \
-	"RandomChoice, RandomOrder"
+#define LISTED "; penstock.yaml(5), TRANSFORMS, lists them"
 
 static void refuses_transforms(void **state)
 {
@@ -35,8 +29,7 @@ static void refuses_transforms(void **state)
 		{"{RandomHorizontalFlip: {p: 1}}",
 			"2:13: transforms: expected a list of operations, such as "
 			"[RandomResizedCrop: {size: 224}, RandomHorizontalFlip]"},
-		{"[FiveCrop]", "2:14: transforms: there is no operation \"FiveCrop\"; there "
-			       "are " OPERATIONS},
+		{"[FiveCrop]", "2:14: transforms: there is no operation \"FiveCrop\"" LISTED},
 		{"[CenterCrop: {size: 3}, Normalize: {mean: [0.5, 0.5, 0.5]}]",
 			"2:37: transforms: Normalize is not one of the daemon's operations: leave "
 			"it "
@@ -47,11 +40,13 @@ static void refuses_transforms(void **state)
 			"out; "
 			"whole batches are mixed by trainers: mixup and cutmix of the Python "
 			"loader, penstock_mix in C"},
-		{"[[FiveCrop]: 3]",
-			"2:14: transforms: there is no operation \"\"; there are " OPERATIONS},
+		{"[[FiveCrop]: 3]", "2:14: transforms: there is no operation \"\"" LISTED},
 		{"[CenterCrop: {size: 3}, ColourJitter]",
 			"2:37: transforms: there is no operation \"ColourJitter\"; did you mean "
 			"\"ColorJitter\"?"},
+		{"[randomresizedcrop]", "2:14: transforms: there is no operation "
+					"\"randomresizedcrop\"; did you mean "
+					"\"RandomResizedCrop\"?"},
 		{"[CenterCrop: {size: 3}, colorjitter: {hue: 3}]",
 			"2:37: transforms: there is no operation \"colorjitter\"; did you mean "
 			"\"ColorJitter\"?"},
