@@ -35,7 +35,8 @@ function(penstock_unit_tests module)
 		target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 		# cmocka hands every test a state, which few of them use.
 		target_compile_options(${target} PRIVATE -Wno-unused-parameter)
-		target_compile_definitions(${target} PRIVATE PENSTOCK_SHARED="${CMAKE_SOURCE_DIR}/../shared")
+		target_compile_definitions(${target} PRIVATE PENSTOCK_SHARED="${CMAKE_SOURCE_DIR}/../shared"
+			PENSTOCK_PHOTOGRAPHS="${PENSTOCK_PHOTOGRAPHS}")
 		add_test(NAME unit.${module}.${short} COMMAND ${target})
 		set_tests_properties(unit.${module}.${short} PROPERTIES TIMEOUT ${limit} LABELS unit SKIP_RETURN_CODE 77)
 	endforeach()

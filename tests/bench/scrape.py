@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from harness import IMAGENET, Daemon, Link, folder, make_dataset  # noqa: E402
+from harness import PHOTOGRAPHS, Daemon, Link, folder, make_dataset  # noqa: E402
 
 OPEN = {"Accept": "application/openmetrics-text; version=1.0.0"}
 SCRAPES_PER_S = 20
@@ -170,14 +170,14 @@ def report(options, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--images", type=Path, help="a dataset (default: the shared photographs, else made ones)")
+    parser.add_argument("--images", type=Path, help="a dataset (default: the tests' photographs, else made images)")
     parser.add_argument("--rounds", type=int, default=7, help="of each kind (default: 7)")
     parser.add_argument("--seconds", type=float, default=10, help="of a round (default: 10)")
     parser.add_argument("--connections", type=int, default=1000)
     parser.add_argument("--streams", type=int, default=1, help="open streams, of which one is read (default: 1)")
     options = parser.parse_args()
     with folder() as home:
-        images = options.images or (IMAGENET if IMAGENET.is_dir() else make_dataset(home / "images", per_class=200, min_side=300, max_side=500))
+        images = options.images or (PHOTOGRAPHS if any(PHOTOGRAPHS.glob("*")) else make_dataset(home / "images", per_class=200, min_side=300, max_side=500))
         links = []
         with Daemon(home, "--http", "0") as daemon:
             rounds = measure(options, daemon, images, links)

@@ -26,7 +26,8 @@ from pathlib import Path
 
 BIN = Path(os.environ.get("PENSTOCK_BIN", Path(__file__).resolve().parents[2] / "build/release/bin")).resolve()
 ROOT = Path(__file__).resolve().parents[2]
-IMAGENET = ROOT.parent / "shared/data/imagenet"
+PHOTOGRAPHS = BIN.parent / "photographs"  # cmake/PenstockPhotographs.cmake fills this folder
+CORPUS = ROOT.parent / "shared/corpus/jpeg"  # odd JPEGs; few checkouts have them
 F_GET_SEALS = 1034
 SLOW = float(os.environ.get("PENSTOCK_TEST_SLOW", "1"))  # sanitizers: how many times longer a wait may take
 LIMIT = 60 * SLOW
@@ -45,6 +46,14 @@ def promise(figures):
     """What a nightly test says of the promise that it is named after; scripts/nightly collects these lines. Last, when all holds."""
     if NIGHTLY:
         print(f"promise: {figures}", flush=True)
+
+
+def photographs():
+    """All photographs, in the order of a dataset of the folder PHOTOGRAPHS."""
+    found = sorted(PHOTOGRAPHS.iterdir(), key=lambda p: p.stem.encode()) if PHOTOGRAPHS.is_dir() else []
+    if not found:
+        raise Skip("no photographs: scripts/install-deps gets some, then run cmake again")
+    return found
 
 
 def tool(name):

@@ -7,7 +7,7 @@ import time
 
 from faults import (NIGHTLY, SLOW, TINY, FaultTrainer, Rank, check_rows, killed_after, promise_latency, same_place, say, seeded, shares,
                     tiny_dataset, undisturbed)
-from harness import IMAGENET, Daemon, Skip, folder, make_dataset, run_tests
+from harness import PHOTOGRAPHS, Daemon, Skip, folder, make_dataset, photographs, run_tests
 
 ROUNDS = 15 if NIGHTLY else 8 if SLOW == 1 else 4
 NIGHTLY_ROUNDS = {"private": 170, "all": 170, "split": 160}
@@ -53,10 +53,9 @@ def run_small(name):
 def run_real(name):
     if not NIGHTLY:
         raise Skip("nightly")
-    if not IMAGENET.exists():
-        raise Skip(f"{IMAGENET} is not there")
+    photographs()
     with folder() as home:
-        run_kills(home, {"source": IMAGENET.resolve(), **REAL}, name, NIGHTLY_ROUNDS[name], 0.15)
+        run_kills(home, {"source": PHOTOGRAPHS, **REAL}, name, NIGHTLY_ROUNDS[name], 0.15)
 
 
 def test_private():

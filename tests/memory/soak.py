@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / part) for part in ("e2e", "faults")]
 from faults import TINY, FaultTrainer, Rank, Watch, proc_pss_kib, seeded, tiny_dataset, undisturbed  # noqa: E402
-from harness import IMAGENET, NIGHTLY, Daemon, Skip, folder, make_dataset, promise, run_tests  # noqa: E402
+from harness import NIGHTLY, PHOTOGRAPHS, Daemon, Skip, folder, make_dataset, promise, run_tests  # noqa: E402
 from memory_limit import MIB, MemoryLimit  # noqa: E402
 
 SECONDS = int(os.environ.get("PENSTOCK_TEST_SOAK_S", "3600" if NIGHTLY else "12"))
@@ -122,7 +122,7 @@ def knows(home, socket, definition):
 
 def visitors(home, socket):
     """Everyone who may come, each with the row that it must be given."""
-    tiny, photographs = home / "images", IMAGENET if IMAGENET.exists() else home / "large"
+    tiny, photographs = home / "images", home / "large" if (home / "large").is_dir() else PHOTOGRAPHS
     augmented = {"source": tiny, "batch_size": 4, "image_size": 32, "seed": 9, "dtype": "float32", "layout": "NCHW",
                  "transforms": [{"RandomResizedCrop": {"size": 32}}, "RandomHorizontalFlip", "RandAugment"]}
     alone = [{"source": tiny, **TINY, "seed": seed} for seed in range(3)] + [augmented]
@@ -184,7 +184,7 @@ def test_soak():
     os.environ.pop("MALLOC_PERTURB_", None)
     with folder() as home:
         tiny_dataset(home)
-        if not IMAGENET.exists():
+        if not any(PHOTOGRAPHS.glob("*")):
             make_dataset(home / "large", per_class=20, min_side=200, max_side=500)
         try:
             place = MemoryLimit(int(BUDGET * 1.05))

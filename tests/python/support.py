@@ -83,7 +83,7 @@ SANITIZED = _PRELOAD is not None
 sys.path.insert(0, str(_ROOT / "tests/e2e"))
 import harness  # noqa: E402
 
-IMAGENET = harness.IMAGENET
+PHOTOGRAPHS = harness.PHOTOGRAPHS
 wait_until = harness.wait_until
 LIMIT = harness.LIMIT
 
@@ -96,6 +96,14 @@ class _Later:
 
 
 penstock: Any = _Later()
+
+
+def photographs() -> "list[Path]":
+    """All photographs, in the order of a dataset of PHOTOGRAPHS; none where there are none."""
+    try:
+        return harness.photographs()
+    except harness.Skip:
+        return []
 
 
 @functools.lru_cache(maxsize=None)

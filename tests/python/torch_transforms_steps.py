@@ -31,18 +31,18 @@ def pictures() -> "list[tuple[str, list[Any]]]":
     source = support.dataset(per_class=2)
     made = [PIL.Image.open(path).convert("RGB") for path in sorted(map(str, support.Path(source).rglob("*.*")))]
     sources = [(source, made)]
-    if support.IMAGENET.is_dir():
-        files = sorted(support.IMAGENET.iterdir(), key=lambda path: path.stem.encode())
+    files = support.photographs()
+    if files:
         chosen = files[:: len(files) // PHOTOGRAPHS][:PHOTOGRAPHS]
-        sources.append((str(support.IMAGENET), [PIL.Image.open(path).convert("RGB") for path in chosen]))
+        sources.append((str(support.PHOTOGRAPHS), [PIL.Image.open(path).convert("RGB") for path in chosen]))
     return sources
 
 
 def served(source: str, transforms: Any, **keys: Any) -> "list[torch.Tensor]":
     """Rows of the images, unconverted."""
     options = {"batch_size": 6, "framework": "torch", "device": "cpu", "dtype": "uint8", "train": False, **keys}
-    if source == str(support.IMAGENET):
-        count = len(list(support.IMAGENET.iterdir()))
+    if source == str(support.PHOTOGRAPHS):
+        count = len(support.photographs())
         options["indices"] = list(range(0, count, count // PHOTOGRAPHS))[:PHOTOGRAPHS]
     with penstock.Loader(source, transforms=transforms, **options) as loader:
         return [image.clone() for images, _ in loader for image in images]
@@ -80,7 +80,7 @@ class Steps(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.sources = pictures()
         if len(cls.sources) == 1:
-            print(f"{support.IMAGENET} is not there: made images alone")
+            print("no photographs (scripts/install-deps gets some): only made images")
 
     def check(self, wanted: "list[Any]", transforms: Any, within: int = 0) -> None:
         """`wanted` are v1's objects, which work on PIL images; `transforms` is passed to the

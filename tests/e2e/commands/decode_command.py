@@ -11,9 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import environment, refuse, run
-from harness import LIMIT, Skip, folder, make_dataset, run_tests, tool
-
-CORPUS = Path(__file__).resolve().parents[4] / "shared/corpus/jpeg"
+from harness import CORPUS, LIMIT, Skip, folder, make_dataset, run_tests, tool
 
 
 def pillow():

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import IMAGENET, LIMIT, ROOT, Skip, folder, make_dataset, run_tests, tool
+from harness import CORPUS, LIMIT, PHOTOGRAPHS, Skip, folder, make_dataset, photographs, run_tests, tool
 
 try:
     import PIL
@@ -23,7 +23,6 @@ try:
 except ImportError:
     Image = None
 
-CORPUS = ROOT.parent / "shared/corpus/jpeg"
 
 
 def pillow():
@@ -290,14 +289,12 @@ def test_odd_kinds_keep_pixels_and_orientation():
 
 # ---- real images ----
 
-def test_imagenet_without_loss():
+def test_photographs_without_loss():
     pillow()
-    if not IMAGENET.is_dir():
-        raise Skip(f"no {IMAGENET}")
+    files = {p.stem: p for p in photographs()}
     with folder() as home:
         out = out_folder(home)
-        got, _ = pack(home, IMAGENET, out / "x-%06d.tar", "--shard-size", "20M")
-        files = {p.stem: p for p in IMAGENET.iterdir()}
+        got, _ = pack(home, PHOTOGRAPHS, out / "x-%06d.tar", "--shard-size", "20M")
         found = samples(out)
         assert len(found) == len(files) == got["samples"] and got["bytes_out"] <= got["bytes_in"]
         assert got["images"]["transcoded"] > 0.9 * len(files), got["images"]

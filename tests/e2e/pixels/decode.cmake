@@ -3,5 +3,6 @@
 add_executable(decode_dump ${CMAKE_CURRENT_LIST_DIR}/decode_dump.c)
 target_link_libraries(decode_dump PRIVATE penstock_decode)
 penstock_e2e(jpeg_corpus jpeg_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/reference/decode-outcomes.md
-	${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg ${CMAKE_SOURCE_DIR}/../shared/data/imagenet TIMEOUT 600 PROMISE pixels.jpeg 3600)
+	${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg ${PENSTOCK_PHOTOGRAPHS} TIMEOUT 600 PROMISE pixels.jpeg 3600)
+penstock_e2e(photographs photographs.py)
 penstock_e2e(png_corpus png_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/reference/decode-outcomes.md TIMEOUT 600)

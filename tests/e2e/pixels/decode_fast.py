@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import command_line
-from harness import IMAGENET, LIMIT, Daemon, Skip, folder, make_dataset, rows, run_tests, tool
+from harness import LIMIT, PHOTOGRAPHS, Daemon, Skip, folder, make_dataset, photographs, rows, run_tests, tool
 
 
 def need():
@@ -21,8 +21,6 @@ def need():
         raise Skip(f"{missing} (scripts/test makes a virtual environment with Pillow and numpy)")
     if PIL.__version__ != "13.0.0":
         raise Skip(f"Pillow is {PIL.__version__}, not 13.0.0")
-    if not IMAGENET.is_dir():
-        raise Skip(f"{IMAGENET} is not there")
     return Image
 
 
@@ -65,9 +63,9 @@ def pillow_row(Image, path, crop, size, flags, interpolation):
 def check_against_pillow(size, interpolation="bilinear", every=1):
     """How often each scale was shrunk by, of every so-manieth row."""
     Image = need()
-    files, scales, wrong = sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode()), {}, []
+    files, scales, wrong = photographs(), {}, []
     with folder() as home:
-        rows_served = serve(home / "d", IMAGENET, image_size=size, train=1, decode="fast", interpolation=interpolation)
+        rows_served = serve(home / "d", PHOTOGRAPHS, image_size=size, train=1, decode="fast", interpolation=interpolation)
         assert len(rows_served) == len(files)
         for index, crop, source, flags, pixels in rows_served[::every]:
             row, by = pillow_row(Image, files[index], crop, size, flags, interpolation)
@@ -80,11 +78,12 @@ def check_against_pillow(size, interpolation="bilinear", every=1):
 
 def test_rows_are_those_of_pillows_draft():
     scales = check_against_pillow(64)
-    assert scales.get(2, 0) > 100 and scales.get(4, 0) > 30, scales
+    count = sum(scales.values())
+    assert scales.get(2, 0) > 0.2 * count and scales.get(4, 0) > 0.06 * count, scales
     for interpolation in ("bicubic", "box", "lanczos", "nearest"):
         check_against_pillow(56, interpolation, 5)
     scales = check_against_pillow(24)
-    assert scales.get(4, 0) > 100 and scales.get(8, 0) > 100, scales
+    assert scales.get(4, 0) > 0.2 * count and scales.get(8, 0) > 0.2 * count, scales
 
 
 def test_threads_and_decoders_give_the_same_rows():

@@ -4,7 +4,8 @@
 
 untouched: --no-entry-points. checkpoints: made by `penstock check --index` before, and used from the first row on. packed: the tars
 that `penstock pack` writes. PENSTOCK_TEST_CROPS is the number of crops per file: 2 of every third file unless PENSTOCK_TEST_NIGHTLY=1, which
-means 20 of every file. Every crop is compared; steps back to libjpeg-turbo must stay under one in a thousand. Needs Pillow 13, numpy and ../shared/data/imagenet."""
+means 20 of every file; where there are few photographs, every file is compared. Every crop is compared; steps back to libjpeg-turbo must
+stay under one in a thousand. Needs Pillow 13, numpy and photographs."""
 import os
 import shutil
 import subprocess
@@ -12,12 +13,13 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import IMAGENET, LIMIT, NIGHTLY, Daemon, Skip, folder, promise, run_tests, tool
+from harness import LIMIT, NIGHTLY, Daemon, Skip, folder, photographs, promise, run_tests, tool
 from pillow_stream import SIZE, need, records
 
 CROPS = int(os.environ.get("PENSTOCK_TEST_CROPS", "20" if NIGHTLY else "2"))
 STATES = ("untouched", "checkpoints", "packed")
 EVERY = 1 if NIGHTLY else 3
+FEW = 150
 BATCHES = 4  # of an epoch
 EPOCHS = 2  # of one stream: bounds what lies on the disk
 
@@ -31,7 +33,9 @@ def command(home, *arguments):
 def chosen(home):
     """A folder of the files that are compared, as many as fill whole batches so that these end with the epoch, and their names there in
     the dataset's order."""
-    found = sorted(IMAGENET.iterdir(), key=lambda p: p.stem.encode())[::EVERY]
+    found = photographs()
+    if len(found) > FEW:
+        found = found[::EVERY]
     (home / "images").mkdir()
     for file in found[:len(found) // BATCHES * BATCHES]:
         shutil.copyfile(file, home / "images" / file.name)

@@ -1,5 +1,5 @@
 """Compares the pixel stage with Pillow 13.0.0, byte for byte: crops, both orders of the passes, all
-filters and fractional boxes, the evaluation recipe, what training draws, on noise and on the photographs of shared/data/imagenet.
+filters and fractional boxes, the evaluation recipe, what training draws, on noise and on photographs.
 
 usage: pixel_pillow.py PIXEL_DUMP [IMAGENET_FOLDER]
 

@@ -8,5 +8,5 @@ set(policy_python ${Python3_EXECUTABLE})
 if(PENSTOCK_TORCH_PYTHON)
 	set(policy_python ${PENSTOCK_TORCH_PYTHON})
 endif()
-penstock_e2e(policy_torchvision policy_torchvision.py $<TARGET_FILE:policy_dump> ${CMAKE_SOURCE_DIR}/../shared/data/imagenet
+penstock_e2e(policy_torchvision policy_torchvision.py $<TARGET_FILE:policy_dump> ${PENSTOCK_PHOTOGRAPHS}
 	TIMEOUT 600 PYTHON ${policy_python})

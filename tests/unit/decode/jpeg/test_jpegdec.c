@@ -283,7 +283,7 @@ static void test_photographs(void **state)
 	(void)state;
 	struct course course;
 	course_begin(&course);
-	if (!add_folder(&course, PENSTOCK_SHARED "/data/imagenet", 20 + 100 / sparse())) {
+	if (!add_folder(&course, PENSTOCK_PHOTOGRAPHS, 20 + 100 / sparse())) {
 		course_end(&course);
 		skip();
 		return;

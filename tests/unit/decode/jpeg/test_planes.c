@@ -288,10 +288,10 @@ static struct files files(const char *pattern)
 	return files;
 }
 
-static void files_of_imagenet(void **state)
+static void photographs(void **state)
 {
 	(void)state;
-	struct files found = files(PENSTOCK_SHARED "/data/imagenet/*.JPEG");
+	struct files found = files(PENSTOCK_PHOTOGRAPHS "/*.JPEG");
 	print_message("%llu files equal, %llu left to libjpeg-turbo\n",
 		(unsigned long long)found.equal, (unsigned long long)found.left);
 	if (found.equal + found.left == 0)
@@ -353,7 +353,7 @@ int main(void)
 		cmocka_unit_test(rgb_of_every_small_size),
 		cmocka_unit_test(ycc_of_every_small_size),
 		cmocka_unit_test(wide_rows),
-		cmocka_unit_test(files_of_imagenet),
+		cmocka_unit_test(photographs),
 		cmocka_unit_test(files_of_the_corpus),
 		cmocka_unit_test(refusals),
 	};

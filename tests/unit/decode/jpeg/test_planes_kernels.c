@@ -600,8 +600,8 @@ static int bench_main(unsigned long most)
 	struct bench bench = {0};
 	struct fault fault;
 	glob_t found;
-	if (glob(PENSTOCK_SHARED "/data/imagenet/*.JPEG", 0, NULL, &found) != 0) {
-		printf("no files in %s/data/imagenet\n", PENSTOCK_SHARED);
+	if (glob(PENSTOCK_PHOTOGRAPHS "/*.JPEG", 0, NULL, &found) != 0) {
+		printf("no files in %s\n", PENSTOCK_PHOTOGRAPHS);
 		return 77;
 	}
 	for (unsigned i = 0; planes_kernels_at(i) && i < BENCH_TABLES; i++) {
