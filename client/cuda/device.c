@@ -119,8 +119,8 @@ static int device_fail_load(const struct device *device, CUresult r)
 	char advice[DEVICE_ADVICE_BYTES];
 	(void)snprintf(advice, sizeof advice,
 		"%s has compute capability %u.%u and a driver of CUDA %d.%d, and this library's "
-		"kernels were built by CUDA %d.%d: update the driver, or build the library with an "
-		"older toolkit (for this device: PENSTOCK_CUDA_ARCHITECTURES=%u)",
+		"kernels were built by CUDA %d.%d: update the driver, or build the library with "
+		"CUDA 12.8 or 12.9 (for this device: PENSTOCK_CUDA_ARCHITECTURES=%u)",
 		device->name, device->capability / 10, device->capability % 10,
 		device->version / 1000, device->version % 1000 / 10, kernels_cuda_version / 1000,
 		kernels_cuda_version % 1000 / 10, device->capability);
