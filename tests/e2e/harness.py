@@ -60,6 +60,52 @@ def tool(name):
     return str(BIN / name)
 
 
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+
+def may_start(user, program):
+    return subprocess.run(["test", "-x", str(program)], user=user, group=user, extra_groups=[], cwd="/").returncode == 0
+
+
+@contextlib.contextmanager
+def tools_for(user, *more):
+    """Inside, another user may start penstock, penstockd, dump_batches and `more` as tool() names them: the build's, or copies where
+    that user may not enter the build's folder, as in root's home. Skips where this process cannot become that user."""
+    global BIN
+    if os.geteuid() or not shutil.which("setpriv"):
+        raise Skip("only root, with setpriv, can become another user")
+    build, before = BIN, os.environ.get("LD_LIBRARY_PATH")
+    with folder() as home:
+        home.chmod(0o755)
+        if not may_start(user, home):
+            raise Skip(f"another user cannot enter {home.parent}: set TMPDIR to a folder that all users can enter")
+        if all(may_start(user, build / name) for name in ("penstockd", *more)):
+            yield
+            return
+        (home / "bin").mkdir()
+        for program in build.iterdir():
+            here = home / "bin" / program.name
+            if program.name in ("penstock", "penstockd", "dump_batches", *more):
+                shutil.copyfile(program, here)
+            else:
+                here.symlink_to(program)
+        shutil.copytree(build.parent / "lib", home / "lib", symlinks=True, ignore=shutil.ignore_patterns("*.a"))
+        for path in (home / "bin", home / "lib", *home.glob("*/*")):
+            if not path.is_symlink():
+                path.chmod(0o755)
+        BIN = home / "bin"
+        # The programs name the build's folder as the place of libpenstock.
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(home / "lib"), before]))
+        try:
+            yield
+        finally:
+            BIN = build
+            os.environ.pop("LD_LIBRARY_PATH")
+            if before is not None:
+                os.environ["LD_LIBRARY_PATH"] = before
+
+
 def wait_until(condition, what, limit=None):
     end = time.monotonic() + (limit or LIMIT)
     while time.monotonic() < end:

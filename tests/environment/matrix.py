@@ -29,7 +29,7 @@ import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from harness import BIN, LIMIT, NIGHTLY, ROOT, SLOW, folder, listens, make_dataset, promise, tool  # noqa: E402
+from harness import BIN, LIMIT, NIGHTLY, ROOT, SLOW, Skip, folder, listens, make_dataset, may_start, promise, tool, tools_for  # noqa: E402
 
 BATCHES = ("batch_size=4", "image_size=16", "seed=3", "epochs=2")
 NOBODY = 12345  # a user that no machine has in its passwd
@@ -70,10 +70,6 @@ class Row:
     trainer_outside: bool = False  # the daemon is inside alone
     during: object = None  # during(daemon) while the trainer reads
     prepare: object = None  # prepare(cell) before it starts
-
-
-class Skip(Exception):
-    pass
 
 
 class Wrong(Exception):
@@ -195,9 +191,8 @@ class Cell:
             raise Skip((answer.err + answer.out).strip().splitlines()[-1] if answer.err + answer.out else f"ends with {answer.code}")
         if self.row.proof and self.run("sh", "-c", self.row.proof, "sh", str(self.home)).code:
             raise Wrong(f"inside, this does not hold: {self.row.proof}")
-        if self.row.user and subprocess.run([tool("environment_launch"), f"user={self.row.user}", "--", "test", "-x", tool("penstockd")],
-                                            stderr=subprocess.DEVNULL).returncode:
-            raise Skip("only root can be another user, and the build must be open to all")
+        if action == "python" and self.row.user and not may_start(self.row.user, BIN.parent / "python/penstock"):
+            raise Skip("this user cannot enter the build's folder, which has the Python package")
         if action == "python" and self.run(sys.executable, "-c", "import numpy").code:
             raise Skip("Python itself, or NumPy, does not run in it")
 
@@ -345,6 +340,10 @@ class Matrix:
         self.no_python = python_runs()
 
     def run_cell(self, row, action, place):
+        with tools_for(row.user, "environment_launch") if row.user else contextlib.nullcontext():
+            return self.run_cell_with_tools(row, action, place)
+
+    def run_cell_with_tools(self, row, action, place):
         cell = Cell(row, place, self.made)
         try:
             cell.probe(action)

@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import socket
 import stat
 import struct
@@ -21,12 +20,8 @@ from pathlib import Path
 from faults import TINY, FaultTrainer, tiny_dataset, undisturbed, watched
 from fault_floods import company, offender, private, query
 import harness
-from harness import (ANSWER, BATCH, CLOSE, ERROR, EXTENT, OPENED, STOP, Daemon, Link, NIGHTLY, Refused, Skip, folder, hello, message, next_datagram, run_tests,
-                     tool, wait_until)
-
-NOBODY = 65534
-AS_NOBODY = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
-
+from harness import (ANSWER, AS_NOBODY, BATCH, CLOSE, ERROR, EXTENT, NIGHTLY, NOBODY, OPENED, STOP, Daemon, Link, Refused, Skip, folder, hello, message,
+                     next_datagram, run_tests, tool, tools_for, wait_until)
 
 def text_of(definition):
     return json.dumps({**definition, "source": str(definition["source"])})
@@ -55,17 +50,9 @@ def for_nobody(path):
         os.chown(at, NOBODY, NOBODY)
 
 
-def may_become_nobody():
-    if os.geteuid() or not shutil.which("setpriv"):
-        raise Skip("only root can become another user")
-    if subprocess.run([*AS_NOBODY, tool("penstockd"), "--version"], capture_output=True).returncode:
-        raise Skip("the build folder is closed to other users")
-
-
 def test_every_way_as_a_user_without_privileges():
     """Root is refused less, so this runs once more with a daemon, an attacker and a trainer of an unprivileged user."""
-    may_become_nobody()
-    with folder() as home:
+    with tools_for(NOBODY, "fault_attacker", "fault_trainer"), folder() as home:
         tiny_dataset(home)
         for_nobody(home)
         definition = {"source": home / "images", **TINY}
@@ -473,8 +460,7 @@ def test_what_belongs_to_others():
 
 def test_another_user():
     """Folder and socket keep other users out; if both were opened to them, the daemon does."""
-    may_become_nobody()
-    with company() as (daemon, watch, _group):
+    with tools_for(NOBODY), company() as (daemon, watch, _group):
         run = Path(daemon.socket).parent
         assert stat.S_IMODE(run.stat().st_mode) == 0o700
         for name in os.listdir(run):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "inject"))
 from faults import NIGHTLY, seeded
-from harness import SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, promise, run_tests, tool, wait_until
+from harness import AS_NOBODY, NOBODY, SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, promise, run_tests, tool, tools_for, wait_until
 
 PER_SHARD, SHARDS = 16, 3
 COUNT = PER_SHARD * SHARDS
@@ -207,7 +207,7 @@ class Ground:
         if user is not None and os.geteuid() == 0:
             for path in [home, *home.rglob("*")]:
                 os.chown(path, user, user)
-            prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+            prefix = AS_NOBODY
         self.user = user
         self.daemon = Daemon(home, "--threads", "2", "--reader", engine[0], "--io", engine[1], *options, prefix=prefix, environment=environment)
         self.link = Link(self.daemon.socket)
@@ -364,10 +364,8 @@ def test_shards_that_are_cached():
 
 def test_rights_taken_away():
     """As an unprivileged user: files that are open are read on; a file that must be opened is an error that names it."""
-    user = 65534 if os.geteuid() == 0 else os.geteuid()
-    if os.geteuid() == 0 and not shutil.which("setpriv"):
-        raise Skip("no setpriv")
-    with ground(ENGINES[0], "--cache", "off", user=user) as g:
+    user = NOBODY if os.geteuid() == 0 else os.geteuid()
+    with tools_for(NOBODY) if os.geteuid() == 0 else contextlib.nullcontext(), ground(ENGINES[0], "--cache", "off", user=user) as g:
         rows = change_shard(g, "of no rights")
         assert rows.sentence is None or "x-1.tar" in rows.sentence, rows.sentence
         where = g.copy("tars")

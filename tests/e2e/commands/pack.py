@@ -1,4 +1,5 @@
 """penstock pack, as a user runs it: what lies in the tars, the same bytes however it was run or ended, and what it refuses."""
+import contextlib
 import fcntl
 import io
 import json
@@ -15,7 +16,7 @@ import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import CORPUS, LIMIT, PHOTOGRAPHS, Skip, folder, make_dataset, photographs, run_tests, tool
+from harness import CORPUS, LIMIT, NOBODY, PHOTOGRAPHS, Skip, folder, make_dataset, photographs, run_tests, tool, tools_for
 
 try:
     import PIL
@@ -649,7 +650,7 @@ def test_no_permission():
 
 
 def test_what_storage_refuses_is_not_left_out():
-    with folder() as home:
+    with tools_for(NOBODY) if os.geteuid() == 0 else contextlib.nullcontext(), folder() as home:
         images, out = make_dataset(home / "images", per_class=4), out_folder(home)
         home.chmod(0o755)
         out.chmod(0o777)
@@ -657,7 +658,7 @@ def test_what_storage_refuses_is_not_left_out():
         (home / "cache").chmod(0o777)
         locked = sorted(images.rglob("*.jpg"))[7]
         locked.chmod(0)
-        who = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         refuse(home, images, out / "x-%06d.tar", "--shard-size", "64K", code=1, says=["Permission denied", "run the same command again"], **who)
         assert not manifest(out)["complete"] and not manifest(out)["broken"]
         locked.chmod(0o644)

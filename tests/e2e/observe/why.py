@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import LIMIT, SLOW, Daemon, Link, folder, make_dataset, run_tests, tool, wait_until
+from harness import LIMIT, NOBODY, SLOW, Daemon, Link, folder, make_dataset, run_tests, tool, tools_for, wait_until
 from memory_limit import MIB, MemoryLimit
 
 KINDS = {"START": 1, "ATTACH": 2, "LEAVE": 3, "EXIT": 4, "END": 5}  # enum record_kind
@@ -463,8 +463,8 @@ def test_bad_files():
         if os.geteuid() == 0:
             path.chmod(0o755)
             bad.chmod(0o600)
-            with contextlib.suppress(PermissionError):  # where nobody may run it, nobody can be refused
-                answer = subprocess.run([tool("penstock"), "why", str(bad)], user=65534, capture_output=True, text=True, timeout=LIMIT)
+            with tools_for(NOBODY):
+                answer = subprocess.run([tool("penstock"), "why", str(bad)], user=NOBODY, capture_output=True, text=True, timeout=LIMIT)
                 assert answer.returncode == 2 and "bad.ring: Permission denied" in answer.stderr, answer
         bad.rename(good / "recorder-20990101T000000Z-1.ring")
         assert "no record could be read" in why("--folder", good, code=1)
