@@ -95,6 +95,8 @@ install(FILES ${CMAKE_BINARY_DIR}/penstockd.service ${CMAKE_BINARY_DIR}/penstock
 if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
 	install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
 endif()
+# The license of the letters that the command contains.
+install(FILES ${CMAKE_SOURCE_DIR}/client/cli/draw/make/LICENSE.DejaVu DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
 
 include(PenstockPython)
 

@@ -5,7 +5,7 @@
 #                        penstockd, which it finds beside itself
 #   bin/                 the programs; pip: the scripts' folder
 #   share/man/           their man pages; pip: below the data folder
-#   LICENSE, libraries/  pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with the
+#   LICENSE*, libraries/ pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with the
 #                        licenses of libraries that were linked in
 #
 # The target python_package builds all of it. The SKBUILD variables are those of scikit-build-core.
@@ -30,7 +30,7 @@ install(FILES ${modules} DESTINATION penstock ${as_python})
 install(TARGETS penstock_python LIBRARY DESTINATION penstock ${as_python})
 install(TARGETS penstockd RUNTIME DESTINATION penstock ${as_python})
 install(TARGETS penstock penstockd RUNTIME DESTINATION ${scripts_dir} ${as_python})
-install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${license_dir} ${as_python})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/client/cli/draw/make/LICENSE.DejaVu DESTINATION ${license_dir} ${as_python})
 if(PENSTOCK_LICENSES)
 	install(DIRECTORY ${PENSTOCK_LICENSES}/ DESTINATION ${license_dir} ${as_python})
 endif()

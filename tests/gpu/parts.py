@@ -32,7 +32,8 @@ def build_options(stage):
     if stage.python:  # cuDNN is looked for among its packages
         options.append(f"-DPython3_EXECUTABLE={stage.python}")
     if stage.bundle:
-        options += [f"-DPKG_CONFIG_EXECUTABLE={stage.pkg_config()}", f"-DCMAKE_PREFIX_PATH={stage.bundle}"]
+        options += [f"-DPKG_CONFIG_EXECUTABLE={stage.pkg_config()}", f"-DCMAKE_PREFIX_PATH={stage.bundle}",
+                    f"-DPENSTOCK_FONT_TABLE={stage.bundle}/font_table.h"]
     return options
 
 

@@ -60,6 +60,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in (self.prefix / "bin").iterdir()), ["penstock", "penstockd"])
         self.assertFalse([path for path in self.prefix.rglob("*") if path.is_symlink()], "wheels have no links")
         self.assertTrue((self.prefix / "LICENSE").is_file())
+        self.assertTrue((self.prefix / "LICENSE.DejaVu").is_file())
 
     def test_three_lines(self) -> None:
         here = {"PYTHONPATH": str(self.prefix)}

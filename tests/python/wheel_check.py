@@ -56,6 +56,7 @@ MEMBERS = (
     "{}.data/scripts/penstock",
     "{}.data/scripts/penstockd",
     "{}.dist-info/licenses/LICENSE",
+    "{}.dist-info/licenses/LICENSE.DejaVu",
 )
 
 LOADER = """

@@ -2,13 +2,13 @@
 #include "client/cli/draw/canvas.h"
 
 #include "base/util.h"
-#include "client/cli/draw/font.h"
-#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { CANVAS_TEXT = 4096 };
 
 int canvas_init(struct canvas *canvas, int width, int height, uint32_t color)
 {
@@ -145,29 +145,38 @@ void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *r
 		}
 }
 
-static void canvas_glyph(struct canvas *canvas, int x, int y, int scale, uint32_t color, char c)
+/* Pixel (column, row) of a glyph whose origin is at (x, y), turned or not, counts from it to the
+ * right and down. */
+static void canvas_glyph(struct canvas *canvas, int x, int y, const struct font_glyph *glyph,
+	bool turned, uint32_t color)
 {
-	const uint8_t *rows = font_glyph(c);
-	for (int r = 0; r < FONT_HEIGHT; r++)
-		for (int i = 0; i < FONT_WIDTH; i++)
-			if (rows[r] >> (FONT_WIDTH - 1 - i) & 1)
-				canvas_fill(canvas,
-					(struct canvas_box){
-						x + i * scale, y + r * scale, scale, scale},
-					color);
+	uint8_t pixels[FONT_PIXELS];
+	font_pixels(glyph, pixels);
+	for (int i = 0; i < glyph->width * glyph->height; i++) {
+		int across = glyph->left + i % glyph->width, down = i / glyph->width - glyph->top;
+		int column = turned ? x + down : x + across, row = turned ? y - across : y + down;
+		if (pixels[i] && column >= 0 && column < canvas->width && row >= 0 &&
+			row < canvas->height)
+			canvas_blend(canvas_at(canvas, column, row), color, pixels[i] / 255.0);
+	}
 }
 
-int canvas_text(
-	struct canvas *canvas, int x, int y, int scale, int width, uint32_t color, const char *text)
+int canvas_letters(struct canvas *canvas, int x, int y, enum font_face face, bool turned,
+	uint32_t color, const char *text)
 {
-	/* One letter for each code point, not for each byte of it. */
-	int step = FONT_ADVANCE * scale, room = (width + scale) / step;
-	int length = (int)utf8_count(text);
-	int shown = length <= room ? length : UTIL_MAX(room - 2, 0), at = 0;
-	for (const char *c = text; *c && at < shown; c++)
-		if (utf8_begins(*c))
-			canvas_glyph(canvas, x + at++ * step, y, scale, color, *c);
-	for (int dots = 0; length > room && dots < 2 && at < room; dots++)
-		canvas_glyph(canvas, x + at++ * step, y, scale, color, '.');
-	return at * step;
+	int along = 0;
+	for (const struct font_glyph *glyph; (glyph = font_next(face, &text));) {
+		canvas_glyph(canvas, turned ? x : x + along, turned ? y - along : y, glyph, turned,
+			color);
+		along += glyph->advance;
+	}
+	return along;
+}
+
+int canvas_text(struct canvas *canvas, int x, int y, enum font_face face, int width, uint32_t color,
+	const char *text)
+{
+	char fitting[CANVAS_TEXT];
+	font_fit(face, text, width, FONT_CUT_END, fitting, sizeof fitting);
+	return canvas_letters(canvas, x, y + font_of(face)->ascent, face, false, color, fitting);
 }

@@ -2,6 +2,8 @@
  * thread. */
 #pragma once
 
+#include "client/cli/draw/font.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,7 +38,12 @@ void canvas_dim(
  * covers. */
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h);
 
-/* One line of letters with its top left at (x, y) and `scale` pixels for each dot, cut with ".." at
- * `width` pixels. Returns the width drawn. */
-int canvas_text(struct canvas *canvas, int x, int y, int scale, int width, uint32_t color,
+/* One line of letters, on a baseline that begins at (x, y); `turned`: it reads upward. Returns how
+ * far it goes along the baseline. */
+int canvas_letters(struct canvas *canvas, int x, int y, enum font_face face, bool turned,
+	uint32_t color, const char *text);
+
+/* One line of letters with its top left at (x, y), as much as fits into `width` pixels. Returns the
+ * width drawn. */
+int canvas_text(struct canvas *canvas, int x, int y, enum font_face face, int width, uint32_t color,
 	const char *text);

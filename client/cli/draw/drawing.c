@@ -1,12 +1,10 @@
-/* drawing: see drawing.h. In pixels the letters are those of font.h, with their dots joined by
- * strokes, so that they are smooth at any size. */
+/* drawing: see drawing.h. In pixels the letters are those of font.h, in the nearest of its sizes. */
 #include "client/cli/draw/drawing.h"
 
 #include "base/array.h"
 #include "base/util.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/markup.h"
-#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -124,15 +122,10 @@ void drawing_write(struct drawing *drawing, const struct drawing_text *text, con
 	item->color = text->color;
 }
 
-/* A capital letter has seven rows of dots, and in most fonts 0.72 of the font size. */
-static double drawing_dot(double size)
-{
-	return size * 0.72 / 7;
-}
-
 double drawing_width(const char *words, double size)
 {
-	return (double)utf8_count(words) * FONT_ADVANCE * drawing_dot(size);
+	enum font_face face = FONT_TITLE;
+	return font_width(face, words) * size / font_of(face)->size;
 }
 
 /* The corners of a mark; 0 for a disc. */
@@ -302,71 +295,14 @@ static void drawing_pixel_mark(const struct drawing_pen *pen, const struct drawi
 		drawing_stroke(pen, item->at[0], item->at[0], 2 * item->thick);
 }
 
-/* The place of dot (column, row) of a line of letters; columns count through the whole line. */
-static struct drawing_at drawing_dot_at(
-	const struct drawing_text *text, double shift, int column, int row)
-{
-	enum { DRAWING_BASE = 7 };
-	double dot = drawing_dot(text->size);
-	double along = shift + (column + 0.5) * dot, down = (row - DRAWING_BASE + 0.5) * dot;
-	return text->turned ? (struct drawing_at){text->at.x + down, text->at.y - along}
-			    : (struct drawing_at){text->at.x + along, text->at.y + down};
-}
-
-static bool drawing_is_dot(const uint8_t *rows, int column, int row)
-{
-	return column >= 0 && column < FONT_WIDTH && row < FONT_HEIGHT &&
-	       rows[row] >> (FONT_WIDTH - 1 - column) & 1;
-}
-
-/* Draws a dot of letter number `letter`, and strokes to its neighbors on the right and below; a
- * diagonal one only if no corner joins the two. */
-static void drawing_join(const struct drawing_pen *pen, const struct drawing_text *text,
-	double shift, int letter, const uint8_t *rows, int column, int row)
-{
-	double thick = drawing_dot(text->size) * (text->bold ? 1.5 : 1.1);
-	int first = letter * FONT_ADVANCE;
-	struct drawing_at here = drawing_dot_at(text, shift, first + column, row);
-	bool right = drawing_is_dot(rows, column + 1, row),
-	     down = drawing_is_dot(rows, column, row + 1),
-	     left = drawing_is_dot(rows, column - 1, row);
-	const struct {
-		bool joined;
-		int column, row;
-	} joins[] = {
-		{true, 0, 0},
-		{right, 1, 0},
-		{down, 0, 1},
-		{!right && !down && drawing_is_dot(rows, column + 1, row + 1), 1, 1},
-		{!left && !down && drawing_is_dot(rows, column - 1, row + 1), -1, 1},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(joins); i++)
-		if (joins[i].joined)
-			drawing_stroke(pen, here,
-				drawing_dot_at(text, shift, first + column + joins[i].column,
-					row + joins[i].row),
-				thick);
-}
-
-static void drawing_letter(const struct drawing_pen *pen, const struct drawing_text *text,
-	double shift, int letter, char c)
-{
-	const uint8_t *rows = font_glyph(c);
-	for (int row = 0; row < FONT_HEIGHT; row++)
-		for (int column = 0; column < FONT_WIDTH; column++)
-			if (drawing_is_dot(rows, column, row))
-				drawing_join(pen, text, shift, letter, rows, column, row);
-}
-
 static void drawing_pixel_text(const struct drawing_pen *pen, const struct drawing_item *item)
 {
 	const struct drawing_text *text = &item->text;
-	double shift = -drawing_width(item->words, text->size) * (double)text->anchor / 2;
-	int letter = 0;
-	/* One letter for each code point, not for each byte of it. */
-	for (const char *c = item->words; *c; c++)
-		if (utf8_begins(*c))
-			drawing_letter(pen, text, shift, letter++, *c);
+	enum font_face face = font_nearest(text->size * pen->scale, text->bold);
+	int shift = font_width(face, item->words) * (int)text->anchor / 2;
+	int x = (int)lround(text->at.x * pen->scale), y = (int)lround(text->at.y * pen->scale);
+	(void)canvas_letters(pen->canvas, text->turned ? x : x - shift,
+		text->turned ? y + shift : y, face, text->turned, pen->rgb, item->words);
 }
 
 static void drawing_pixel_item(const struct drawing_pen *pen, const struct drawing_item *item)

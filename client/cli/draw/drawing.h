@@ -11,6 +11,7 @@
  *   markup.[ch]    text inside SVG and HTML
  *   canvas.[ch]    an RGB image in memory: rectangles, strokes, images, letters
  *   font.[ch]      the letters
+ *   make/          make_font.c renders the letters while penstock is built
  *   picture.[ch]   writes RGB pixels to a PNG or PPM file
  *   thumb.[ch]     a source made small while it is decoded */
 #pragma once
@@ -46,7 +47,7 @@ struct drawing_at {
 
 struct drawing_text {
 	struct drawing_at at; /* on the baseline */
-	double size; /* of the letters, like font-size */
+	double size; /* of the letters, like font-size; pixels have those of enum font_face */
 	enum drawing_anchor anchor;
 	bool turned; /* reads upward */
 	bool bold;
@@ -81,7 +82,7 @@ void drawing_mark(struct drawing *drawing, struct drawing_at at, double radius,
 	enum drawing_shape shape, enum drawing_color color, const struct drawing_value *value);
 void drawing_write(struct drawing *drawing, const struct drawing_text *text, const char *words);
 
-/* About how wide the text is. */
+/* How wide the text is in DejaVu Sans; a browser may show it in a narrower font. */
 double drawing_width(const char *words, double size);
 
 /* `themed`: with the colors of the page's style, as wide as the page allows. 0, or -ENOMEM. */

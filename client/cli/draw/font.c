@@ -1,109 +1,142 @@
-/* font: see font.h. Each row of a glyph is written in octal: the first digit is the two columns on
- * the left, the second the three on the right. */
+/* font: see font.h. font_table.h is made in the build folder (cmake/PenstockFont.cmake). */
 #include "client/cli/draw/font.h"
 
-/* clang-format off */
-static const uint8_t font_glyphs[FONT_LAST - FONT_FIRST + 1][FONT_HEIGHT] = {
-	[' ' - FONT_FIRST] = {0},
-	['!' - FONT_FIRST] = {004, 004, 004, 004, 004, 0, 004, 0, 0},
-	['"' - FONT_FIRST] = {012, 012, 012, 0, 0, 0, 0, 0, 0},
-	['#' - FONT_FIRST] = {0, 012, 037, 012, 012, 037, 012, 0, 0},
-	['$' - FONT_FIRST] = {004, 017, 024, 016, 005, 036, 004, 0, 0},
-	['%' - FONT_FIRST] = {031, 031, 002, 004, 010, 023, 023, 0, 0},
-	['&' - FONT_FIRST] = {014, 022, 024, 010, 025, 022, 015, 0, 0},
-	['\'' - FONT_FIRST] = {004, 004, 004, 0, 0, 0, 0, 0, 0},
-	['(' - FONT_FIRST] = {002, 004, 010, 010, 010, 010, 004, 002, 0},
-	[')' - FONT_FIRST] = {010, 004, 002, 002, 002, 002, 004, 010, 0},
-	['*' - FONT_FIRST] = {0, 025, 016, 037, 016, 025, 0, 0, 0},
-	['+' - FONT_FIRST] = {0, 004, 004, 037, 004, 004, 0, 0, 0},
-	[',' - FONT_FIRST] = {0, 0, 0, 0, 0, 014, 014, 004, 010},
-	['-' - FONT_FIRST] = {0, 0, 0, 037, 0, 0, 0, 0, 0},
-	['.' - FONT_FIRST] = {0, 0, 0, 0, 0, 014, 014, 0, 0},
-	['/' - FONT_FIRST] = {001, 001, 002, 004, 010, 020, 020, 0, 0},
-	['0' - FONT_FIRST] = {016, 021, 023, 025, 031, 021, 016, 0, 0},
-	['1' - FONT_FIRST] = {004, 014, 024, 004, 004, 004, 037, 0, 0},
-	['2' - FONT_FIRST] = {016, 021, 001, 006, 010, 020, 037, 0, 0},
-	['3' - FONT_FIRST] = {036, 001, 001, 016, 001, 001, 036, 0, 0},
-	['4' - FONT_FIRST] = {002, 006, 012, 022, 037, 002, 002, 0, 0},
-	['5' - FONT_FIRST] = {037, 020, 036, 001, 001, 021, 016, 0, 0},
-	['6' - FONT_FIRST] = {016, 020, 020, 036, 021, 021, 016, 0, 0},
-	['7' - FONT_FIRST] = {037, 001, 002, 004, 004, 010, 010, 0, 0},
-	['8' - FONT_FIRST] = {016, 021, 021, 016, 021, 021, 016, 0, 0},
-	['9' - FONT_FIRST] = {016, 021, 021, 017, 001, 001, 016, 0, 0},
-	[':' - FONT_FIRST] = {0, 014, 014, 0, 0, 014, 014, 0, 0},
-	[';' - FONT_FIRST] = {0, 014, 014, 0, 0, 014, 014, 004, 010},
-	['<' - FONT_FIRST] = {002, 004, 010, 020, 010, 004, 002, 0, 0},
-	['=' - FONT_FIRST] = {0, 0, 037, 0, 037, 0, 0, 0, 0},
-	['>' - FONT_FIRST] = {010, 004, 002, 001, 002, 004, 010, 0, 0},
-	['?' - FONT_FIRST] = {016, 021, 001, 002, 004, 0, 004, 0, 0},
-	['@' - FONT_FIRST] = {016, 021, 027, 025, 027, 020, 016, 0, 0},
-	['A' - FONT_FIRST] = {004, 012, 021, 021, 037, 021, 021, 0, 0},
-	['B' - FONT_FIRST] = {036, 021, 021, 036, 021, 021, 036, 0, 0},
-	['C' - FONT_FIRST] = {016, 021, 020, 020, 020, 021, 016, 0, 0},
-	['D' - FONT_FIRST] = {036, 021, 021, 021, 021, 021, 036, 0, 0},
-	['E' - FONT_FIRST] = {037, 020, 020, 036, 020, 020, 037, 0, 0},
-	['F' - FONT_FIRST] = {037, 020, 020, 036, 020, 020, 020, 0, 0},
-	['G' - FONT_FIRST] = {016, 021, 020, 027, 021, 021, 017, 0, 0},
-	['H' - FONT_FIRST] = {021, 021, 021, 037, 021, 021, 021, 0, 0},
-	['I' - FONT_FIRST] = {016, 004, 004, 004, 004, 004, 016, 0, 0},
-	['J' - FONT_FIRST] = {007, 002, 002, 002, 002, 022, 014, 0, 0},
-	['K' - FONT_FIRST] = {021, 022, 024, 030, 024, 022, 021, 0, 0},
-	['L' - FONT_FIRST] = {020, 020, 020, 020, 020, 020, 037, 0, 0},
-	['M' - FONT_FIRST] = {021, 033, 025, 025, 021, 021, 021, 0, 0},
-	['N' - FONT_FIRST] = {021, 031, 031, 025, 023, 023, 021, 0, 0},
-	['O' - FONT_FIRST] = {016, 021, 021, 021, 021, 021, 016, 0, 0},
-	['P' - FONT_FIRST] = {036, 021, 021, 036, 020, 020, 020, 0, 0},
-	['Q' - FONT_FIRST] = {016, 021, 021, 021, 025, 022, 015, 0, 0},
-	['R' - FONT_FIRST] = {036, 021, 021, 036, 024, 022, 021, 0, 0},
-	['S' - FONT_FIRST] = {017, 020, 020, 016, 001, 001, 036, 0, 0},
-	['T' - FONT_FIRST] = {037, 004, 004, 004, 004, 004, 004, 0, 0},
-	['U' - FONT_FIRST] = {021, 021, 021, 021, 021, 021, 016, 0, 0},
-	['V' - FONT_FIRST] = {021, 021, 021, 021, 012, 012, 004, 0, 0},
-	['W' - FONT_FIRST] = {021, 021, 021, 025, 025, 033, 021, 0, 0},
-	['X' - FONT_FIRST] = {021, 021, 012, 004, 012, 021, 021, 0, 0},
-	['Y' - FONT_FIRST] = {021, 021, 012, 004, 004, 004, 004, 0, 0},
-	['Z' - FONT_FIRST] = {037, 001, 002, 004, 010, 020, 037, 0, 0},
-	['[' - FONT_FIRST] = {016, 010, 010, 010, 010, 010, 010, 016, 0},
-	['\\' - FONT_FIRST] = {020, 020, 010, 004, 002, 001, 001, 0, 0},
-	[']' - FONT_FIRST] = {016, 002, 002, 002, 002, 002, 002, 016, 0},
-	['^' - FONT_FIRST] = {004, 012, 021, 0, 0, 0, 0, 0, 0},
-	['_' - FONT_FIRST] = {0, 0, 0, 0, 0, 0, 0, 037, 0},
-	['`' - FONT_FIRST] = {010, 004, 0, 0, 0, 0, 0, 0, 0},
-	['a' - FONT_FIRST] = {0, 0, 016, 001, 017, 021, 017, 0, 0},
-	['b' - FONT_FIRST] = {020, 020, 036, 021, 021, 021, 036, 0, 0},
-	['c' - FONT_FIRST] = {0, 0, 016, 020, 020, 020, 016, 0, 0},
-	['d' - FONT_FIRST] = {001, 001, 017, 021, 021, 021, 017, 0, 0},
-	['e' - FONT_FIRST] = {0, 0, 016, 021, 037, 020, 016, 0, 0},
-	['f' - FONT_FIRST] = {006, 010, 034, 010, 010, 010, 010, 0, 0},
-	['g' - FONT_FIRST] = {0, 0, 017, 021, 021, 021, 017, 001, 016},
-	['h' - FONT_FIRST] = {020, 020, 036, 021, 021, 021, 021, 0, 0},
-	['i' - FONT_FIRST] = {004, 0, 014, 004, 004, 004, 016, 0, 0},
-	['j' - FONT_FIRST] = {002, 0, 006, 002, 002, 002, 002, 022, 014},
-	['k' - FONT_FIRST] = {020, 020, 022, 024, 030, 024, 022, 0, 0},
-	['l' - FONT_FIRST] = {014, 004, 004, 004, 004, 004, 016, 0, 0},
-	['m' - FONT_FIRST] = {0, 0, 036, 025, 025, 025, 025, 0, 0},
-	['n' - FONT_FIRST] = {0, 0, 036, 021, 021, 021, 021, 0, 0},
-	['o' - FONT_FIRST] = {0, 0, 016, 021, 021, 021, 016, 0, 0},
-	['p' - FONT_FIRST] = {0, 0, 036, 021, 021, 021, 036, 020, 020},
-	['q' - FONT_FIRST] = {0, 0, 017, 021, 021, 021, 017, 001, 001},
-	['r' - FONT_FIRST] = {0, 0, 026, 030, 020, 020, 020, 0, 0},
-	['s' - FONT_FIRST] = {0, 0, 017, 020, 016, 001, 036, 0, 0},
-	['t' - FONT_FIRST] = {010, 010, 036, 010, 010, 010, 006, 0, 0},
-	['u' - FONT_FIRST] = {0, 0, 021, 021, 021, 021, 017, 0, 0},
-	['v' - FONT_FIRST] = {0, 0, 021, 021, 012, 012, 004, 0, 0},
-	['w' - FONT_FIRST] = {0, 0, 021, 025, 025, 025, 012, 0, 0},
-	['x' - FONT_FIRST] = {0, 0, 021, 012, 004, 012, 021, 0, 0},
-	['y' - FONT_FIRST] = {0, 0, 021, 021, 021, 021, 017, 001, 016},
-	['z' - FONT_FIRST] = {0, 0, 037, 002, 004, 010, 037, 0, 0},
-	['{' - FONT_FIRST] = {006, 004, 004, 010, 004, 004, 004, 006, 0},
-	['|' - FONT_FIRST] = {004, 004, 004, 004, 004, 004, 004, 004, 0},
-	['}' - FONT_FIRST] = {014, 004, 004, 002, 004, 004, 004, 014, 0},
-	['~' - FONT_FIRST] = {0, 0, 0, 011, 026, 0, 0, 0, 0},
-};
-/* clang-format on */
+#include "base/util.h"
+#include "proto/utf8.h"
+#include <font_table.h>
 
-const uint8_t *font_glyph(char c)
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FONT_ELLIPSIS "\xe2\x80\xa6"
+
+enum { FONT_POINTS = UTIL_COUNT(font_points) };
+
+_Static_assert(UTIL_COUNT(font_faces) == FONT_FACES, "make_font.c has the faces of enum font_face");
+_Static_assert(UTIL_COUNT(font_glyphs) == (size_t)FONT_FACES * FONT_POINTS,
+	"each face has a glyph for each character");
+
+const struct font *font_of(enum font_face face)
 {
-	unsigned char code = (unsigned char)c;
-	return font_glyphs[(code < FONT_FIRST || code > FONT_LAST ? '?' : code) - FONT_FIRST];
+	return &font_faces[face];
+}
+
+enum font_face font_nearest(double size, bool bold)
+{
+	enum font_face best = FONT_TEXT;
+	double least = INFINITY;
+	for (int i = 0; i < FONT_FACES; i++) {
+		/* A face of the other weight is taken only if no face has this one. */
+		double far = fabs(font_faces[i].size - size) +
+			     (font_faces[i].bold == bold ? 0 : UINT8_MAX);
+		if (far < least) {
+			least = far;
+			best = (enum font_face)i;
+		}
+	}
+	return best;
+}
+
+static int font_compare(const void *key, const void *element)
+{
+	int32_t point = *(const int32_t *)key;
+	uint16_t here = *(const uint16_t *)element;
+	return (point > here) - (point < here);
+}
+
+/* The place of the character in the table; of U+FFFD, the last, if it is not there. */
+static size_t font_place(int32_t point)
+{
+	const uint16_t *found =
+		bsearch(&point, font_points, FONT_POINTS, sizeof *font_points, font_compare);
+	return found ? (size_t)(found - font_points) : FONT_POINTS - 1;
+}
+
+const struct font_glyph *font_next(enum font_face face, const char **text)
+{
+	static const struct font_glyph nothing;
+	if (!**text)
+		return NULL;
+	size_t bytes;
+	int32_t point = utf8_decode(*text, &bytes);
+	*text += bytes;
+	/* Combining diacritical marks: names from other systems spell their accents with them. */
+	if (point >= 0x300 && point < 0x370)
+		return &nothing;
+	return &font_glyphs[(size_t)face * FONT_POINTS + font_place(point)];
+}
+
+/* Nibble number `at` of a glyph. */
+static unsigned font_nibble(const struct font_glyph *glyph, size_t at)
+{
+	return font_coverage[glyph->at + at / 2] >> (at % 2 ? 0 : 4) & 15;
+}
+
+void font_pixels(const struct font_glyph *glyph, uint8_t ret_pixels[FONT_PIXELS])
+{
+	size_t pixels = (size_t)glyph->width * glyph->height, nibble = 0;
+	for (size_t i = 0; i < pixels;) {
+		unsigned level = font_nibble(glyph, nibble++), run = 1;
+		if (level == 0 || level == 15)
+			run += font_nibble(glyph, nibble++);
+		memset(ret_pixels + i, (int)level * 17, run);
+		i += run;
+	}
+}
+
+int font_width(enum font_face face, const char *text)
+{
+	int width = 0;
+	for (const struct font_glyph *glyph; (glyph = font_next(face, &text));)
+		width += glyph->advance;
+	return width;
+}
+
+/* The bytes at the beginning of the text that fit into `width` pixels. */
+static size_t font_fitting(enum font_face face, const char *text, int width)
+{
+	const char *end = text, *next = text;
+	for (const struct font_glyph *glyph; (glyph = font_next(face, &next)); end = next) {
+		width -= glyph->advance;
+		if (width < 0)
+			break;
+	}
+	return (size_t)(end - text);
+}
+
+/* The end of the text that fits into `width` pixels of the `whole` that the text takes. */
+static const char *font_tail(enum font_face face, const char *text, int whole, int width)
+{
+	const struct font_glyph *glyph;
+	while (whole > width && (glyph = font_next(face, &text)))
+		whole -= glyph->advance;
+	return text;
+}
+
+static size_t font_append(char *text, size_t at, size_t room, const char *more, size_t bytes)
+{
+	bytes = UTIL_MIN(bytes, utf8_cut(more, room - 1 - at));
+	memcpy(text + at, more, bytes);
+	text[at + bytes] = 0;
+	return at + bytes;
+}
+
+void font_fit(enum font_face face, const char *text, int width, enum font_cut cut, char *ret_text,
+	size_t room)
+{
+	int whole = font_width(face, text), dots = font_width(face, FONT_ELLIPSIS);
+	if (whole <= width) {
+		(void)font_append(ret_text, 0, room, text, strlen(text));
+		return;
+	}
+	int left = UTIL_MAX(width - dots, 0);
+	size_t head = font_fitting(face, text, cut == FONT_CUT_MIDDLE ? left / 2 : left);
+	size_t at = font_append(ret_text, 0, room, text, head);
+	if (dots <= width)
+		at = font_append(ret_text, at, room, FONT_ELLIPSIS, sizeof FONT_ELLIPSIS - 1);
+	if (cut == FONT_CUT_MIDDLE) {
+		const char *tail = font_tail(face, text, whole, left - left / 2);
+		(void)font_append(ret_text, at, room, tail, strlen(tail));
+	}
 }

@@ -4,7 +4,6 @@
 #include "base/util.h"
 #include "client/cli/draw/picture.h"
 #include "client/cli/output.h"
-#include "proto/utf8.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,8 +13,9 @@
 
 enum {
 	PLOT_MARGIN = 24,
+	/* The letters, half of FONT_HEAD and FONT_TITLE (PLOT_SCALE). */
 	PLOT_TITLE = 20,
-	PLOT_SMALL = 14, /* letters of ticks, legend and labels */
+	PLOT_SMALL = 14, /* ticks, legend and labels */
 	PLOT_TOP = 86, /* where the plot area begins */
 	PLOT_HEIGHT = 350, /* of the plot area */
 	PLOT_BELOW = 70,
@@ -269,15 +269,10 @@ static void plot_head(struct drawing *drawing, const struct drawing_text *text, 
 {
 	enum { PLOT_HEAD = 512 };
 	char cut[PLOT_HEAD];
-	double room = (PLOT_WIDTH - 2 * PLOT_MARGIN) / drawing_width("x", text->size);
-	size_t letters = 0, at = 0;
-	for (; words[at] && at < sizeof cut - 4; at++) {
-		letters += utf8_begins(words[at]);
-		if ((double)letters > room)
-			break;
-		cut[at] = words[at];
-	}
-	(void)snprintf(cut + at, sizeof cut - at, "%s", words[at] ? "..." : "");
+	enum font_face face = text->bold ? FONT_HEAD : FONT_TITLE;
+	double room = PLOT_WIDTH - 2 * PLOT_MARGIN;
+	font_fit(face, words, (int)(room * font_of(face)->size / text->size), FONT_CUT_END, cut,
+		sizeof cut);
 	drawing_write(drawing, text, cut);
 }
 

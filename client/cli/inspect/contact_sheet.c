@@ -14,14 +14,25 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+	SHEET_BELOW = 6, /* pixels between an image and its first line of letters */
+	SHEET_LINES = 3, /* the class, the file, the number and what was done */
+};
+
 struct sheet_pen {
 	const struct contact_sheet *sheet;
 	struct canvas *canvas;
 	struct decoder *decoder;
 	struct catalog_bytes bytes;
 	struct thumb thumb;
-	char name[96]; /* the last part of the loaded sample's path */
+	char name
+		[512]; /* the last part of the loaded sample's path, as much as fits under a cell */
 };
+
+static int sheet_cell_width(const struct contact_sheet *sheet)
+{
+	return 2 * (int)sheet->tile + SHEET_GAP;
+}
 
 /* Makes a thumbnail of a sample's source in `pen->thumb`. 0; 1 if it is broken; or a negative
  * errno. */
@@ -39,7 +50,8 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 	if (r < 0)
 		return r;
 	const char *slash = strrchr(sample.name, '/');
-	(void)snprintf(pen->name, sizeof pen->name, "%s", slash ? slash + 1 : sample.name);
+	font_fit(FONT_TEXT, slash ? slash + 1 : sample.name, sheet_cell_width(pen->sheet),
+		FONT_CUT_MIDDLE, pen->name, sizeof pen->name);
 	if (r > 0)
 		return 1;
 	r = thumb_make(&pen->thumb, pen->decoder, pen->bytes.data, sample.size);
@@ -103,13 +115,12 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 			s->flags & PENSTOCK_INVALID ? SHEET_RED : SHEET_ORANGE);
 }
 
-/* The class; an unlabeled sample only has the name of its file. */
 static void sheet_class(const struct sheet_pen *pen, int64_t label, char *out, size_t room)
 {
 	const struct dataset *dataset =
 		pen->sheet->parts->dataset[0]; /* all its datasets have the same classes */
 	if (label < 0)
-		(void)snprintf(out, room, "%s", pen->name);
+		(void)snprintf(out, room, "no label");
 	else if (label < dataset_classes(dataset))
 		(void)snprintf(out, room, "%s", dataset_class_name(dataset, (uint32_t)label));
 	else
@@ -141,43 +152,45 @@ static void sheet_values(const struct sheet_pen *pen, unsigned row, char *out, s
 		at += (size_t)sheet_value(
 			dataset, i, value[i], at ? ", " : "", out + at, room - at);
 	if (!at)
-		(void)snprintf(out, room, "%s", pen->name);
+		(void)snprintf(out, room, "no label");
+}
+
+/* "#12 flipped": a sample's number and what was done to it. */
+static void sheet_marks(
+	const struct sheet_pen *pen, const struct penstock_sample *s, int x, int y, int width)
+{
+	static const struct {
+		uint32_t flag, color;
+		const char *word;
+	} marks[] = {{PENSTOCK_INVALID, SHEET_RED, " broken"},
+		{PENSTOCK_SUBSTITUTED, SHEET_ORANGE, " substitute"},
+		{PENSTOCK_FLIPPED, SHEET_GRAY, " flipped"},
+		{PENSTOCK_FLIPPED_VERTICALLY, SHEET_GRAY, " upside down"}};
+	char number[48];
+	(void)snprintf(number, sizeof number, "#%" PRIu64, s->index);
+	int at = canvas_text(pen->canvas, x, y, FONT_TEXT, width, SHEET_GRAY, number);
+	for (size_t i = 0; i < UTIL_COUNT(marks); i++)
+		if (s->flags & marks[i].flag)
+			at += canvas_text(pen->canvas, x + at, y, FONT_TEXT, width - at,
+				marks[i].color, marks[i].word);
 }
 
 static void sheet_caption(const struct sheet_pen *pen, unsigned row, int x, int y, int width)
 {
 	const struct penstock_sample *s = &pen->sheet->batch->samples[row];
-	char class[128], number[48];
+	char class[256];
 	if (pen->sheet->batch->label_values)
 		sheet_values(pen, row, class, sizeof class);
 	else
 		sheet_class(pen, s->label, class, sizeof class);
-	(void)canvas_text(pen->canvas, x, y, SHEET_TEXT, width, SHEET_INK, class);
-	(void)snprintf(number, sizeof number, "#%" PRIu64 " ", s->index);
-	y += SHEET_LINE;
-	int at = canvas_text(pen->canvas, x, y, SHEET_TEXT, width, SHEET_GRAY, number);
-	if (s->flags & PENSTOCK_INVALID)
-		at += canvas_text(
-			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_RED, "broken ");
-	if (s->flags & PENSTOCK_SUBSTITUTED)
-		at += canvas_text(pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_ORANGE,
-			"substitute ");
-	if (s->flags & PENSTOCK_FLIPPED)
-		at += canvas_text(
-			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "flipped ");
-	if (s->flags & PENSTOCK_FLIPPED_VERTICALLY)
-		(void)canvas_text(
-			pen->canvas, x + at, y, SHEET_TEXT, width - at, SHEET_GRAY, "upside down");
-}
-
-static int sheet_cell_width(const struct contact_sheet *sheet)
-{
-	return 2 * (int)sheet->tile + SHEET_GAP;
+	(void)canvas_text(pen->canvas, x, y, FONT_TEXT, width, SHEET_INK, class);
+	(void)canvas_text(pen->canvas, x, y + SHEET_LINE, FONT_TEXT, width, SHEET_GRAY, pen->name);
+	sheet_marks(pen, s, x, y + 2 * SHEET_LINE, width);
 }
 
 static int sheet_cell_height(const struct contact_sheet *sheet)
 {
-	return (int)sheet->tile + 8 + 2 * SHEET_LINE;
+	return (int)sheet->tile + SHEET_BELOW + SHEET_LINES * SHEET_LINE;
 }
 
 static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
@@ -198,7 +211,7 @@ static int sheet_cell(struct sheet_pen *pen, unsigned row, struct fault *fault)
 	sheet_draw_row(pen, row, x + tile + SHEET_GAP, y);
 	canvas_frame(
 		pen->canvas, (struct canvas_box){x - 1, y - 1, tile + 2, tile + 2}, 1, SHEET_EDGE);
-	sheet_caption(pen, row, x, y + tile + 8, width);
+	sheet_caption(pen, row, x, y + tile + SHEET_BELOW, width);
 	return 0;
 }
 

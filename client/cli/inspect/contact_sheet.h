@@ -1,6 +1,6 @@
 /* contact_sheet: draws a batch as a contact sheet: for each row its source with the crop marked,
- * next to it the row as the network sees it, and below them its class, its number and what was
- * done to it. Main thread. */
+ * next to it the row as the network sees it, and below them its class, the name of its file, its
+ * number and what was done to it. Main thread. */
 #pragma once
 
 #include "base/fault.h"

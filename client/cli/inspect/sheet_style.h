@@ -9,10 +9,10 @@ enum {
 	SHEET_MARGIN = 32,
 	SHEET_GAP = 6, /* pixels between a source and its row */
 	SHEET_GUTTER = 22, /* pixels between cells */
-	SHEET_TITLE = 3, /* scale of the letters */
-	SHEET_TEXT = 2,
-	SHEET_LINE = FONT_HEIGHT * SHEET_TEXT + 4,
-	SHEET_HEAD = FONT_HEIGHT * (SHEET_TITLE + SHEET_TEXT) + 30,
+	SHEET_LINE = 24, /* from a line of FONT_TEXT to the next */
+	SHEET_SMALL_LINE = 18, /* of FONT_SMALL */
+	SHEET_TITLE_LINE = 40, /* of FONT_TITLE */
+	SHEET_HEAD = SHEET_TITLE_LINE + SHEET_LINE + 20,
 };
 
 enum {
@@ -26,10 +26,15 @@ enum {
 	SHEET_RED = 0xb3261e,
 };
 
+/* A title is the path of a dataset and what is shown of it, so its middle gives way. */
 static inline void sheet_head(struct canvas *canvas, const char *title, const char *subtitle)
 {
+	enum { SHEET_HEAD_TEXT = 1024 };
+	char fitting[SHEET_HEAD_TEXT];
 	int width = canvas->width - 2 * SHEET_MARGIN;
-	(void)canvas_text(canvas, SHEET_MARGIN, SHEET_MARGIN, SHEET_TITLE, width, SHEET_INK, title);
-	(void)canvas_text(canvas, SHEET_MARGIN, SHEET_MARGIN + FONT_HEIGHT * SHEET_TITLE + 8,
-		SHEET_TEXT, width, SHEET_GRAY, subtitle);
+	font_fit(FONT_TITLE, title, width, FONT_CUT_MIDDLE, fitting, sizeof fitting);
+	(void)canvas_text(
+		canvas, SHEET_MARGIN, SHEET_MARGIN, FONT_TITLE, width, SHEET_INK, fitting);
+	(void)canvas_text(canvas, SHEET_MARGIN, SHEET_MARGIN + SHEET_TITLE_LINE, FONT_TEXT, width,
+		SHEET_GRAY, subtitle);
 }

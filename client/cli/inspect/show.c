@@ -45,9 +45,9 @@ static const struct command show_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.about = "Draws a batch as a PNG contact sheet: each source with its crop marked, the "
-		 "row\nas the network sees it, and its class and number. stream:NAME is a stream "
-		 "of the\nrunning daemon. With --sample: one sample after each operation of the "
-		 "recipe, in\nseveral epochs.",
+		 "row\nas the network sees it, and its class, file and number. stream:NAME is a "
+		 "stream of\nthe running daemon. With --sample: one sample after each operation of "
+		 "the recipe,\nin several epochs.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)
@@ -60,7 +60,7 @@ static int show_options(struct show *show, int argc, char **argv)
 		{"batch", 'B', OPTION_NUMBER, &show->batch, "B",
 			"the batch of that epoch, from 0 (0)", 0, INT64_MAX, NULL},
 		{"rows", 'n', OPTION_NUMBER, &show->rows, "N",
-			"rows to draw (the whole batch, at most 64)", 1, 4096, NULL},
+			"rows to draw (the whole batch, at most 32)", 1, 4096, NULL},
 		{"columns", 0, OPTION_NUMBER, &show->columns, "N", "samples side by side (8)", 1,
 			64, NULL},
 		{"tile", 0, OPTION_NUMBER, &show->tile, "PX",
@@ -239,7 +239,7 @@ static int show_say(
 /* Only a number that the user gave must be met; the default is an upper limit. */
 static unsigned show_rows(const struct show *show)
 {
-	enum { SHOW_ROWS = 64 };
+	enum { SHOW_ROWS = 32 };
 	uint64_t count = (uint64_t)show->taken.count * show->info.views;
 	if (show->rows > count)
 		cli_note("the batch has only %" PRIu64 " row%s, fewer than --rows %" PRIu64, count,

@@ -18,8 +18,7 @@
 
 enum {
 	STEP_SHEET_NAMES = 270, /* pixels of the column of descriptions */
-	STEP_SHEET_LINE = FONT_HEIGHT + 3, /* scale of small letters */
-	STEP_SHEET_LINES = 3, /* lines of small letters under an image */
+	STEP_SHEET_LINES = 4, /* lines of small letters under an image */
 	STEP_SHEET_GAP = SHEET_GUTTER / 2,
 };
 
@@ -44,24 +43,33 @@ struct step_sheet_pen {
 
 static int step_sheet_line_height(const struct step_sheet *trace)
 {
-	return (int)trace->tile + 4 + STEP_SHEET_LINES * STEP_SHEET_LINE + STEP_SHEET_GAP;
+	return (int)trace->tile + 4 + STEP_SHEET_LINES * SHEET_SMALL_LINE + STEP_SHEET_GAP;
+}
+
+/* The bytes of the text's first words that fit into `width` pixels; at least one word. */
+static size_t step_sheet_words(const char *text, int width)
+{
+	char line[STEP_SHEET_TEXT];
+	size_t fitting = 0;
+	for (size_t at = strcspn(text, " ");; at += 1 + strcspn(text + at + 1, " ")) {
+		(void)snprintf(line, sizeof line, "%.*s", (int)at, text);
+		if (fitting && font_width(FONT_SMALL, line) > width)
+			return fitting;
+		fitting = at;
+		if (!text[at])
+			return fitting;
+	}
 }
 
 /* Draws small letters, broken at blanks into at most `lines` lines. */
 static void step_sheet_text(
 	struct canvas *canvas, struct canvas_box box, int lines, const char *text)
 {
-	size_t most = (size_t)(box.w / FONT_ADVANCE);
-	for (int i = 0; i < lines && *text; i++, box.y += STEP_SHEET_LINE) {
+	for (int i = 0; i < lines && *text; i++, box.y += SHEET_SMALL_LINE) {
 		char line[STEP_SHEET_TEXT];
-		size_t n = strlen(text), cut = n;
-		if (n > most && i + 1 < lines) {
-			for (cut = most; cut && text[cut] != ' ';)
-				cut--;
-			cut = cut ? cut : most;
-		}
+		size_t cut = i + 1 < lines ? step_sheet_words(text, box.w) : strlen(text);
 		(void)snprintf(line, sizeof line, "%.*s", (int)cut, text);
-		(void)canvas_text(canvas, box.x, box.y, 1, box.w, SHEET_GRAY, line);
+		(void)canvas_text(canvas, box.x, box.y, FONT_SMALL, box.w, SHEET_GRAY, line);
 		text += cut;
 		text += strspn(text, " ");
 	}
@@ -184,9 +192,9 @@ static void step_sheet_name(struct step_sheet_pen *pen, unsigned line, const cha
 	box.x = SHEET_MARGIN;
 	box.w = STEP_SHEET_NAMES - 10;
 	(void)snprintf(first, sizeof first, "%.*s", (int)n, name);
-	(void)canvas_text(pen->canvas, box.x, box.y, SHEET_TEXT, box.w, SHEET_INK, first);
+	(void)canvas_text(pen->canvas, box.x, box.y, FONT_TEXT, box.w, SHEET_INK, first);
 	box.y += SHEET_LINE;
-	step_sheet_text(pen->canvas, box, (box.h - SHEET_LINE) / STEP_SHEET_LINE,
+	step_sheet_text(pen->canvas, box, (box.h - SHEET_LINE) / SHEET_SMALL_LINE,
 		name + n + strspn(name + n, " "));
 }
 

@@ -2,6 +2,7 @@
  * a run over time, the command line, images, letters. */
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
+#include "client/cli/draw/canvas.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/picture.h"
 #include "client/cli/options.h"
@@ -263,21 +264,133 @@ static void test_pictures_differ(void **state)
 	assert_int_equal(difference.y, 0);
 }
 
-/* No two letters may look alike, and none may be empty. */
+/* The only glyph of the text. */
+static const struct font_glyph *glyph_of(enum font_face face, const char *text)
+{
+	const struct font_glyph *glyph = font_next(face, &text);
+	assert_non_null(glyph);
+	assert_string_equal(text, "");
+	return glyph;
+}
+
+static bool glyphs_are_equal(const struct font_glyph *a, const struct font_glyph *b)
+{
+	uint8_t x[FONT_PIXELS], y[FONT_PIXELS];
+	font_pixels(a, x);
+	font_pixels(b, y);
+	return a->width == b->width && a->height == b->height && a->top == b->top &&
+	       memcmp(x, y, (size_t)a->width * a->height) == 0;
+}
+
+/* No two letters may look alike, only the blank is empty, and edges are smooth: the glyph of a
+ * round letter has levels between paper and ink. */
 static void test_font(void **state)
 {
 	(void)state;
-	static const uint8_t empty[FONT_HEIGHT];
-	for (int a = FONT_FIRST; a <= FONT_LAST; a++) {
-		assert_int_equal(memcmp(font_glyph((char)a), empty, FONT_HEIGHT) == 0, a == ' ');
-		for (int b = FONT_FIRST; b < a; b++)
-			assert_int_not_equal(
-				memcmp(font_glyph((char)a), font_glyph((char)b), FONT_HEIGHT), 0);
-		for (int row = 0; row < FONT_HEIGHT; row++)
-			assert_true(font_glyph((char)a)[row] < 1 << FONT_WIDTH);
+	for (int face = 0; face < FONT_FACES; face++) {
+		for (int a = ' '; a <= '~'; a++) {
+			const struct font_glyph *glyph =
+				glyph_of((enum font_face)face, (const char[]){(char)a, 0});
+			assert_int_equal(glyph->width == 0, a == ' ');
+			assert_true(glyph->width * glyph->height <= FONT_PIXELS);
+			assert_true(glyph->advance > 0);
+			for (int b = ' '; b < a; b++)
+				assert_false(glyphs_are_equal(
+					glyph, glyph_of((enum font_face)face,
+						       (const char[]){(char)b, 0})));
+		}
+		uint8_t pixels[FONT_PIXELS];
+		bool levels[256] = {false};
+		const struct font_glyph *round = glyph_of((enum font_face)face, "S");
+		font_pixels(round, pixels);
+		for (int i = 0; i < round->width * round->height; i++)
+			levels[pixels[i]] = true;
+		int between = 0;
+		for (int i = 1; i < 255; i++)
+			between += levels[i];
+		assert_true(levels[0] && between >= 8);
 	}
-	assert_ptr_equal(font_glyph((char)0xe9), font_glyph('?'));
-	assert_ptr_equal(font_glyph('\n'), font_glyph('?'));
+}
+
+static void test_font_characters(void **state)
+{
+	(void)state;
+	const struct font_glyph *missing = glyph_of(FONT_TEXT, "\xef\xbf\xbd");
+	static const char *const drawn[] = {"é", "ß", "Å", "×", "µ", "–", "…", "’", "€"};
+	for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
+		assert_false(glyphs_are_equal(glyph_of(FONT_TEXT, drawn[i]), missing));
+	/* Malformed bytes, characters that the table lacks, control characters. */
+	static const char *const missed[] = {
+		"\xe9", "\xc0", "\xff", "猫", "\n", "\x7f", "\xc2\x85"};
+	for (size_t i = 0; i < sizeof missed / sizeof *missed; i++)
+		assert_ptr_equal(glyph_of(FONT_TEXT, missed[i]), missing);
+	assert_int_equal(font_width(FONT_TEXT, "e\xcc\x81"), font_width(FONT_TEXT, "e"));
+	assert_int_equal(font_width(FONT_TEXT, ""), 0);
+	assert_int_equal(font_nearest(40, true), FONT_HEAD);
+	assert_int_equal(font_nearest(28, false), FONT_TITLE);
+	assert_int_equal(font_nearest(1, false), FONT_SMALL);
+	assert_int_equal(font_nearest(1000, false), FONT_TITLE);
+}
+
+/* Whatever the text and the width, what is written fits; ends that must stay do. */
+static void test_font_fits(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"", "x", "n01440764_10026.JPEG", "Größenwahn.jpg",
+		"bad\xff\xfe\xc3name.jpg", "猫猫猫猫.jpg", "o\xcc\x88o\xcc\x88o\xcc\x88o\xcc\x88"};
+	char fitting[64];
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		int whole = font_width(FONT_TEXT, texts[i]);
+		for (int width = 0; width <= whole + 3; width++)
+			for (int cut = FONT_CUT_END; cut <= FONT_CUT_MIDDLE; cut++) {
+				font_fit(FONT_TEXT, texts[i], width, (enum font_cut)cut, fitting,
+					sizeof fitting);
+				assert_true(font_width(FONT_TEXT, fitting) <= width);
+				assert_int_equal(strcmp(fitting, texts[i]) == 0, width >= whole);
+			}
+	}
+	font_fit(FONT_TEXT, texts[2], 120, FONT_CUT_MIDDLE, fitting, sizeof fitting);
+	assert_memory_equal(fitting, "n0", 2);
+	assert_string_equal(fitting + strlen(fitting) - 4, "JPEG");
+	assert_non_null(strstr(fitting, "…"));
+	font_fit(FONT_TEXT, texts[2], 120, FONT_CUT_END, fitting, sizeof fitting);
+	assert_memory_equal(fitting, "n0144", 5);
+	assert_string_equal(fitting + strlen(fitting) - 3, "…");
+	/* A text longer than the room for it. */
+	char small[8];
+	font_fit(FONT_TEXT, "Größenwahn.jpg", 1000, FONT_CUT_MIDDLE, small, sizeof small);
+	assert_string_equal(small, "Größe");
+}
+
+/* Letters are blended into the paper, stay inside the canvas, and can read upward. */
+static void test_canvas_letters(void **state)
+{
+	(void)state;
+	enum { SIDE = 60, PAPER = 0xffffff, INK = 0x000000 };
+	struct canvas flat, turned;
+	assert_int_equal(canvas_init(&flat, SIDE, SIDE, PAPER), 0);
+	assert_int_equal(canvas_init(&turned, SIDE, SIDE, PAPER), 0);
+	int along = canvas_letters(&flat, 5, 40, FONT_TEXT, false, INK, "Rg5");
+	assert_int_equal(along, font_width(FONT_TEXT, "Rg5"));
+	assert_int_equal(
+		canvas_letters(&turned, 40, SIDE - 1 - 5, FONT_TEXT, true, INK, "Rg5"), along);
+	int gray = 0, black = 0;
+	for (int y = 0; y < SIDE; y++)
+		for (int x = 0; x < SIDE; x++) {
+			const uint8_t *p = flat.rgb + (y * SIDE + x) * 3;
+			assert_int_equal(p[0], turned.rgb[((SIDE - 1 - x) * SIDE + y) * 3]);
+			gray += p[0] > 0 && p[0] < 255;
+			black += p[0] == 0;
+		}
+	assert_true(gray > 20 && black > 20);
+	/* Beyond each edge nothing is drawn, and nothing is written (the sanitizers watch). */
+	for (int at = -100; at <= 100; at += 10) {
+		(void)canvas_letters(&flat, at, at, FONT_HEAD, false, INK, "Wg");
+		(void)canvas_letters(&turned, at, at, FONT_HEAD, true, INK, "Wg");
+	}
+	assert_true(canvas_text(&flat, 0, 0, FONT_TEXT, 30, INK, "too wide for it") <= 30);
+	canvas_deinit(&flat);
+	canvas_deinit(&turned);
 }
 
 int main(void)
@@ -292,6 +405,9 @@ int main(void)
 		cmocka_unit_test(test_options_are_refused),
 		cmocka_unit_test(test_pictures_differ),
 		cmocka_unit_test(test_font),
+		cmocka_unit_test(test_font_characters),
+		cmocka_unit_test(test_font_fits),
+		cmocka_unit_test(test_canvas_letters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
