@@ -45,9 +45,9 @@ static const struct command show_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.about = "Draws a batch as a PNG contact sheet: each source with its crop marked, the "
-		 "row\nas the network sees it, and its class, file and number. stream:NAME is a "
-		 "stream of\nthe running daemon. With --sample: one sample after each operation of "
-		 "the recipe,\nin several epochs.",
+		 "row\nas the network sees it, its class, file and number. stream:NAME is a stream "
+		 "of\nthe running daemon. With --sample: one sample after each operation of the\n"
+		 "recipe, in several epochs.",
 };
 
 static int show_options(struct show *show, int argc, char **argv)

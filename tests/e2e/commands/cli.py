@@ -1,9 +1,11 @@
 """The command as a user types it: usage, output, what it leaves behind, and above all how it refuses bad input."""
+import collections
 import contextlib
 import json
 import os
 import resource
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -606,6 +608,39 @@ def test_show_draws_a_sheet():
         assert_clean(home)
 
 
+def test_show_draws_32_rows_and_their_files():
+    """A default sheet has 32 rows. Where only the names of files differ, only the line of names below the images does, in smooth letters."""
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=20)
+        got = json.loads(run(home, "show", images, "-o", home / "a.png", "--image-size", 32, "--tile", 48, "--json", "-b", 40)[0])
+        assert got["rows"] == 32, got
+        got = json.loads(run(home, "show", images, "-o", home / "b.png", "--image-size", 32, "--tile", 48, "--json", "-b", 40, "--rows", 40)[0])
+        assert got["rows"] == 40, got
+        sheets = []
+        tail = "-of-a-name-that-is-far-too-wide-for-what-is-below-an-image"
+        for end in ("", "X", "é", tail, f"{tail}s", os.fsdecode(b"\xff\xfe"), "\U0001f408" * 30):
+            shutil.rmtree(home / "named", ignore_errors=True)
+            for number, path in enumerate(sorted(images.rglob("*.jpg"))[:24]):
+                target = home / "named" / path.parent.name / f"{number:02}{end}.jpg"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+            # One line of cells below a title that is always the same.
+            run(home, "show", home / "named", "-o", home / "n.png", "--image-size", 32, "--tile", 96, "-b", 6, "--columns", 6, "--seed", 1)
+            sheets.append(png_pixels((home / "n.png").read_bytes()))
+        width, height, first = sheets[0]
+        top = 32 + 84 + 96 + 6 + 24
+        for other in sheets[1:]:
+            assert other[:2] == (width, height)
+            lines = {at // 3 // width for at in range(len(first)) if first[at] != other[2][at]}
+            assert lines and min(lines) >= top and max(lines) < top + 24, (sorted(lines), top)
+        assert len({pixels for _, _, pixels in sheets}) == len(sheets), "also a name that is not UTF-8, and ends of long names"
+        names = first[top * width * 3:(top + 24) * width * 3]
+        ink, paper = bytes.fromhex("6a7078"), bytes.fromhex("fbfaf7")
+        colors = collections.Counter(names[at:at + 3] for at in range(0, len(names), 3))
+        assert colors[ink] and colors[paper] and len(colors) > 10, f"letters have smooth edges: {colors}"
+        assert_clean(home)
+
+
 def test_show_writes_all_labels():
     """Sheets that differ only in a second class, a second number, or the name of a class."""
     with folder() as home:
@@ -655,7 +690,7 @@ def test_show_draws_a_sample_behind_each_operation():
         got = json.loads(run(home, "show", images, "-o", home / "a.png", "--sample", 7, "--epoch", 2, "--draws", draws, "--tile", 48, "--json", *recipe)[0])
         width, height, pixels = png_pixels((home / "a.png").read_bytes())
         assert (got["width"], got["height"], got["sample"], got["draws"]) == (width, height, 7, draws)
-        left, top, step, line = 32 + 270, 32 + 75, 48 + 11, 48 + 4 + 3 * 12 + 11
+        left, top, step, line = 32 + 270, 32 + 84, 48 + 11, 48 + 4 + 4 * 18 + 11
         seen = set()
         for i in range(draws):
             rows = json.loads(run(home, "replay", images, "--epoch", 2 + i, "--batch", 0, "-b", count, "-o", home / f"rows{i}", "--json", *recipe)[0])["rows"]
