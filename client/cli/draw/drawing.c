@@ -1,4 +1,5 @@
-/* drawing: see drawing.h. In pixels the letters are those of font.h, in the nearest of its sizes. */
+/* drawing: see drawing.h. In pixels the letters are those of font.h, in the nearest of its
+ * sizes. */
 #include "client/cli/draw/drawing.h"
 
 #include "base/array.h"

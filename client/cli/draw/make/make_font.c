@@ -3,10 +3,10 @@
  *
  *   make_font REGULAR.ttf BOLD.ttf font_table.h
  *
- * A glyph is a rectangle of pixels without the empty space around it. A pixel is a level of coverage
- * from 0 to 15, a nibble; after a 0 or 15 another nibble counts how many pixels with the same level
- * follow. A glyph begins at a whole byte, the high nibble first. Hinting is light: it only moves
- * edges up and down, so that stems keep their shape. */
+ * A glyph is a rectangle of pixels without the empty space around it. A pixel is a level of
+ * coverage from 0 to 15, a nibble; after a 0 or 15 another nibble counts how many pixels with the
+ * same level follow. A glyph begins at a whole byte, the high nibble first. Hinting is light: it
+ * only moves edges up and down, so that stems keep their shape. */
 #include <ft2build.h>
 #include FT_FREETYPE_H
 
