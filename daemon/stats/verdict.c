@@ -13,15 +13,19 @@
 #define VERDICT_SOME 0.25
 #define VERDICT_MUCH 0.75
 #define VERDICT_ALL 0.9
-/* A trainer that waits for more than this share takes every batch at once: how fast it could be is
- * not visible. */
-#define VERDICT_ONLY_WAITS 0.9
+/* A trainer that waits for more than this share hardly computes: how fast it could be is not
+ * visible. */
+#define VERDICT_ONLY_WAITS 0.75
 /* More reads than this at a time would not make the storage faster. */
 #define VERDICT_DEEP 8
 /* A single trainer that has returned nothing for this long, and for twice as long as ever before,
  * holds its batches. */
 #define VERDICT_QUIET_S 5
 #define VERDICT_LEAST_S 0.5
+/* The remedy against other programs; takes the number of processors and its plural. */
+#define VERDICT_OTHERS                                                                    \
+	"run fewer other programs on its %.0f core%s; OMP_NUM_THREADS limits threads of " \
+	"a trainer's libraries"
 
 const char *verdict_kind_name(enum verdict_kind kind)
 {
@@ -92,6 +96,9 @@ static void verdict_evidence(const struct verdict_view *view)
 	out->cpu_busy = verdict_share(in->cpu_s, s * view->cpus);
 	out->read_busy = verdict_share(in->read_busy_s, s);
 	out->buffers_full = verdict_share(in->buffers_full_s, s);
+	out->cpus_idle = s > 0 && isfinite(in->cpus_idle_s) && in->cpus_idle_s >= 0
+				 ? UTIL_MIN(in->cpus_idle_s / s, view->cpus)
+				 : -1;
 	out->read_bytes_per_s = s > 0 ? verdict_sane(verdict_sane(in->read_bytes) / s) : 0;
 	out->read_bytes_per_s_best = verdict_sane(in->read_best);
 	double busy = verdict_sane(in->read_busy_s);
@@ -143,21 +150,28 @@ __attribute__((format(printf, 4, 5))) static void verdict_say(
 	va_end(arguments);
 }
 
+__attribute__((format(printf, 2, 3))) static void verdict_remedy(
+	struct verdict *out, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	(void)vsnprintf(out->remedy, sizeof out->remedy, format, arguments);
+	va_end(arguments);
+}
+
 static const char *verdict_s(double n)
 {
 	return n == 1 ? "" : "s";
 }
 
-/* "; memory: 96M would suffice", where that is more than the current budget. */
-static const char *verdict_budget(
-	const struct verdict_input *in, const char *key, uint64_t budget, char *buffer, size_t room)
+/* "raise memory to 96M", where that is more than the current budget. */
+static void verdict_budget(const struct verdict_view *view, const char *key, uint64_t budget)
 {
-	if (budget > in->budget)
-		(void)snprintf(buffer, room, "; %s: %" PRIu64 "M would suffice", key,
-			(budget + (1 << 20) - 1) >> 20);
+	if (budget > view->in->budget)
+		verdict_remedy(
+			view->out, "raise %s to %" PRIu64 "M", key, (budget + (1 << 20) - 1) >> 20);
 	else
-		(void)snprintf(buffer, room, "; fewer threads would have more memory each");
-	return buffer;
+		verdict_remedy(view->out, "use fewer threads: each then has more memory");
 }
 
 /* ---- trainers ---- */
@@ -198,15 +212,18 @@ static bool verdict_held(const struct verdict_view *view)
 			(void)snprintf(returned, sizeof returned,
 				" and has returned none for %.0f s", quiet);
 		verdict_say(out, VERDICT_HELD, out->slots_full,
-			"one trainer holds its batches: pid %d has %" PRIu64
-			" of %u%s, the others wait",
+			"one trainer holds its batches: pid %d has %" PRIu64 " of %u%s",
 			in->held_pid, in->held_most, in->slots, returned);
+		verdict_remedy(out,
+			"find out why pid %d has stopped; laggard: detach lets the others go on",
+			in->held_pid);
 	} else if (in->trainers == 1 && in->slots && in->held_most >= in->slots &&
 		   quiet >= VERDICT_QUIET_S && quiet > 2 * verdict_sane(in->held_usual_s)) {
 		verdict_say(out, VERDICT_HELD, out->slots_full,
 			"trainer-bound: pid %d holds all %u batches and has returned none for "
 			"%.0f s",
 			in->held_pid, in->slots, quiet);
+		verdict_remedy(out, "find out why pid %d has stopped", in->held_pid);
 	} else {
 		return false;
 	}
@@ -247,16 +264,12 @@ static bool verdict_slots(const struct verdict_view *view)
 {
 	const struct verdict_input *in = view->in;
 	struct verdict *out = view->out;
-	char budget[64];
 	if (in->slots >= in->slots_wanted || out->trainer_wait < 0.1 || out->slots_full < 0.1 ||
 		out->cpu_busy + out->cpu_stolen > VERDICT_MUCH || out->read_busy > VERDICT_MUCH)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
-		"memory-bound: %u of %u batches fit the budget; trainer and penstock wait for each "
-		"other%s",
-		in->slots, in->slots_wanted,
-		verdict_budget(in, in->slots_limited ? "stream_memory" : "memory", in->budget_slots,
-			budget, sizeof budget));
+		"memory-bound: %u of %u batches fit the budget", in->slots, in->slots_wanted);
+	verdict_budget(view, in->slots_limited ? "stream_memory" : "memory", in->budget_slots);
 	return true;
 }
 
@@ -265,82 +278,102 @@ static bool verdict_slots(const struct verdict_view *view)
 static bool verdict_permit(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
-	char budget[64];
 	double busy = view->permit >= 0.5 ? out->cpu_busy : view->demand;
 	if (view->permit < VERDICT_SOME || busy > VERDICT_MUCH)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
-		"memory-bound: decoders wait %.0f %% of their time for the memory of large "
-		"images%s",
-		100 * view->permit,
-		verdict_budget(view->in, "memory", view->in->budget_images, budget, sizeof budget));
+		"memory-bound: decoders wait %.0f %% of their time for the memory of large images",
+		100 * view->permit);
+	verdict_budget(view, "memory", view->in->budget_images);
 	return true;
 }
 
 static bool verdict_buffers(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
-	char budget[64];
 	if (view->brief < 0.5 || view->idle < VERDICT_SOME || out->reads_under_way >= VERDICT_DEEP)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
-		"memory-bound: reads wait %.0f %% of the time for buffers, %.1f in progress at a "
-		"time%s",
-		100 * view->brief, out->reads_under_way,
-		verdict_budget(
-			view->in, "memory", view->in->budget_buffers, budget, sizeof budget));
+		"memory-bound: reads wait %.0f %% of the time for buffers", 100 * view->brief);
+	verdict_budget(view, "memory", view->in->budget_buffers);
 	return true;
 }
 
 /* ---- processors ---- */
 
-/* "; 3 more would feed this trainer (it waits 60 %)". The trainer's demand is its rate while it
- * does not wait; the cost of an image is the CPU time that it takes. So the trainer needs the CPU
- * time that is used now, divided by the share of time during which it does not wait. */
-static void verdict_more(const struct verdict_view *view, char *buffer, size_t room)
+/* How many more processors would feed the trainer. Its demand is its rate while it does not wait;
+ * the cost of an image is the CPU time that it takes. So the trainer needs the CPU time that is
+ * used now, divided by the share of time during which it does not wait. Not known for a trainer
+ * that keeps batches or hardly computes. */
+static void verdict_more(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
 	double wait = out->trainer_wait;
-	bool keeps = wait < VERDICT_LITTLE;
-	if (keeps || wait > VERDICT_ONLY_WAITS || !view->in->images) {
-		(void)snprintf(buffer, room,
-			"; the trainer %s, so how many more it needs is not known",
-			keeps ? "keeps some of its batches" : "only waits");
+	if (wait < VERDICT_LITTLE || wait > VERDICT_ONLY_WAITS || !view->in->images)
 		return;
-	}
 	out->more_cpus = ceil(UTIL_MAX(view->own, 0.01) * wait / (1 - wait) - 0.05);
 	out->more_cpus = UTIL_MAX(out->more_cpus, 1.0);
-	(void)snprintf(buffer, room, "; %.0f more would feed this trainer (it waits %.0f %%)",
-		out->more_cpus, 100 * wait);
+}
+
+/* How many more threads would have a processor to themselves; 0: none. */
+static double verdict_free(const struct verdict_view *view)
+{
+	const struct verdict *out = view->out;
+	double room = view->cpus - view->threads, unused = view->cpus - view->own - view->lost;
+	if (out->cpus_idle >= 0)
+		unused = UTIL_MIN(unused, out->cpus_idle);
+	if (room < 1 || unused < 0.5)
+		return 0;
+	double more = UTIL_MIN(UTIL_MAX(floor(unused + 0.25), 1.0), room);
+	return out->more_cpus > 0 ? UTIL_MIN(more, out->more_cpus) : more;
+}
+
+void verdict_remedy_cores(double more_cpus, bool fast, char ret[VERDICT_TEXT])
+{
+	char first[64] = "use more cores";
+	if (more_cpus > 0)
+		(void)snprintf(first, sizeof first, "%.0f more core%s would feed this trainer",
+			more_cpus, verdict_s(more_cpus));
+	(void)snprintf(ret, VERDICT_TEXT, "%s; penstock pack%s decoding cheaper", first,
+		fast ? " makes" : " or decode: fast makes");
 }
 
 /* Says how many processors decode, and what else uses them. */
-static void verdict_say_decode(const struct verdict_view *view, const char *more)
+static void verdict_say_decode(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
 	double throttled = verdict_share(view->in->throttled_s, view->seconds * view->cpus);
+	double more = verdict_free(view);
 	/* A processor that is used in part counts as busy. */
 	double cores = UTIL_MIN(ceil(view->own - VERDICT_SOME), view->cpus);
 	cores = UTIL_MAX(cores, 1.0);
-	if (throttled > VERDICT_LITTLE)
+	if (throttled > VERDICT_LITTLE) {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
 			"decode-bound: the cgroup's CPU quota holds penstock back %.0f %% of the "
-			"time on %.0f core%s%s",
-			100 * throttled, view->cpus, verdict_s(view->cpus), more);
-	else if (view->robbed > VERDICT_SOME)
+			"time",
+			100 * throttled);
+		verdict_remedy(
+			out, "raise the cgroup's CPU quota, or run fewer processes within it");
+	} else if (view->robbed > VERDICT_SOME) {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
 			"decode-bound: other programs took %.0f %% of the CPU time that penstock "
-			"needs on %.0f core%s%s",
-			100 * view->robbed, view->cpus, verdict_s(view->cpus),
-			out->more_cpus < 0 ? "; measure again on an idle machine" : more);
-	else if (view->threads < view->cpus)
+			"needs",
+			100 * view->robbed);
+		verdict_remedy(out, VERDICT_OTHERS, view->cpus, verdict_s(view->cpus));
+	} else if (view->threads < view->cpus) {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
-			"decode-bound: %.0f of %.0f cores busy with %.0f decoding thread%s%s",
-			cores, view->cpus, view->threads, verdict_s(view->threads), more);
-	else
+			"decode-bound: %.0f of %.0f cores busy with %.0f decoding thread%s", cores,
+			view->cpus, view->threads, verdict_s(view->threads));
+	} else {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
-			"decode-bound: %.0f of %.0f core%s busy%s", cores, view->cpus,
-			verdict_s(view->cpus), more);
+			"decode-bound: %.0f of %.0f core%s busy", cores, view->cpus,
+			verdict_s(view->cpus));
+	}
+	if (!out->remedy[0] && more > 0)
+		verdict_remedy(out, "try --threads %.0f, in Python threads=%.0f",
+			view->threads + more, view->threads + more);
+	else if (!out->remedy[0])
+		verdict_remedy_cores(out->more_cpus, view->in->fast, out->remedy);
 }
 
 static bool verdict_decode(const struct verdict_view *view)
@@ -349,31 +382,31 @@ static bool verdict_decode(const struct verdict_view *view)
 	double occupied = 1 - view->idle - view->permit;
 	bool neither = view->reading < VERDICT_SOME && view->demand >= view->reading;
 	bool late = view->read_delay > 0.5 && !neither;
-	char more[96];
 	if (view->demand < VERDICT_MUCH && occupied < VERDICT_MUCH && !neither && !late)
 		return false;
 	if (late && view->demand < VERDICT_MUCH && occupied < VERDICT_MUCH) {
 		verdict_say(out, VERDICT_DECODE, out->trainer_wait,
-			"decode-bound: other programs use the CPU; reading threads wait %.0f %% of "
-			"their time for a processor",
+			"decode-bound: reading threads wait %.0f %% of their time for a processor",
 			100 * view->read_delay);
+		verdict_remedy(out, VERDICT_OTHERS, view->cpus, verdict_s(view->cpus));
 		return true;
 	}
-	verdict_more(view, more, sizeof more);
-	verdict_say_decode(view, more);
+	verdict_more(view);
+	verdict_say_decode(view);
 	return true;
 }
 
 /* ---- storage ---- */
 
-/* "210 MB/s of 220", in powers of ten, as storage is sold. */
+/* "210 MB/s, at best 220", in powers of ten, as storage is sold. These are rates of reads: where
+ * they go through the page cache, it contributes. */
 static void verdict_rate(const struct verdict *out, char *buffer, size_t room)
 {
 	double now = out->read_bytes_per_s, best = UTIL_MAX(out->read_bytes_per_s_best, now);
 	double unit = best >= 10e6 ? 1e6 : 1e3;
 	int n = snprintf(buffer, room, "%.0f %s/s", now / unit, unit > 1e3 ? "MB" : "kB");
 	if (out->read_bytes_per_s_best > 0 && n > 0 && (size_t)n < room)
-		(void)snprintf(buffer + n, room - (size_t)n, " of %.0f", best / unit);
+		(void)snprintf(buffer + n, room - (size_t)n, ", at best %.0f", best / unit);
 }
 
 static void verdict_read(const struct verdict_view *view)
@@ -381,15 +414,16 @@ static void verdict_read(const struct verdict_view *view)
 	struct verdict *out = view->out;
 	char rate[64];
 	verdict_rate(out, rate, sizeof rate);
-	verdict_say(out, VERDICT_READ, out->trainer_wait,
-		"disk-bound: %s; decoders wait %.0f %% of their time, the trainer %.0f %%", rate,
-		100 * view->idle, 100 * out->trainer_wait);
+	verdict_say(out, VERDICT_READ, out->trainer_wait, "disk-bound: reads bring %s", rate);
+	verdict_remedy(out,
+		"use faster storage, or more memory for the cache; penstock pack makes large files "
+		"of small ones");
 }
 
 void verdict_find(const struct verdict_input *input, struct verdict *ret)
 {
 	struct verdict_view view;
-	*ret = (struct verdict){.more_cpus = -1};
+	*ret = (struct verdict){.more_cpus = -1, .cpus_idle = -1};
 	verdict_look(input, ret, &view);
 	if (verdict_absent(&view) || verdict_held(&view) || verdict_slots(&view) ||
 		verdict_trainer(&view) || verdict_permit(&view) || verdict_decode(&view) ||

@@ -1,4 +1,4 @@
-/* verdict: what slows a stream down, in one sentence, and the evidence for it.
+/* verdict: what slows a stream down, in one short sentence; the remedy; and the evidence.
  *
  * A map of this folder:
  *   verdict.[ch]    this file
@@ -57,6 +57,7 @@ struct verdict_input {
 	unsigned ended; /* trainers that have received all batches they asked for */
 	uint32_t slots, slots_wanted;
 	bool slots_limited; /* there are fewer because of stream_memory */
+	bool fast; /* decode: fast is set */
 	int held_pid; /* the trainer that holds most batches */
 	uint64_t held_most; /* how many it holds */
 	double held_quiet_s; /* since it returned a batch */
@@ -70,6 +71,7 @@ struct verdict_input {
 	double delay_s; /* workers waited for a processor; negative: not known */
 	double read_delay_s; /* reading threads waited for a processor */
 	unsigned read_threads;
+	double cpus_idle_s; /* processors that it may use did nothing; negative: not known */
 	double throttled_s; /* the cgroup's quota held the daemon back */
 	double read_busy_s; /* at least one read was in progress */
 	double read_depth_s; /* reads in progress, times time */
@@ -84,12 +86,15 @@ struct verdict_input {
 struct verdict {
 	enum verdict_kind kind;
 	char sentence[VERDICT_TEXT];
+	char remedy
+		[VERDICT_TEXT]; /* what would help, without a full stop; "" if nothing is wrong */
 	double share; /* of the window during which this slowed the stream down */
 	/* The evidence: shares of the window, 0 to 1. */
 	double trainer_wait, slots_full;
 	double workers_idle, permit_wait; /* of all workers' time */
 	double cpu_busy; /* of all processors, by penstockd */
 	double cpu_stolen; /* of all processors: time that workers needed and did not get */
+	double cpus_idle; /* processors, on average; negative: not known */
 	double read_busy, buffers_full;
 	double read_bytes_per_s, read_bytes_per_s_best;
 	double reads_under_way; /* mean number of reads in progress, while there are any */
@@ -99,3 +104,7 @@ struct verdict {
 };
 
 void verdict_find(const struct verdict_input *input, struct verdict *ret);
+
+/* The remedy for VERDICT_DECODE on processors that are all busy. more_cpus: as in struct verdict;
+ * negative also where nobody trains, since no rate is then enough. fast: decode: fast is set. */
+void verdict_remedy_cores(double more_cpus, bool fast, char ret[VERDICT_TEXT]);

@@ -186,11 +186,13 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	static const char *const copied[] = {"fallbacks", "broken", "checkpoints", "cache"};
 	const struct node *stats = measure->stats;
 	struct jsontext json = {0};
+	char remedy[VERDICT_TEXT];
 	jsontext_object(&json, NULL);
 	report_json_numbers(measure, &json);
 	for (size_t i = 0; i < UTIL_COUNT(copied); i++)
 		report_json_copy(&json, copied[i], stats);
 	jsontext_string(&json, "verdict", document_text(stats, "verdict", ""));
+	jsontext_string(&json, "remedy", report_remedy(measure, remedy));
 	report_json_trainers(measure, &json);
 	report_json_more(measure, &json);
 	report_json_accelerate(accelerate, &json);

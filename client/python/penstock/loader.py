@@ -595,8 +595,8 @@ class Loader:
             return self._ask().path(index)
 
     def stats(self) -> dict[str, Any]:
-        """The daemon's counters for this stream: verdict, bottleneck, rate, broken images by
-        reason, ..."""
+        """The daemon's counters for this stream: verdict, remedy, bottleneck, rate, broken images
+        by reason, ..."""
         self._check()
         with self._lock:
             stats: dict[str, Any] = json.loads(self._ask().stats())

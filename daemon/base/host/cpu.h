@@ -21,6 +21,14 @@ unsigned cpu_affinity(void);
  * kernel does not report it (no CONFIG_SCHED_INFO, some sandboxes). Reads a small file. */
 bool cpu_delay_ns(pid_t thread, uint64_t *ret);
 
+/* How long the CPUs of the calling thread's affinity mask have done nothing since the machine
+ * started, added up. Other programs on them count as something. False where the kernel does not
+ * report it (some sandboxes). Reads a file whose size depends on the number of CPUs. */
+bool cpu_idle_ns(uint64_t *ret);
+
+/* The same of a line of /proc/stat, "cpu3 ...", in ticks. False for any other line. Pure. */
+bool cpu_idle_ticks(const char *line, unsigned *ret_cpu, uint64_t *ret_ticks);
+
 /* cpu_threads where `cpus` may be used. Pure. */
 unsigned cpu_threads_of(unsigned cpus);
 

@@ -305,7 +305,7 @@
 		const now = number(evidence.read_bytes_per_s), best = number(evidence.read_bytes_per_s_best);
 		if (now === null)
 			return [];
-		return [{label: "read from storage", share: best > 0 ? now / best : undefined,
+		return [{label: "reads, page cache included", share: best > 0 ? now / best : undefined,
 			text: best > 0 ? `${bytes(now)}/s; best ${bytes(best)}/s` : `${bytes(now)}/s`}];
 	}
 
@@ -324,11 +324,11 @@
 	function showVerdict(status, streams) {
 		const worst = worstStream(streams);
 		const kind = text(object(worst && worst.bottleneck).kind);
-		const more = number(object(worst && worst.bottleneck).more_cpus);
 		put($("verdict"), verdictOf(status, streams, worst));
+		put($("remedy"), streams.length ? text(status.remedy) : "");
 		mark($("verdict-card"), "data-tone", streams.length ? TONES[kind] || "" : "");
-		put($("verdict-of"), !worst ? "" : (streams.length > 1 ? `Evidence of ${nameOf(worst)}, over the last 10 seconds` :
-			"Evidence of the last 10 seconds") + (more > 0 ? `; ${several(more, "more processor")} would feed it` : ""));
+		put($("verdict-of"), !worst ? "" : streams.length > 1 ? `Evidence of ${nameOf(worst)}, over the last 10 seconds` :
+			"Evidence of the last 10 seconds");
 		bars($("evidence"), evidenceOf(worst));
 		keyed($("notices"), list(status.notices).map(text).filter(Boolean), (notice) => notice,
 			(notice) => ({node: make("li", {}, notice)}), () => {});

@@ -99,6 +99,7 @@ static void account_count(struct server *server, struct account_counters *ret)
 	ret->delay_known = workers_delay_ns(server->workers, &ret->delay_ns);
 	ret->read_delay_known =
 		fetch_delay_ns(server->fetch, &ret->read_delay_ns, &ret->read_threads);
+	ret->cpus_idle_known = cpu_idle_ns(&ret->cpus_idle_ns);
 	server->account.largest = permit.largest;
 }
 
@@ -114,6 +115,7 @@ void account_between(const struct account_counters *last, const struct account_c
 	bool delay = last->delay_known && now->delay_known;
 	bool read_delay = last->read_delay_known && now->read_delay_known;
 	bool throttled = last->throttled_known && now->throttled_known;
+	bool idle = last->cpus_idle_known && now->cpus_idle_known;
 	*ret = (struct account_second){
 		.seconds = account_s(now->at_ns, last->at_ns),
 		.workers_idle_s = account_s(now->idle_ns, last->idle_ns),
@@ -121,6 +123,7 @@ void account_between(const struct account_counters *last, const struct account_c
 		.workers_cpu_s = account_s(now->workers_cpu_ns, last->workers_cpu_ns),
 		.cpu_s = account_s(now->cpu_ns, last->cpu_ns),
 		.delay_s = delay ? account_s(now->delay_ns, last->delay_ns) : -1,
+		.cpus_idle_s = idle ? account_s(now->cpus_idle_ns, last->cpus_idle_ns) : -1,
 		.read_delay_s = read_delay ? account_s(now->read_delay_ns, last->read_delay_ns) : 0,
 		.throttled_s =
 			throttled ? account_s(now->throttled_us * 1000, last->throttled_us * 1000)

@@ -18,6 +18,7 @@ struct member;
 struct account_second {
 	double seconds;
 	double workers_idle_s, permit_wait_s, workers_cpu_s, cpu_s, delay_s, throttled_s;
+	double cpus_idle_s; /* negative: not known */
 	double read_delay_s;
 	double read_busy_s, read_depth_s, buffers_full_s;
 	uint64_t read_bytes, reads;
@@ -26,10 +27,10 @@ struct account_second {
 /* Counters as they were a second ago. */
 struct account_counters {
 	uint64_t at_ns, idle_ns, permit_ns, workers_cpu_ns, cpu_ns, delay_ns, throttled_us;
-	uint64_t read_delay_ns;
+	uint64_t read_delay_ns, cpus_idle_ns;
 	uint64_t busy_ns, depth_ns, short_ns, bytes, reads;
 	unsigned read_threads;
-	bool delay_known, read_delay_known, throttled_known;
+	bool delay_known, read_delay_known, throttled_known, cpus_idle_known;
 };
 
 /* What grew between two counts. A counter that the kernel did not give at one of them counts from

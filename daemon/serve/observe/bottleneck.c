@@ -23,8 +23,10 @@ static void bottleneck_add(struct verdict_input *in, const struct account_group_
 	in->permit_wait_s += d->permit_wait_s;
 	in->workers_cpu_s += d->workers_cpu_s;
 	in->cpu_s += d->cpu_s;
-	/* One second for which the kernel gave no figure is enough to leave the figure out. */
+	/* If the kernel gave no figure for one second, the sum is not known. */
 	in->delay_s = in->delay_s < 0 || d->delay_s < 0 ? -1 : in->delay_s + d->delay_s;
+	in->cpus_idle_s =
+		in->cpus_idle_s < 0 || d->cpus_idle_s < 0 ? -1 : in->cpus_idle_s + d->cpus_idle_s;
 	in->throttled_s += d->throttled_s;
 	in->read_delay_s += d->read_delay_s;
 	in->read_busy_s += d->read_busy_s;
@@ -84,6 +86,7 @@ void bottleneck_find(const struct group *group, struct verdict *ret)
 		.trainers = session_group_size(group),
 		.present = session_group_present(group),
 		.wait_for = group->spec.wait_for,
+		.fast = group->spec.decode == SPEC_DECODE_FAST,
 		.opening = !group->stream,
 		.started = group->started,
 	};
@@ -138,12 +141,14 @@ static const struct group *bottleneck_worst(
 	return worst;
 }
 
-void bottleneck_server(const struct server *server, char *buffer, size_t room)
+void bottleneck_server(
+	const struct server *server, char *buffer, size_t room, char ret_remedy[VERDICT_TEXT])
 {
 	struct verdict verdict;
 	unsigned groups;
 	const struct group *worst = bottleneck_worst(server, &verdict, &groups);
 	const struct stream_spec *spec = worst ? &worst->spec : NULL;
+	(void)snprintf(ret_remedy, VERDICT_TEXT, "%s", worst ? verdict.remedy : "");
 	if (!worst)
 		(void)snprintf(buffer, room, "no trainer");
 	else if (groups > 1 && spec->share == SPEC_SHARE_SPLIT)

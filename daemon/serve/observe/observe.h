@@ -32,8 +32,10 @@ struct server;
 /* ---- bottleneck.c ---- */
 
 void bottleneck_find(const struct group *group, struct verdict *ret);
-/* The verdict of the stream whose trainers wait most, with its name where there are several. */
-void bottleneck_server(const struct server *server, char *buffer, size_t room);
+/* The verdict of the stream whose trainers wait most, with its name where there are several; and
+ * its remedy. */
+void bottleneck_server(
+	const struct server *server, char *buffer, size_t room, char ret_remedy[VERDICT_TEXT]);
 
 /* ---- totals.c ---- */
 

@@ -271,6 +271,7 @@ static void recorder_tick_daemon(struct server *server)
 	struct record_daemon *daemon = &record.body.daemon;
 	struct totals totals;
 	struct fetch_stats fetch;
+	char remedy[VERDICT_TEXT];
 	totals_read(server, &totals);
 	fetch_stats_read(server->fetch, &fetch);
 	memset(&daemon->memory, 0xff, sizeof daemon->memory);
@@ -286,7 +287,7 @@ static void recorder_tick_daemon(struct server *server)
 			recorder_add_group(g, daemon);
 	daemon->workers_idle = recorder_share_of(
 		second->workers_idle_s, second->seconds * workers_threads(server->workers));
-	bottleneck_server(server, daemon->verdict, sizeof daemon->verdict);
+	bottleneck_server(server, daemon->verdict, sizeof daemon->verdict, remedy);
 	witness_tell(server->recorder.witness, &record, -1);
 }
 

@@ -98,6 +98,10 @@ static void status_bottleneck(struct jsontext *json, const struct verdict *verdi
 		jsontext_raw(json, "more_cpus", "null");
 	else
 		jsontext_number(json, "more_cpus", verdict->more_cpus, 0);
+	if (verdict->cpus_idle < 0)
+		jsontext_raw(json, "cpus_idle", "null");
+	else
+		jsontext_number(json, "cpus_idle", verdict->cpus_idle, 2);
 	if (verdict->pid)
 		jsontext_i64(json, "pid", verdict->pid);
 	else
@@ -168,6 +172,7 @@ static void status_verdict(struct jsontext *json, const struct group *group)
 	struct verdict verdict;
 	bottleneck_find(group, &verdict);
 	jsontext_string(json, "verdict", verdict.sentence);
+	jsontext_string(json, "remedy", verdict.remedy);
 	status_bottleneck(json, &verdict);
 }
 
@@ -340,13 +345,14 @@ static void status_totals(
 	struct jsontext *json, const struct server *server, const struct fetch_stats *fetch)
 {
 	struct totals totals;
-	char verdict[2 * SPEC_NAME + VERDICT_TEXT];
+	char verdict[2 * SPEC_NAME + VERDICT_TEXT], remedy[VERDICT_TEXT];
 	totals_read(server, &totals);
-	bottleneck_server(server, verdict, sizeof verdict);
+	bottleneck_server(server, verdict, sizeof verdict, remedy);
 	jsontext_u64(json, "images", totals.streams.images);
 	jsontext_u64(json, "batches", totals.streams.batches);
 	status_stages(json, fetch, &totals);
 	jsontext_string(json, "verdict", verdict);
+	jsontext_string(json, "remedy", remedy);
 }
 
 /* If they were not kept, a notice says why. */

@@ -110,7 +110,31 @@ def test_a_verdict_names_its_window():
                               timeout=LIMIT).stdout
         verdict = flat(text[text.index("  verdict "):])
         assert verdict.startswith("verdict trainer-bound, ") and "%" in verdict, verdict
-        assert "(over the daemon's last ten seconds; the lines above cover 2.0" in verdict, verdict
+        assert " The verdict is about the daemon's last ten seconds; the lines above cover 2.0" in verdict, verdict
+        assert "(" not in verdict and ")" not in verdict, verdict
+
+
+def test_bench_names_a_remedy_and_its_files():
+    """The remedy is on a line of its own; nobody trains, so no number of cores "would feed" anybody. What was written is named."""
+    with folder() as home:
+        images = make_dataset(home / "images", per_class=8, min_side=500, max_side=700)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(home / "cache")}
+        command = [tool("penstock"), "bench", str(images), "--seconds", "3", "--batch-size", "8", "--memory", "96M"]
+        files = [home / "plot.svg", home / "report.html"]
+        text = subprocess.run([*command, "--plot", files[0], "--report", files[1]], env=environment, check=True, capture_output=True,
+                              text=True, timeout=LIMIT).stdout
+        lines = {line[:17].strip(): line[17:].strip() for line in text.splitlines()}
+        assert lines["verdict"].startswith(("decode-bound", "disk-bound", "memory-bound")), text
+        assert lines["remedy"], text
+        assert "would feed" not in text and "would feed" not in files[1].read_text(), text
+        for path in files:
+            assert path.exists() and flat(f"wrote {path}") in flat(text), text
+        told = json.loads(subprocess.run([*command, "--threads", "1", "--json"], env=environment, check=True, capture_output=True,
+                                         timeout=LIMIT).stdout)
+        assert told["remedy"] and "would feed" not in told["remedy"], told
+        idle = told["bottleneck"]["cpus_idle"]
+        if told["verdict"].endswith("1 decoding thread") and idle is not None and idle > 0.6:
+            assert told["remedy"].startswith("try --threads "), told
 
 
 def test_one_number_of_threads_everywhere():

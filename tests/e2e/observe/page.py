@@ -114,12 +114,12 @@ def test_keys_may_be_absent():
 def test_hostile_names_stay_text():
     evil = stream(HOSTILE, [trainer(1, command=HOSTILE)], source=HOSTILE, group=HOSTILE, notice=HOSTILE, verdict=HOSTILE, state=HOSTILE,
                   broken={HOSTILE: 1}, decode=HOSTILE)
-    said = status([evil], verdict=HOSTILE, notices=[HOSTILE], socket=HOSTILE, version=HOSTILE, http=HOSTILE, config=HOSTILE,
+    said = status([evil], verdict=HOSTILE, remedy=HOSTILE, notices=[HOSTILE], socket=HOSTILE, version=HOSTILE, http=HOSTILE, config=HOSTILE,
                   memory={"budget": 1000, "reserved": 10, "lines": [{"name": HOSTILE, "bytes": 10}]},
                   gpus=[{"device": 0, "name": HOSTILE, "used": 1, "total": 2, "busy": 0.5}])
     sheet = sheet_of([{"index": 5, "label": 1, "class": HOSTILE, "flags": [HOSTILE]}])
     with fake_of(said, sheet=sheet) as fake, look(fake) as page:
-        for place in ("#verdict", "#notices", "#daemon", "#streams", "#trainers", "#memory", "#machine", "#about"):
+        for place in ("#verdict", "#remedy", "#notices", "#daemon", "#streams", "#trainers", "#memory", "#machine", "#about"):
             page.reads(HOSTILE, place)
         page.value("document.querySelector('#sheet-show').click()")
         page.reads(HOSTILE, "#sheet")
@@ -284,7 +284,8 @@ def full_status():
     held = stream("validation", [trainer(4130, blocks=True, held_s=12.3, held=8)], notice="4 slots instead of 8", train=False, share="split",
                   rank=3, world_size=8, bottleneck={"kind": "held", "trainer_wait": 0.62, "slots_full": 1.0})
     return status([stream(), held], notices=["io_uring is not permitted here: reading with 16 threads instead"], draining=True,
-                  verdict="validation: one trainer holds its batches: pid 4130 has 8 of 8, the others wait")
+                  verdict="validation: one trainer holds its batches: pid 4130 has 8 of 8",
+                  remedy="find out why pid 4130 has stopped; laggard: detach lets the others go on")
 
 
 def test_readable_everywhere():

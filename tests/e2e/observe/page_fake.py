@@ -78,7 +78,7 @@ def status(streams=None, **more):
                                  {"name": "read buffers", "bytes": 512 << 20}, {"name": "large files", "bytes": 128 << 20},
                                  {"name": "large images", "bytes": 256 << 20}, {"name": "stream imagenet train (8 slots)", "bytes": 1844 << 20}]},
             "streams": [stream()] if streams is None else streams, "notices": [],
-            "verdict": "trainer-bound, 97 %: complete batches wait for the trainer", **more}
+            "verdict": "trainer-bound, 97 %: complete batches wait for the trainer", "remedy": "", **more}
 
 
 class Fake:

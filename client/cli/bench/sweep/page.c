@@ -81,8 +81,11 @@ static void page_title(FILE *file, const struct sweep *sweep)
 
 static void page_verdict(FILE *file, const struct measure *run)
 {
+	char remedy[VERDICT_TEXT];
 	page_begin(file, "Verdict", "verdict");
 	page_put(file, "<p>", "</p>\n", "%s", document_text(run->stats, "verdict", "none"));
+	if (*report_remedy(run, remedy))
+		page_put(file, "<p class=\"remedy\">", "</p>\n", "%s", remedy);
 	page_end(file);
 }
 

@@ -303,16 +303,28 @@ static int sweep_print(const struct sweep *sweep, bool json)
 	return report_print(sweep_middle(sweep_fastest(sweep)), NULL, json);
 }
 
+/* Names a file that was written, except beside JSON. Returns the exit code, which was `code`. */
+static int sweep_wrote(const char *path, bool json, int result, int code, const struct fault *fault)
+{
+	if (result < 0)
+		return cli_fail(CLI_FAILED, "%s", fault->text);
+	if (!json)
+		report_sentence("wrote", "%s", path);
+	return code;
+}
+
 /* Prints first: a full disk then only costs the files. */
 static int sweep_tell(const struct sweep *sweep, bool json)
 {
 	int code = sweep_print(sweep, json);
 	struct fault fault = {{0}};
 	(void)fflush(stdout);
-	if (sweep->options->plot && sweep_show_plot(sweep, sweep->options->plot, &fault) < 0)
-		code = cli_fail(CLI_FAILED, "%s", fault.text);
-	if (sweep->options->report && page_save(sweep, sweep->options->report, &fault) < 0)
-		code = cli_fail(CLI_FAILED, "%s", fault.text);
+	if (sweep->options->plot)
+		code = sweep_wrote(sweep->options->plot, json,
+			sweep_show_plot(sweep, sweep->options->plot, &fault), code, &fault);
+	if (sweep->options->report)
+		code = sweep_wrote(sweep->options->report, json,
+			page_save(sweep, sweep->options->report, &fault), code, &fault);
 	return code;
 }
 

@@ -220,12 +220,14 @@ static void sweep_json_run(struct jsontext *json, const struct measure *run)
 {
 	static const struct measure none = {.seconds = 1};
 	const struct measure *is = run ? run : &none;
+	char remedy[VERDICT_TEXT];
 	report_json_known(json, "batch_p50_ms", run, is->arrivals.p50_s * 1e3, 3);
 	report_json_known(json, "batch_p99_ms", run, is->arrivals.p99_s * 1e3, 3);
 	report_json_known(json, "cpu", is->cpu_known, is->cpu_s / is->seconds, 3);
 	report_json_known(json, "peak_memory_bytes", is->memory_known, (double)is->peak_memory, 0);
 	report_json_known(json, "checkpoints_made", run, sweep_entry_points_made(is), 0);
 	jsontext_string(json, "verdict", run ? document_text(run->stats, "verdict", "") : NULL);
+	jsontext_string(json, "remedy", run ? report_remedy(run, remedy) : NULL);
 }
 
 static void sweep_json_point(

@@ -84,12 +84,31 @@ static void tells_how_long_a_thread_waited(void **state)
 	assert_true(later < (uint64_t)3600 * 1000000000);
 }
 
+static void reads_how_long_a_cpu_was_idle(void **state)
+{
+	unsigned cpu = 77;
+	uint64_t ticks = 77, idle = 0, later = 0;
+	(void)state;
+	assert_true(cpu_idle_ticks("cpu3 10 20 30 4000 500 6 7 8 9 0\n", &cpu, &ticks));
+	assert_true(cpu == 3 && ticks == 4500);
+	ticks = 77;
+	static const char *const others[] = {"cpu  10 20 30 4000 500 6 7 8 9 0\n",
+		"cpu3 10 20 30\n", "intr 1 2 3 4 5 6\n", "cpu3", "cpu", "", "\n", "cpux 1 2 3 4 5"};
+	for (size_t i = 0; i < UTIL_COUNT(others); i++)
+		assert_false(cpu_idle_ticks(others[i], &cpu, &ticks));
+	assert_true(ticks == 77);
+	if (!cpu_idle_ns(&idle))
+		skip(); /* a sandbox without /proc/stat */
+	assert_true(cpu_idle_ns(&later) && later >= idle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rounds_a_quota_up),
 		cmocka_unit_test(leaves_one_to_the_trainer),
 		cmocka_unit_test(honours_the_mask),
+		cmocka_unit_test(reads_how_long_a_cpu_was_idle),
 		cmocka_unit_test(tells_how_long_a_thread_waited),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
