@@ -622,7 +622,7 @@
 	const chart = {
 		images: newChart("Images, all streams", (n) => `${short(n)} images/s`, roundUp),
 		waits: newChart("Trainers' waits, the longest", (n) => percent(n), () => 1),
-		read: newChart("Read from storage", (n) => `${bytes(n)}/s`, roundUpBytes),
+		read: newChart("Reads, page cache included", (n) => `${bytes(n)}/s`, roundUpBytes),
 	};
 
 	/* A point that is null in every chart: a gap. */
