@@ -459,3 +459,17 @@ void measure_deinit(struct measure *measure)
 	document_free(measure->stats);
 	*measure = (struct measure){.source = NULL};
 }
+
+const char *measure_remedy(const struct measure *measure, char buffer[VERDICT_TEXT])
+{
+	const struct node *bottleneck = document_get(measure->stats, "bottleneck");
+	const char *remedy = document_text(measure->stats, "remedy", "");
+	bool fast = strcmp(document_text(measure->stats, "decode", "exact"), "fast") == 0;
+	bool trains = measure->step_s > 0 || measure->rate > 0;
+	(void)snprintf(buffer, VERDICT_TEXT, "%s", remedy);
+	/* The daemon cannot see what a trainer does with its batches. */
+	if (!trains && strstr(remedy, "would feed") &&
+		document_number(bottleneck, "more_cpus", 0) > 0)
+		verdict_remedy_cores(-1, fast, buffer);
+	return buffer;
+}

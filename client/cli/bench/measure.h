@@ -11,6 +11,7 @@
 #include "client/cli/bench/trainer.h"
 #include "client/cli/recipe.h"
 #include "stats/histogram.h"
+#include "stats/verdict.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,6 +96,11 @@ int measure_check(const struct measure_options *options);
 /* CLI_OK and a result, which the caller frees with measure_deinit; or the exit code after saying
  * why. */
 int measure_run(const struct measure_options *options, struct measure *ret);
+
+/* What would help against what the verdict names; "" if nothing would, or if the daemon is older
+ * and does not say. Trainers that only take batches have no rate that would be enough: no number of
+ * cores is named for them. */
+const char *measure_remedy(const struct measure *measure, char buffer[VERDICT_TEXT]);
 
 /* Zeroed ones are allowed. */
 void measure_deinit(struct measure *measure);

@@ -319,27 +319,13 @@ static void report_accelerate(const struct accelerate *accelerate)
 		report_sentence("tried", "%s", tries);
 }
 
-const char *report_remedy(const struct measure *measure, char buffer[VERDICT_TEXT])
-{
-	const struct node *bottleneck = document_get(measure->stats, "bottleneck");
-	const char *remedy = document_text(measure->stats, "remedy", "");
-	bool fast = strcmp(document_text(measure->stats, "decode", "exact"), "fast") == 0;
-	bool trains = measure->step_s > 0 || measure->rate > 0;
-	(void)snprintf(buffer, VERDICT_TEXT, "%s", remedy);
-	/* The daemon cannot see what a trainer does with its batches. */
-	if (!trains && strstr(remedy, "would feed") &&
-		document_number(bottleneck, "more_cpus", 0) > 0)
-		verdict_remedy_cores(-1, fast, buffer);
-	return buffer;
-}
-
 /* The verdict's percentages are the daemon's, over ten seconds, however long the window was. */
 static void report_verdict(const struct measure *measure)
 {
 	const char *verdict = document_text(measure->stats, "verdict", "none");
 	char remedy[VERDICT_TEXT];
 	report_sentence("verdict", "%s", verdict);
-	report_sentence("remedy", "%s", report_remedy(measure, remedy));
+	report_sentence("remedy", "%s", measure_remedy(measure, remedy));
 	if (strchr(verdict, '%'))
 		report_sentence("",
 			"The verdict is about the daemon's last ten seconds; the lines above cover "

@@ -4,7 +4,6 @@
 
 #include "client/cli/bench/accelerate.h"
 #include "client/cli/bench/measure.h"
-#include "stats/verdict.h"
 
 struct jsontext;
 struct node;
@@ -21,11 +20,6 @@ void report_sentence(const char *name, const char *format, ...)
 
 /* Prints the path or name with which a report begins, as a line of its own. */
 void report_source(const char *source);
-
-/* What would help against what the verdict names; "" if nothing would, or if the daemon is older and
- * does not say. Trainers that only take batches have no rate that would be enough, so that no number
- * of cores is named for them. */
-const char *report_remedy(const struct measure *measure, char buffer[VERDICT_TEXT]);
 
 /* What people read for a stage: its key in the JSON, except that "checkpoints" are entry points. */
 const char *report_stage_name(const char *key);

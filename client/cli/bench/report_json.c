@@ -192,7 +192,7 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	for (size_t i = 0; i < UTIL_COUNT(copied); i++)
 		report_json_copy(&json, copied[i], stats);
 	jsontext_string(&json, "verdict", document_text(stats, "verdict", ""));
-	jsontext_string(&json, "remedy", report_remedy(measure, remedy));
+	jsontext_string(&json, "remedy", measure_remedy(measure, remedy));
 	report_json_trainers(measure, &json);
 	report_json_more(measure, &json);
 	report_json_accelerate(accelerate, &json);

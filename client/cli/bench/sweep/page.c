@@ -84,7 +84,7 @@ static void page_verdict(FILE *file, const struct measure *run)
 	char remedy[VERDICT_TEXT];
 	page_begin(file, "Verdict", "verdict");
 	page_put(file, "<p>", "</p>\n", "%s", document_text(run->stats, "verdict", "none"));
-	if (*report_remedy(run, remedy))
+	if (*measure_remedy(run, remedy))
 		page_put(file, "<p class=\"remedy\">", "</p>\n", "%s", remedy);
 	page_end(file);
 }

@@ -227,7 +227,7 @@ static void sweep_json_run(struct jsontext *json, const struct measure *run)
 	report_json_known(json, "peak_memory_bytes", is->memory_known, (double)is->peak_memory, 0);
 	report_json_known(json, "checkpoints_made", run, sweep_entry_points_made(is), 0);
 	jsontext_string(json, "verdict", run ? document_text(run->stats, "verdict", "") : NULL);
-	jsontext_string(json, "remedy", run ? report_remedy(run, remedy) : NULL);
+	jsontext_string(json, "remedy", run ? measure_remedy(run, remedy) : NULL);
 }
 
 static void sweep_json_point(
