@@ -137,8 +137,6 @@ class OnTheCpu(TorchFunctionMode):
         named.update({"device": "cpu"} if is_cuda(named.get("device")) else {})
         if function is torch.Tensor.data_ptr:
             return CUDA.memory.address(arguments[0])
-        if function is torch.Tensor.record_stream:
-            return None
         if function is torch.as_tensor and hasattr(arguments[0], "__cuda_array_interface__"):
             return CUDA.memory.lent(arguments[0].__cuda_array_interface__)
         for value in arguments:
@@ -166,6 +164,7 @@ class CUDA:
                     "manual_seed_all": lambda seed: None}
         for name, value in replaced.items():
             setattr(torch.cuda, name, value)
+        torch.Tensor.record_stream = lambda tensor, queue: None
         autocast = torch.autocast
         torch.autocast = lambda device, **how: autocast("cpu", **how)
         OnTheCpu().__enter__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import unittest
+import unittest.mock
 from typing import Any
 
 import support
@@ -14,6 +15,7 @@ support.require("torch")
 import numpy as np
 import torch
 from penstock import _penstock, cuda, errors
+from torch.overrides import TorchFunctionMode
 
 SIDE, BATCH = 32, 8
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -72,6 +74,111 @@ class ThroughTorch(unittest.TestCase):
             for channels_last in (True, False):
                 with self.subTest(dtype=dtype, channels_last=channels_last):
                     self.check(dtype, channels_last)
+
+
+class Recorded(TorchFunctionMode):
+    """A stand-in for torch's CUDA device: tensors stay on the CPU, and the order of the calls is
+    noted. There is no GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: "list[tuple[Any, ...]]" = []
+        self.current = "compute"
+
+    def note(self, *call: Any) -> None:
+        self.calls.append(call)
+
+    def taken(self) -> "list[tuple[Any, ...]]":
+        calls, self.calls = self.calls, []
+        return calls
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        named = dict(named or {})
+        named.pop("pin_memory", None)
+        if function is torch.Tensor.to and str(arguments[1]).startswith("cuda"):
+            self.note("copy", self.current, named["non_blocking"])
+            return arguments[0].clone()
+        return function(*arguments, **named)
+
+    def patches(self) -> "dict[str, Any]":
+        recorded = self
+
+        class Stream:
+            def __init__(self, device: Any = None, name: str = "copies") -> None:
+                self.name = name
+
+            def wait_event(self, event: Any) -> None:
+                recorded.note("wait_event", self.name, event)
+
+        class Event:
+            def record(self, queue: Any) -> None:
+                recorded.note("record", queue.name, self)
+
+            def synchronize(self) -> None:
+                recorded.note("synchronize", self)
+
+        class Within:
+            def __init__(self, queue: Any) -> None:
+                self.queue = queue
+
+            def __enter__(self) -> None:
+                recorded.current = self.queue.name
+
+            def __exit__(self, *_: Any) -> None:
+                recorded.current = "compute"
+
+        return {"Stream": Stream, "Event": Event, "stream": Within, "current_stream": lambda _: Stream(name=self.current)}
+
+
+class CopiesOfTheirOwn(unittest.TestCase):
+    """The copies do not wait for the trainer's kernels, and the kernels wait for the copies."""
+
+    def setUp(self) -> None:
+        self.recorded = Recorded()
+        patches = [(torch.cuda, *patch) for patch in self.recorded.patches().items()]
+        # Before it asks the mode, torch checks that the stream is a real one.
+        patches.append((torch.Tensor, "record_stream", lambda tensor, queue: self.recorded.note("record_stream", queue.name)))
+        for where, name, value in patches:
+            patch = unittest.mock.patch.object(where, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.tensors = cuda.Tensors("cuda:0", "uint8", True)
+
+    def batches(self, reader: Any, count: int) -> "list[list[tuple[Any, ...]]]":
+        self.addCleanup(reader.close)
+        found = []
+        with self.recorded:
+            for _ in range(count):
+                given = reader.next(20000)
+                assert given is not None
+                found.append(self.recorded.taken())
+        return found
+
+    def through_torch(self) -> Any:
+        with self.recorded, unittest.mock.patch.object(cuda, "Normalizer", lambda tensors, *_: tensors.planes):
+            return cuda._through_torch(stream(train=0, epochs=1), self.tensors, MEAN, STD)
+
+    def test_pinned(self) -> None:
+        events = []
+        for calls in self.batches(self.through_torch(), 4):
+            event = calls[0][1]
+            self.assertEqual(calls, [
+                ("synchronize", event),  # before the host writes to the pinned memory again
+                ("copy", "copies", True), ("copy", "copies", True), ("record", "copies", event),
+                ("wait_event", "compute", event), ("record_stream", "compute"), ("record_stream", "compute"),
+            ])
+            events.append(event)
+        self.assertIs(events[0], events[2])
+        self.assertIsNot(events[0], events[1], "of two buffers, one is filled while the other is copied")
+
+    def test_made_on_the_cpu(self) -> None:
+        for views in (1, 2):
+            with self.subTest(views=views):
+                reader = cuda._Moved(stream(train=1, epochs=1, views=views), self.tensors, MEAN, STD, None)
+                for calls in self.batches(reader, 3):
+                    event = calls[-2 - views][2]
+                    self.assertEqual(calls, [("copy", "copies", False)] * (views + 1) + [("record", "copies", event)] +
+                                     [("wait_event", "compute", event)] + [("record_stream", "compute")] * (views + 1))
 
 
 class Devices(unittest.TestCase):

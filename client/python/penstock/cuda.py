@@ -2,8 +2,8 @@
 
 If the extension was built with nvcc, it contains libpenstock_cuda, whose thread copies batches
 ahead of need and whose kernels normalize them. Otherwise, and if the kernels do not support the
-driver or the device, torch copies them through pinned memory. Both produce the values that
-penstock_convert produces on the CPU, bit for bit.
+driver or the device, torch copies them through pinned memory, in a CUDA stream apart from the
+trainer's. Both produce the values that penstock_convert produces on the CPU, bit for bit.
 
 The tensors belong to torch. They are allocated for each batch and written in the CUDA stream that
 is torch's current one when `next` is called. torch's allocator therefore works as usual, and so
@@ -200,15 +200,41 @@ class Normalizer:
         return values.div_(self._full).sub_(self._mean).div_(self._std).to(self._element)
 
 
+class _Copies:
+    """A CUDA stream for copies to the device, so that they do not wait for the kernels that the
+    trainer has queued."""
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        self._cuda: Any = torch.cuda
+        self._device = device
+        self._queue = self._cuda.Stream(device)
+
+    def move(self, tensors: Sequence[Any], done: Any, non_blocking: bool) -> List[Any]:
+        """The tensors on the device, for torch's current CUDA stream, which waits for them. Records
+        the event `done` after the copies. If not `non_blocking`, the host waits for the copies, and
+        for nothing else."""
+        user = self._cuda.current_stream(self._device)
+        with self._cuda.stream(self._queue):
+            moved = [tensor.to(self._device, non_blocking=non_blocking) for tensor in tensors]
+            done.record(self._queue)
+        user.wait_event(done)
+        for tensor in moved:
+            # Its memory belongs to the stream of the copies: without this, torch's allocator would
+            # give it to a later copy while the trainer's kernels still read it.
+            tensor.record_stream(user)
+        return moved
+
+
 class _Pinned:
     """Pinned memory of the host from which the device copies, and the event of the last copy."""
 
-    def __init__(self, rows: int, height: int, width: int, device: Any) -> None:
+    def __init__(self, rows: int, height: int, width: int, copies: _Copies) -> None:
         import torch
 
         cuda: Any = torch.cuda
-        self._cuda = cuda
-        self._device = device
+        self._copies = copies
         self._pixels = torch.empty((rows, height, width, _CHANNELS), dtype=torch.uint8, pin_memory=True)
         self._labels = torch.empty((rows,), dtype=torch.int64, pin_memory=True)
         self._copied = cuda.Event()
@@ -219,9 +245,7 @@ class _Pinned:
         np.copyto(self._labels.numpy()[: batch.count], np.asarray(batch.view("labels")))
 
     def copy(self, count: int) -> Tuple[Any, Any]:
-        pixels = self._pixels[:count].to(self._device, non_blocking=True)
-        labels = self._labels[:count].to(self._device, non_blocking=True)
-        self._copied.record(self._cuda.current_stream(self._device))
+        pixels, labels = self._copies.move((self._pixels[:count], self._labels[:count]), self._copied, non_blocking=True)
         return pixels, labels
 
 
@@ -261,18 +285,20 @@ class _Moved(OwnedReader):
         arrays = TorchArrays(tensors.dtype, tensors.channels_last)
         converter = _penstock.Converter(tensors.dtype, tensors.channels_last, mean, std)
         super().__init__(stream, arrays, converter, tensors.dtype, mixing)
-        self._device = tensors.device
+        import torch
+
+        cuda: Any = torch.cuda
+        self._copies = _Copies(tensors.device)
+        self._copied = cuda.Event()
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         given = super().next(timeout_ms)
         if given is None:
             return None
         images, labels, told = given
-        if isinstance(images, tuple):
-            images = tuple(view.to(self._device) for view in images)
-        else:
-            images = images.to(self._device)
-        return images, labels.to(self._device), told
+        views = images if isinstance(images, tuple) else (images,)
+        *moved, labels = self._copies.move((*views, labels), self._copied, non_blocking=False)
+        return tuple(moved) if isinstance(images, tuple) else moved[0], labels, told
 
 
 def _torch_device(device: Any) -> Any:
@@ -302,7 +328,8 @@ def _through_torch(
     if mixing is not None:
         return _Moved(stream, tensors, mean, std, mixing)
     info = stream.info
-    buffers = [_Pinned(info["batch_size"], info["height"], info["width"], tensors.device) for _ in range(2)]
+    copies = _Copies(tensors.device)
+    buffers = [_Pinned(info["batch_size"], info["height"], info["width"], copies) for _ in range(2)]
     return _Copied(stream, Normalizer(tensors, mean, std), buffers)
 
 
