@@ -3,6 +3,8 @@ is installed."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import os
 import unittest
@@ -140,15 +142,22 @@ class Devices(unittest.TestCase):
         one."""
         from penstock import devices
 
-        def which(name: str, count: int, **environment: str) -> Any:
-            with mock.patch.dict(os.environ, environment), mock.patch.object(torch.cuda, "is_available", lambda: True):
-                with mock.patch.object(torch.cuda, "device_count", lambda: count):
-                    return devices.torch_cuda(name)
+        def which(name: str, count: int, chosen: "int | None" = None, **environment: str) -> Any:
+            answers = {"is_available": True, "device_count": count, "is_initialized": chosen is not None, "current_device": chosen}
+            with mock.patch.dict(os.environ, environment), contextlib.ExitStack() as patches:
+                for asked, answer in answers.items():
+                    patches.enter_context(mock.patch.object(torch.cuda, asked, functools.partial(lambda it: it, answer)))
+                return devices.torch_cuda(name)
 
         self.assertEqual(which("auto", 4), "cuda")
         self.assertEqual(which("auto", 4, LOCAL_RANK="3"), "cuda:3")
         self.assertEqual(which("auto", 1, LOCAL_RANK="3"), "cuda")
-        self.assertEqual(which("cuda", 4, LOCAL_RANK="3"), "cuda")
+        self.assertEqual(which("cuda", 4, LOCAL_RANK="3"), "cuda:3")
+        self.assertEqual(which("cuda", 4, 0, LOCAL_RANK="3"), "cuda:3")
+        self.assertEqual(which("cuda", 4, 2, LOCAL_RANK="3"), "cuda", "torch's current one, which is 2")
+        self.assertEqual(which("cuda", 4, 2), "cuda")
+        self.assertEqual(which("cuda", 1, LOCAL_RANK="3"), "cuda")
+        self.assertEqual(which("cuda", 4), "cuda")
         self.assertEqual(which("cuda:2", 4, LOCAL_RANK="3"), "cuda:2")
         self.assertIsNone(which("cpu", 4))
         with self.assertRaisesRegex(penstock.DeviceError, "expected cuda:0 to cuda:3"):

@@ -57,7 +57,12 @@ def torch_cuda(name: str) -> Optional[str]:
             'use device="cpu" or "auto"'
         )
     count = torch.cuda.device_count()
-    index = _local(count) if name == "auto" else _index(name)
+    index = _index(name)
+    # Under torchrun, the ranks of a node must not share its first device. If the program has chosen
+    # another one (torch.cuda.set_device), "cuda" is that one, as in torch.
+    chosen = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    if index is None and (name == "auto" or chosen == 0):
+        index = _local(count)
     if index is not None and index >= count:
         raise DeviceError(f"device={name!r}, but torch sees {count} CUDA devices: expected cuda:0 to cuda:{count - 1}")
     return "cuda" if index is None else f"cuda:{index}"
