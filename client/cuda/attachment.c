@@ -60,8 +60,8 @@ int attachment_fail(struct penstock_cuda *cuda, CUresult result, const char *cal
 	if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
 		result == CUDA_ERROR_INVALID_CONTEXT) {
 		(void)driver_fail(driver, result,
-			"is the CUDA stream one of the attachment's device, and does it still "
-			"exist?",
+			"is the CUDA stream one of the attachment's device? (The handle of a "
+			"destroyed stream is undefined.)",
 			"%s", call);
 		return -EINVAL;
 	}

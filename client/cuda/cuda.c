@@ -1,4 +1,4 @@
-/* cuda: the public functions of penstock/cuda.h, except those in launch.c.
+/* cuda: the public functions of penstock/cuda.h, except those in leave.c and launch.c.
  *
  * Thread: the application's, one at a time; the pump's locks guard what the pump shares with it. */
 #include "client/cuda/attachment.h"

@@ -1,7 +1,9 @@
 /* driver: the functions of the CUDA driver that this library calls, looked up at run time.
  *
  * A map of this folder:
- *   cuda.c            the public functions of penstock/cuda.h, except those in launch.c
+ *   cuda.c            the public functions of penstock/cuda.h, except those in leave.c and
+ *                     launch.c
+ *   leave.c           penstock_cuda_detach_within
  *   launch.c          the public functions that queue work in the application's CUDA streams
  *   attachment.[ch]   struct penstock_cuda, and what cuda.c and launch.c share
  *   pump.[ch]         the thread: stream -> copies -> buffers; returns slots

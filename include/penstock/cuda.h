@@ -43,6 +43,10 @@
  * that they call CUstream or cudaStream_t (NULL: the legacy default stream), `struct CUevent_st *`
  * is CUevent or cudaEvent_t; device pointers are those of cudaMalloc.
  *
+ * CUDA streams: wherever a function takes a stream (`queue`), the stream must exist until the call
+ * returns. The driver does not check the handle: a call with the handle of a stream that was
+ * destroyed is undefined. It may fail, crash, or order the batch after the wrong work.
+ *
  * Threads: one thread at a time may use an attachment. Different attachments are independent, also
  * on one device. While a stream is attached, the attachment's thread may be changing it: between
  * attach and detach call nothing on the stream itself (call penstock_stream_info before). After
@@ -231,6 +235,19 @@ PENSTOCK_API int penstock_cuda_attach(struct penstock_stream *stream,
  * everything. Batches that were prefetched and not given are lost to the stream, whose own state is
  * ahead: call penstock_cuda_state before, and close the stream afterward. NULL is allowed. */
 PENSTOCK_API void penstock_cuda_detach(struct penstock_cuda *cuda);
+
+/* The same, but waits at most `timeout_ms` for the device. For handlers at the end of a process: a
+ * CUDA stream that a collective blocks, because another rank has died, never finishes, and
+ * penstock_cuda_detach would wait for it forever. Detach what is attached before main() returns: at
+ * exit the driver shuts down, and the attachment's thread is still using it. Detaches in a thread
+ * of its own, in which options.release is called.
+ *
+ * Returns 0; or a negative errno, with the attachment still attached:
+ *   -ETIMEDOUT  the device has not finished. The thread goes on detaching, so call nothing on the
+ *               attachment or its stream any more, and end the process
+ *   -EINVAL     timeout_ms is negative
+ *   -ENOMEM, -EAGAIN  no memory, or no thread: nothing has happened */
+PENSTOCK_API int penstock_cuda_detach_within(struct penstock_cuda *cuda, int32_t timeout_ms);
 
 /* The next batch. The caller holds it until penstock_cuda_release(). Blocks up to `timeout_ms` for
  * the daemon, as penstock_stream_next does; for the device only if the CUDA streams with which

@@ -96,6 +96,40 @@ LOOP_TEST(stream_interrupted)
 	loop_end(&loop);
 }
 
+/* The trainer's stream is blocked: the end of the process does not wait for it. */
+LOOP_TEST(detach_within)
+{
+	struct penstock_cuda_batch batch;
+	struct fake_cuda_use use;
+	loop_start(&loop, NULL, mode);
+	loop_train(&loop, 3);
+	FAKE_WANT(penstock_cuda_detach_within(loop.cuda, -1) == -EINVAL);
+	CUdeviceptr out = gpu_room(&loop.gpu, 4 * 4 * 16 * 16 * 3);
+	loop_next(&loop, &batch);
+	loop.gpu.fake->hold(FAKE_CUDA_KERNELS);
+	FAKE_WANT(penstock_cuda_transform(loop.cuda, &batch, (void *)(uintptr_t)out, loop.queue) ==
+		  0);
+	loop_release(&loop, &batch);
+	LOOP_WANT(penstock_cuda_detach_within(loop.cuda, 100), -ETIMEDOUT, "collective");
+	loop.gpu.fake->use(&use);
+	FAKE_WANT(use.modules == 1);
+	/* The thread that was left detaches when the device has finished. */
+	loop.gpu.fake->hold(0);
+	while (use.modules > 0) {
+		(void)usleep(1000);
+		loop.gpu.fake->use(&use);
+	}
+	(void)usleep(100000);
+	loop.cuda = NULL;
+	GPU_WANT(loop.gpu.driver.stream_synchronize(loop.queue));
+	GPU_WANT(loop.gpu.driver.mem_free(out));
+	loop_attach(&loop);
+	FAKE_WANT(penstock_cuda_detach_within(loop.cuda, 60000) == 0);
+	loop.cuda = NULL;
+	FAKE_WANT(penstock_cuda_detach_within(NULL, 0) == 0);
+	loop_end(&loop);
+}
+
 /* The trainer's kernels are slow: the sentence says so. */
 LOOP_TEST(behind)
 {
@@ -430,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_stream_interrupted),
+		cmocka_unit_test(test_detach_within),
 		cmocka_unit_test(test_behind),
 		cmocka_unit_test(test_deadlock),
 		cmocka_unit_test(test_gone),

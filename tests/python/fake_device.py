@@ -7,6 +7,7 @@ detects accesses that are not ordered: then the program exits with 86."""
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import support
@@ -33,6 +34,10 @@ class Driver:
     def __call__(self, name: str, *arguments: Any) -> None:
         result = getattr(self.library, name)(*arguments)
         assert result == 0, f"{name}: {result}"
+
+    def threads_that_leave(self) -> int:
+        """How many threads of this process still detach (client/cuda/leave.c)."""
+        return sum(path.read_text() == "penstock-leave\n" for path in Path("/proc/self/task").glob("*/comm"))
 
     def faults(self) -> int:
         return int(ctypes.CFUNCTYPE(ctypes.c_uint)(self.table[FAULTS])())

@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import signal
+import sys
 import threading
 import unittest
 from typing import Any
@@ -308,6 +309,56 @@ class Loop(OnDevice):
             for _ in range(5):
                 self.number(self.begin())
                 self.doCleanups()
+
+
+class Exit(unittest.TestCase):
+    """The end of a process that has not closed its loader, and in which Python never drops it."""
+
+    CODE = """
+import atexit, ctypes, sys, time
+import support, fake_device
+from penstock import _penstock, cuda
+
+hold = ctypes.CFUNCTYPE(None, ctypes.c_uint)(fake_device.driver.table[4])
+device = fake_device.Device("float32")
+cuda._LEAVE_S = 0.5
+stream = _penstock.Stream({"source": sys.argv[1], "batch_size": 8, "image_size": 32, "pin_memory": 1})
+reader = cuda._Attached(stream, device, (0, 0, 0), (1, 1, 1))
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(reader))
+given = reader.next(20000)
+
+def last():
+    took = time.monotonic() - begun
+    hold(0)
+    while reader._left and fake_device.driver.threads_that_leave():
+        time.sleep(0.01)
+    device.close()
+    print(f"took {took:.1f} s")
+
+def first():
+    global begun
+    begun = time.monotonic()
+
+atexit.unregister(cuda._leave)
+atexit.register(last)
+atexit.register(cuda._leave)
+atexit.register(first)
+"""
+
+    def end(self, more: str = "") -> Any:
+        return support.python(self.CODE + more, support.dataset(), check=False, PYTHONPATH=os.pathsep.join(sys.path))
+
+    def test_detaches(self) -> None:
+        done = self.end()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_stream_that_is_blocked(self) -> None:
+        blocked = ('hold(2)\nattached = reader._cuda\nattached.next(20000)\n'
+                   'attached.transform(device.images(8, 32, 32)[1], device.queue())\nattached.release(device.queue())\n')
+        done = self.end(blocked)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "penstock: device 0 has not finished .* within 0.5 s: .* left to the end of the process")
+        self.assertGreaterEqual(float(done.stdout.split()[1]), 0.5)
 
 
 class Refusals(OnDevice):

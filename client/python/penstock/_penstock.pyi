@@ -168,6 +168,10 @@ class Cuda:
     def state(self) -> str: ...
     def path(self, index: int) -> str: ...
     def stats(self) -> str: ...
+    def leave(self, timeout_ms: int) -> str | None:
+        """Detaches at the end of the process and waits at most this long for the device. None; or a
+        sentence that says why the attachment was left as it is: then nothing may be called on the
+        stream any more."""
     def detach(self) -> None:
         """Waits for the device and detaches. If another thread waits in `next`, that thread
         detaches."""

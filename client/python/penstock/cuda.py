@@ -12,8 +12,12 @@ does record_stream for tensors that are used in another CUDA stream.
 
 from __future__ import annotations
 
+import atexit
 import errno
+import sys
+import time
 import warnings
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
@@ -95,6 +99,24 @@ class Tensors:
         return images if self.channels_last else images.contiguous()
 
 
+_attached: "weakref.WeakSet[_Attached]" = weakref.WeakSet()
+_LEAVE_S = 5.0  # for all attachments together
+
+
+def _leave() -> None:
+    """At the end of the process: detaches, because the driver shuts down while the attachments'
+    threads use it. A device that does not finish, as when a collective waits for a rank that has
+    died, must not keep the process alive."""
+    end = time.monotonic() + _LEAVE_S
+    for reader in list(_attached):
+        lack = reader.leave(max(0, int(1000 * (end - time.monotonic()))))
+        if lack is not None:
+            print(f"penstock: {lack}", file=sys.stderr, flush=True)
+
+
+atexit.register(_leave)
+
+
 class _Attached:
     """Reads through libpenstock_cuda."""
 
@@ -122,6 +144,8 @@ class _Attached:
             stream, tensors.ordinal, dtype, tensors.channels_last, tuple(mean), tuple(std), **drawn
         )
         self._state = self._cuda.state()
+        self._left = False
+        _attached.add(self)
 
     def _images(self, address: int, count: int, queue: int) -> Any:
         if self._raw:
@@ -167,7 +191,16 @@ class _Attached:
     def stats(self) -> str:
         return self._cuda.stats()
 
+    def leave(self, timeout_ms: int) -> Optional[str]:
+        """See _leave. None, or why it was left."""
+        lack = self._cuda.leave(timeout_ms)
+        self._left = lack is not None
+        return lack
+
     def close(self) -> None:
+        if self._left:
+            return
+        _attached.discard(self)
         self._cuda.detach()
         self._stream.close()
 

@@ -173,6 +173,38 @@ static PyObject *cuda_detach(PyObject *object, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
+/* Leaves the attachment to the end of the process if the device does not finish. */
+static PyObject *cuda_leave(PyObject *object, PyObject *args)
+{
+	struct cuda *self = (struct cuda *)object;
+	struct channel *channel = self->channel;
+	struct penstock_cuda *attachment = self->attachment;
+	int timeout_ms, result;
+	if (!PyArg_ParseTuple(args, "i", &timeout_ms))
+		return NULL;
+	if (!channel || channel_is_forked(channel)) {
+		cuda_end(self);
+		Py_RETURN_NONE;
+	}
+	if (self->caller) {
+		self->ending = true;
+		return PyUnicode_FromString("another thread is using the attachment");
+	}
+	self->channel = NULL;
+	self->attachment = NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	result = penstock_cuda_detach_within(attachment, timeout_ms);
+	/* Otherwise its thread still uses the stream: the turn is never given back. */
+	if (result == 0) {
+		channel_give(channel);
+		channel_unref(channel);
+	}
+	Py_END_ALLOW_THREADS;
+	if (result < 0)
+		return PyUnicode_FromString(penstock_error());
+	Py_RETURN_NONE;
+}
+
 static void cuda_dealloc(PyObject *object)
 {
 	cuda_end((struct cuda *)object);
@@ -420,6 +452,9 @@ static PyMethodDef cuda_methods[] = {
 	{"state", cuda_state, METH_NOARGS, "The position of the loop, as JSON."},
 	{"path", cuda_path, METH_VARARGS, "path(index): a file, or SHARD!MEMBER."},
 	{"stats", cuda_stats, METH_NOARGS, "Counters and verdict, as JSON."},
+	{"leave", cuda_leave, METH_VARARGS,
+		"leave(timeout_ms): detaches at the end of the process. None; or why the "
+		"attachment is left as it is."},
 	{"detach", cuda_detach, METH_NOARGS, "Waits for the device and refuses further calls."},
 	{NULL, NULL, 0, NULL},
 };
