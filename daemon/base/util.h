@@ -12,6 +12,7 @@
  *   hash.h         64-bit hashes
  *   list.h         doubly linked lists inside their elements
  *   log.[ch]       lines for the operator
+ *   name_order.[ch]  the order of file names, as Python's sorted() has it
  *   nearest.[ch]   which name was probably meant
  *   permit.[ch]    memory that rare, large jobs take turns with
  *   progress.h     how a long job reports how far it is

@@ -16,6 +16,7 @@
 
 #include "base/fault.h"
 #include "dataset/dataset.h"
+#include "dataset/folder.h"
 #include "dataset/index.h"
 #include "dataset/index_progress.h"
 #include "labels/labels.h"
@@ -35,6 +36,7 @@ struct index_job {
 	int fd; /* of the shard; of a folder, its root */
 	uint64_t size; /* of the shard; 0 for a folder */
 	enum dataset_labels asked;
+	enum class_order class_order; /* of a folder */
 	struct labels *labels; /* for PATH and MANIFEST; otherwise NULL */
 	/* Receives records and tables, and in its head source, members, dotted and labelless. */
 	struct index_writer *writer;

@@ -16,7 +16,7 @@
 
 struct classes {
 	const struct index_job *job;
-	char **names; /* sorted bytewise */
+	char **names; /* in the order of the walk */
 	bool *seen; /* the class has an image */
 	size_t count;
 	size_t current; /* of the last image */
@@ -26,7 +26,7 @@ struct classes {
 	struct label_found found; /* scratch space for the label of a manifest */
 };
 
-static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
+static int on_classes(void *context, const char *const *names, size_t count, struct fault *fault)
 {
 	struct classes *classes = context;
 	classes->names = calloc(count + 1, sizeof *classes->names);
@@ -48,25 +48,15 @@ static int on_directory(void *context, const char *path, int64_t mtime_ns, struc
 	return index_writer_entry(classes->job->writer, 'D', mtime_ns, path, strlen(path));
 }
 
-/* Finds the class of a path's first part. Images come class by class, so it is usually the same
- * class again. */
+/* Finds the class of a path's first part. The walk goes through the classes in their order, and
+ * has named all of them. */
 static size_t class_of(struct classes *classes, const char *path, size_t part)
 {
-	const char *name = classes->names[classes->current];
-	if (!strncmp(name, path, part) && name[part] == 0)
-		return classes->current;
-	size_t low = 0, high = classes->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strncmp(classes->names[middle], path, part);
-		if (order == 0 && classes->names[middle][part] == 0)
-			return classes->current = middle;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return classes->current; /* not reached: the walk has named every directory of the root */
+	size_t at = classes->current;
+	while (at + 1 < classes->count &&
+		(strncmp(classes->names[at], path, part) || classes->names[at][part]))
+		at++;
+	return classes->current = at;
 }
 
 /* Whether folders are classes. They are not if no labels are asked for, or if a manifest has
@@ -209,7 +199,7 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	classes->job = job;
 	const struct folder_sink sink = {classes, on_classes, on_directory, on_file, on_other};
-	int rc = folder_walk(job->fd, job->path, &sink, fault);
+	int rc = folder_walk(job->fd, job->path, job->class_order, &sink, fault);
 	if (rc == 0)
 		rc = classes_end(classes, fault);
 	classes_free(classes);

@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/host/limits.h"
 #include "base/host/roots.h"
+#include "base/name_order.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "dataset/mtime.h"
@@ -21,12 +22,9 @@
 
 enum { DENTS_BYTES = 1 << 16, SETTLE_NS = 20000000 };
 
-/* A name with what sorting needs. `key_size` excludes a file's extension and includes a directory's
- * slash. */
 struct entry {
-	uint16_t key_size, name_size;
 	bool directory;
-	char name[]; /* zero-terminated; a directory's name ends with a slash */
+	char name[]; /* zero-terminated */
 };
 
 /* One directory's names: entries one after the other in `bytes`; `at` has the offset of each. */
@@ -34,20 +32,33 @@ struct listing {
 	char *bytes;
 	uint32_t *at;
 	size_t used, room, count, count_room;
+	enum class_order order; /* of its directories */
 };
 
-/* A directory between the root and the one being read. */
-struct level {
-	const struct level *up;
-	dev_t dev;
+/* A directory that the walk has seen. It lives until it and all directories below it were read. */
+struct place {
+	struct place *up; /* NULL: it is the root */
+	uint32_t below; /* places whose `up` it is */
+	int depth;
+	dev_t dev; /* and ino: once it was entered */
 	ino_t ino;
-	size_t path_size; /* of its relative path with a trailing slash; 0 for the root */
+	size_t path_size;
+	char path[]; /* relative to the root, zero-terminated; "" for the root */
+};
+
+/* Places that were seen and not entered: a heap, the first in name_order at its top. */
+struct queue {
+	struct place **place;
+	size_t count, room;
 };
 
 struct walk {
+	int root_fd;
 	const char *root;
+	enum class_order order;
 	const struct folder_sink *sink;
 	struct fault *fault;
+	struct queue queue;
 	char path[INDEX_NAME_MAX + NAME_MAX + 2];
 	char dents[DENTS_BYTES] __attribute__((aligned(8)));
 };
@@ -120,34 +131,97 @@ static int listing_grow(struct listing *listing, size_t need)
 
 static int listing_add(struct listing *listing, const char *name, bool directory)
 {
-	size_t size = strlen(name), key = directory ? size + 1 : folder_key_size(name);
-	size_t need = (size_t)util_align(sizeof(struct entry) + size + 2, _Alignof(struct entry));
+	size_t size = strlen(name);
+	size_t need = (size_t)util_align(sizeof(struct entry) + size + 1, _Alignof(struct entry));
 	if (listing_grow(listing, need) < 0)
 		return -ENOMEM;
 	struct entry *entry = (struct entry *)(listing->bytes + listing->used);
-	entry->key_size = (uint16_t)key;
-	entry->name_size = (uint16_t)(size + directory);
 	entry->directory = directory;
-	memcpy(entry->name, name, size);
-	memcpy(entry->name + size, directory ? "/" : "\0", 2);
+	memcpy(entry->name, name, size + 1);
 	listing->at[listing->count++] = (uint32_t)listing->used;
 	listing->used += need;
 	return 0;
 }
 
-static int bytes_compare(const char *a, size_t a_size, const char *b, size_t b_size)
-{
-	int order = memcmp(a, b, UTIL_MIN(a_size, b_size));
-	return order ? order : (a_size > b_size) - (a_size < b_size);
-}
-
+/* Files come before directories. */
 static int entry_compare(const void *left, const void *right, void *context)
 {
 	const struct listing *listing = context;
 	const struct entry *a = (const struct entry *)(listing->bytes + *(const uint32_t *)left);
 	const struct entry *b = (const struct entry *)(listing->bytes + *(const uint32_t *)right);
-	int order = bytes_compare(a->name, a->key_size, b->name, b->key_size);
-	return order ? order : bytes_compare(a->name, a->name_size, b->name, b->name_size);
+	if (a->directory != b->directory)
+		return a->directory - b->directory;
+	if (a->directory && listing->order == CLASS_ORDER_NATURAL)
+		return name_order_natural(a->name, b->name);
+	return name_order(a->name, b->name);
+}
+
+/* The parent of the entry at `at` in the heap. */
+static size_t queue_up(size_t at)
+{
+	return (at - 1) / 2;
+}
+
+static bool queue_before(const struct queue *queue, size_t a, size_t b)
+{
+	return name_order(queue->place[a]->path, queue->place[b]->path) < 0;
+}
+
+static void queue_swap(struct queue *queue, size_t a, size_t b)
+{
+	struct place *place = queue->place[a];
+	queue->place[a] = queue->place[b];
+	queue->place[b] = place;
+}
+
+static int queue_add(struct queue *queue, struct place *place)
+{
+	struct place **grown =
+		array_grown((void *)queue->place, queue->count, &queue->room, sizeof *queue->place);
+	if (!grown)
+		return -ENOMEM;
+	queue->place = grown;
+	size_t at = queue->count++;
+	queue->place[at] = place;
+	for (; at && queue_before(queue, at, queue_up(at)); at = queue_up(at))
+		queue_swap(queue, at, queue_up(at));
+	return 0;
+}
+
+/* Takes out the first place, of at least one. */
+static struct place *queue_take(struct queue *queue)
+{
+	struct place *first = queue->place[0];
+	queue->place[0] = queue->place[--queue->count];
+	for (size_t at = 0;;) {
+		size_t least = at;
+		for (size_t down = 2 * at + 1; down <= 2 * at + 2; down++)
+			if (down < queue->count && queue_before(queue, down, least))
+				least = down;
+		if (least == at)
+			return first;
+		queue_swap(queue, at, least);
+		at = least;
+	}
+}
+
+/* Called when the place was read, or will not be: frees it, and what is above it and finished. */
+static void place_end(struct place *place)
+{
+	while (place && !place->below) {
+		struct place *up = place->up;
+		free(place);
+		place = up;
+		if (place)
+			place->below--;
+	}
+}
+
+static void queue_deinit(struct queue *queue)
+{
+	while (queue->count)
+		place_end(queue_take(queue));
+	free((void *)queue->place);
 }
 
 static int fault_at(struct walk *walk, const char *name, int code, const char *what)
@@ -238,37 +312,17 @@ static int listing_read(struct walk *walk, int fd, struct listing *listing)
 	return 0;
 }
 
-static int names_compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Reports the names of the root's directories to the sink: copies without the slash, sorted by
- * themselves. */
+/* Reports the names of the root's directories to the sink. */
 static int classes_tell(struct walk *walk, const struct listing *listing)
 {
 	size_t count = 0;
-	int rc = 0;
-	char **names = calloc(listing->count + 1, sizeof *names);
+	cleanup(free_ptr) const char **names = calloc(listing->count + 1, sizeof *names);
 	if (!names)
 		return fault_at(walk, "", -ENOMEM, "has too many names for the memory");
-	for (size_t i = 0; i < listing->count && rc == 0; i++) {
-		const struct entry *entry = entry_at(listing, i);
-		if (!entry->directory)
-			continue;
-		names[count] = strndup(entry->name, entry->name_size - 1u);
-		if (names[count])
-			count++;
-		else
-			rc = fault_at(walk, "", -ENOMEM, "has too many names for the memory");
-	}
-	qsort(names, count, sizeof *names, names_compare);
-	if (rc == 0)
-		rc = walk->sink->classes(walk->sink->context, names, count, walk->fault);
-	for (size_t i = 0; i < count; i++)
-		free(names[i]);
-	free(names);
-	return rc;
+	for (size_t i = 0; i < listing->count; i++)
+		if (entry_at(listing, i)->directory)
+			names[count++] = entry_at(listing, i)->name;
+	return walk->sink->classes(walk->sink->context, names, count, walk->fault);
 }
 
 /* Asks for the size only, so that a network file system need not ask its server for the rest.
@@ -310,62 +364,61 @@ static int file_tell(struct walk *walk, int fd, const char *name)
 	return walk->sink->file(walk->sink->context, walk->path, size, walk->fault);
 }
 
-static int directory_walk(
-	struct walk *walk, int fd, const struct level *up, size_t path_size, int depth);
-
-static int directory_enter(
-	struct walk *walk, int fd, const struct entry *entry, const struct level *here, int depth)
+/* Puts a directory below `here` into the queue, to be entered later. */
+static int place_add(struct walk *walk, struct place *here, const char *name)
 {
-	char name[NAME_MAX + 1];
-	memcpy(name, entry->name, entry->name_size - 1u);
-	name[entry->name_size - 1] = 0;
-	cleanup(close_fd) int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (child < 0)
-		return fault_set(walk->fault, -errno, "%s/%s cannot be opened: %s%s", walk->root,
-			walk->path, strerror(errno), limits_hint(errno));
-	return directory_walk(walk, child, here, here->path_size + entry->name_size, depth + 1);
+	size_t size = strlen(walk->path) + strlen(name);
+	struct place *place = malloc(sizeof *place + size + 1);
+	if (place) {
+		*place = (struct place){.up = here, .depth = here->depth + 1, .path_size = size};
+		(void)snprintf(place->path, size + 1, "%s%s", walk->path, name);
+	}
+	if (!place || queue_add(&walk->queue, place) < 0) {
+		free(place);
+		return fault_at(
+			walk, name, -ENOMEM, "has too many folders beside it for the memory");
+	}
+	here->below++;
+	return 0;
 }
 
-static int entry_walk(
-	struct walk *walk, int fd, const struct entry *entry, const struct level *here, int depth)
+/* Makes walk->path the path of a place, with a slash after it unless it is the root. */
+static void path_begin(struct walk *walk, const struct place *place)
 {
-	if (here->path_size + entry->name_size > INDEX_NAME_MAX)
+	(void)snprintf(
+		walk->path, sizeof walk->path, "%s%s", place->path, place->path_size ? "/" : "");
+}
+
+static int entry_take(struct walk *walk, struct place *here, int fd, const struct entry *entry)
+{
+	size_t used = strlen(walk->path), size = strlen(entry->name);
+	if (used + size + entry->directory > INDEX_NAME_MAX)
 		return fault_set(walk->fault, -ENAMETOOLONG,
 			"%s/%s%s: a path below %s may have at most %d bytes", walk->root,
 			walk->path, entry->name, walk->root, INDEX_NAME_MAX);
-	memcpy(walk->path + here->path_size, entry->name, entry->name_size + 1u);
-	int rc = entry->directory ? directory_enter(walk, fd, entry, here, depth)
-				  : file_tell(walk, fd, entry->name);
-	walk->path[here->path_size] = 0;
+	if (entry->directory)
+		return place_add(walk, here, entry->name);
+	memcpy(walk->path + used, entry->name, size + 1);
+	int rc = file_tell(walk, fd, entry->name);
+	walk->path[used] = 0;
 	return rc;
 }
 
-static int level_check(struct walk *walk, const struct level *here, int depth)
+static int place_check(struct walk *walk, const struct place *here)
 {
-	for (const struct level *up = here->up; up; up = up->up)
+	for (const struct place *up = here->up; up; up = up->up)
 		if (up->dev == here->dev && up->ino == here->ino)
 			return fault_set(walk->fault, -ELOOP,
-				"%s/%s leads back to %s/%.*s, which contains it: remove that link",
-				walk->root, walk->path, walk->root, (int)up->path_size, walk->path);
-	if (depth > FOLDER_DEPTH_MAX)
+				"%s/%s leads back to %s/%s, which contains it: remove that link",
+				walk->root, walk->path, walk->root, up->path);
+	if (here->depth > FOLDER_DEPTH_MAX)
 		return fault_set(walk->fault, -ELOOP, "%s/%s is more than %d folders deep",
 			walk->root, walk->path, FOLDER_DEPTH_MAX);
 	return 0;
 }
 
-/* Reports this directory to the sink, by its path without the trailing slash. */
-static int directory_tell(struct walk *walk, size_t path_size, int64_t mtime_ns)
-{
-	if (path_size)
-		walk->path[path_size - 1] = 0;
-	int rc = walk->sink->directory(walk->sink->context, walk->path, mtime_ns, walk->fault);
-	if (path_size)
-		walk->path[path_size - 1] = '/';
-	return rc;
-}
-
-static int directory_list(
-	struct walk *walk, int fd, const struct level *here, int64_t mtime_ns, struct listing *ret)
+static int place_list(
+	struct walk *walk, const struct place *here, int fd, int64_t mtime_ns, struct listing *ret)
 {
 	folder_settle(mtime_ns);
 	int rc = listing_read(walk, fd, ret);
@@ -379,43 +432,89 @@ static int directory_list(
 			walk->root, walk->path);
 	if (rc == 0 && !here->up)
 		rc = classes_tell(walk, ret);
+	if (rc == 0)
+		rc = walk->sink->directory(walk->sink->context, here->path, mtime_ns, walk->fault);
 	return rc;
 }
 
-/* walk->path holds the relative path, `path_size` bytes with its slash. FOLDER_DEPTH_MAX bounds the
- * recursion. */
-static int directory_walk(
-	struct walk *walk, int fd, const struct level *up, size_t path_size, int depth)
+/* Opens a directory, checks it, and reads its names. */
+static int place_enter(
+	struct walk *walk, struct place *here, int *ret_fd, struct listing *ret_listing)
 {
 	struct stat st;
+	path_begin(walk, here);
+	/* The root, too, is opened anew: reading moves its position, and other threads may use
+	 * it. */
+	int fd = openat(walk->root_fd, here->path_size ? here->path : ".",
+		O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return fault_set(walk->fault, -errno, "%s%s%s cannot be opened: %s%s", walk->root,
+			here->path_size ? "/" : "", walk->path, strerror(errno),
+			limits_hint(errno));
+	*ret_fd = fd;
 	if (fstat(fd, &st) < 0)
 		return fault_at(walk, "", -errno, "cannot be examined");
-	struct level here = {.up = up, .dev = st.st_dev, .ino = st.st_ino, .path_size = path_size};
-	int rc = level_check(walk, &here, depth);
-	if (rc < 0)
-		return rc;
+	here->dev = st.st_dev;
+	here->ino = st.st_ino;
+	int rc = place_check(walk, here);
+	return rc < 0 ? rc : place_list(walk, here, fd, mtime_of(&st), ret_listing);
+}
+
+static int place_walk(struct walk *walk, struct place *here)
+{
+	cleanup(close_fd) int fd = -1;
 	cleanup(listing) struct listing listing = {0};
-	rc = directory_list(walk, fd, &here, mtime_of(&st), &listing);
-	if (rc == 0)
-		rc = directory_tell(walk, path_size, mtime_of(&st));
+	int rc = place_enter(walk, here, &fd, &listing);
 	for (size_t i = 0; rc == 0 && i < listing.count; i++)
-		rc = entry_walk(walk, fd, entry_at(&listing, i), &here, depth);
+		rc = entry_take(walk, here, fd, entry_at(&listing, i));
 	return rc;
 }
 
-int folder_walk(int root_fd, const char *root, const struct folder_sink *sink, struct fault *fault)
+/* Walks what is in the queue: a class, and the directories below it that it turns out to have. */
+static int class_walk(struct walk *walk)
 {
-	/* Not root_fd itself: reading moves its position, and other threads may use it. */
-	cleanup(close_fd) int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s%s", root, strerror(errno),
-			limits_hint(errno));
+	int rc = 0;
+	while (rc == 0 && walk->queue.count) {
+		struct place *place = queue_take(&walk->queue);
+		rc = place_walk(walk, place);
+		place_end(place);
+	}
+	return rc;
+}
+
+static int root_walk(struct walk *walk, struct place *root)
+{
+	cleanup(close_fd) int fd = -1;
+	cleanup(listing) struct listing listing = {.order = walk->order};
+	int rc = place_enter(walk, root, &fd, &listing);
+	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
+		const struct entry *entry = entry_at(&listing, i);
+		rc = entry_take(walk, root, fd, entry);
+		if (rc == 0 && entry->directory)
+			rc = class_walk(walk);
+		path_begin(walk, root);
+	}
+	return rc;
+}
+
+int folder_walk(int root_fd, const char *root, enum class_order order,
+	const struct folder_sink *sink, struct fault *fault)
+{
 	cleanup(free_ptr) struct walk *walk = malloc(sizeof *walk);
-	if (!walk)
+	struct place *place = calloc(1, sizeof *place + 1);
+	if (!walk || !place) {
+		free(place);
 		return fault_set(fault, -ENOMEM, "no memory to read %s", root);
+	}
+	walk->root_fd = root_fd;
 	walk->root = root;
+	walk->order = order;
 	walk->sink = sink;
 	walk->fault = fault;
-	walk->path[0] = 0;
-	return directory_walk(walk, fd, NULL, 0, 0);
+	walk->queue = (struct queue){0};
+	place->below = 1; /* so that it lives until the last class was walked */
+	int rc = root_walk(walk, place);
+	queue_deinit(&walk->queue);
+	free(place);
+	return rc;
 }

@@ -1,17 +1,21 @@
-/* folder: walks the images of a folder in the order of their keys.
+/* folder: walks the images of a folder in the order of torchvision's ImageFolder.
  *
- * The key of a file is its relative path without its last extension. Files come in the bytewise
- * order of their keys; files with the same key (x.jpg and x.png) in the order of their names.
- * Sorting one directory at a time gives that order over the whole tree if a directory sorts by its
- * name followed by a slash: "a-b/" comes before "a/", because '-' comes before '/', and so do all
- * keys below them.
+ * That is: the images in the folder itself by their names; then its directories, the classes, by
+ * their names (bytewise or natural). Within a class, its directories of any depth by their paths,
+ * as sorted(os.walk(class, followlinks=True)) has them, and in each the images by their names.
+ * Names and paths are compared by code point (base/name_order.h), and extensions count: "a-b" comes
+ * between "a" and "a/c", and "img-1.jpg" before "img.jpg". ImageFolder takes no images beside the
+ * class folders; a folder without directories has the order that it would have as a class.
  *
- * Memory, while the walk lasts: the names in the directories between the root and the one being
- * read, with about 16 bytes per image. 1.3 million images in a thousand folders need some 100 KiB;
- * in one folder, 50 MiB. One descriptor per level. Symbolic links are followed; a link that leads
- * back to a folder above it is an error. Left out: names that begin with a dot, "__MACOSX", files
- * with extensions other than .jpg, .jpeg and .png in any case, and everything that is neither a
- * file nor a directory.
+ * "a-b" lies between a directory and its own directories, so the walk does not go depth first: it
+ * keeps the directories that it has seen and not entered, and always enters the first of them.
+ *
+ * Memory, while the walk lasts: the names in the directory that is being read, with about 16 bytes
+ * per image, and the paths of the directories that were seen and not entered, with some 100 bytes
+ * each. 1.3 million images in a thousand folders need some 200 KiB; in one folder, 50 MiB. Two
+ * descriptors. Symbolic links are followed; a link that leads back to a folder above it is an
+ * error. Left out: names that begin with a dot, "__MACOSX", files with extensions other than .jpg,
+ * .jpeg and .png in any case, and everything that is neither a file nor a directory.
  *
  * Blocks. One walk per thread. */
 #pragma once
@@ -24,12 +28,15 @@
 
 enum { FOLDER_DEPTH_MAX = 64 };
 
+/* The order of class folders, and so of their labels: as ImageFolder's, or as timm's. */
+enum class_order { CLASS_ORDER_BYTEWISE, CLASS_ORDER_NATURAL };
+
 /* What the walk reports. Each function returns 0 to continue, or a negative errno that ends the
  * walk (with `fault` filled). */
 struct folder_sink {
 	void *context;
-	/* The directories in the root, sorted bytewise by their names. Called first. */
-	int (*classes)(void *context, char *const *names, size_t count, struct fault *fault);
+	/* The names of the directories in the root, in the order of the walk. Called first. */
+	int (*classes)(void *context, const char *const *names, size_t count, struct fault *fault);
 	/* A directory is entered; `path` is relative, "" for the root. */
 	int (*directory)(void *context, const char *path, int64_t mtime_ns, struct fault *fault);
 	/* An image; `size` is also 0 for a symbolic link to nothing. */
@@ -40,7 +47,8 @@ struct folder_sink {
 
 /* Walks the tree below `root_fd` (borrowed). `root` is its path, for faults. 0; -ELOOP;
  * -ENAMETOOLONG; -ESTALE if the folder changed meanwhile; -errno; or what the sink returned. */
-int folder_walk(int root_fd, const char *root, const struct folder_sink *sink, struct fault *fault);
+int folder_walk(int root_fd, const char *root, enum class_order order,
+	const struct folder_sink *sink, struct fault *fault);
 
 /* The enum sample_format of a name's last extension; 0: not one that is read. Pure. */
 int folder_format(const char *name);

@@ -31,7 +31,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127, INDEX_VERSION = 4 };
+enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127 };
+/* Version 5 only differs in the order of a folder's samples, which then is ImageFolder's, and in
+ * what follows `lines` in the head. Indexes of tars still have version 4. */
+enum { INDEX_VERSION = 4, INDEX_VERSION_FOLDER = 5 };
 enum { INDEX_NAME_MAX = LABEL_NAME_MAX }; /* bytes of a member's name or of a relative path */
 enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its label */
 

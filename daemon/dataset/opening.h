@@ -29,6 +29,7 @@ struct opening {
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
+	bool reordered; /* an index of a folder had the order of earlier releases */
 	int place_error[PLACES]; /* why the last index could not be written there */
 	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */
 	char example[512]; /* a shard, for the notice */

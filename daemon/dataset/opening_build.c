@@ -50,6 +50,7 @@ static int index_write(
 		.writer = &writer,
 		.progress = &opening->progress,
 	};
+	writer.head.version = container->files ? INDEX_VERSION_FOLDER : INDEX_VERSION;
 	writer.head.kind = (uint32_t)opening->dataset->kind;
 	writer.head.asked = (uint32_t)opening->asked;
 	writer.head.rule = opening->rule;

@@ -153,6 +153,10 @@ int opening_examine(
 		       : rc == INDEX_E_FOREIGN ? FOUND_FOREIGN
 					       : FOUND_DAMAGED;
 	const struct container *container = opening->dataset->container;
+	if (container->files && head.version < INDEX_VERSION_FOLDER) {
+		opening->reordered = true;
+		return FOUND_STALE;
+	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
 		!head_serves(&head, opening->asked, opening->rule))
 		return FOUND_STALE;

@@ -75,6 +75,11 @@ void opening_notice(struct opening *opening)
 		notice_add(dataset, "%llu damaged index%s built again.",
 			(unsigned long long)opening->damaged,
 			opening->damaged == 1 ? " was" : "es were");
+	if (opening->reordered && opening->missing[0])
+		notice_add(dataset,
+			"The index of %.300s had the order of an earlier release and was built "
+			"again: samples now have the order of torchvision's ImageFolder.",
+			dataset->shard[0].path);
 	if (opening->dotted) {
 		char text[sizeof dataset->notice];
 		dataset->container->left_out(opening->dotted, opening->example, text, sizeof text);

@@ -106,9 +106,9 @@ static inline void make_classes(const char *name)
  * without (0). */
 static inline void make_tar(const char *name, int labels, int first, int last, const char *front)
 {
-	static const char *const keys[] = {"a-b/1", "a/1", "a/2", "b/deep/1"};
-	static const char *const extensions[] = {"png", "jpg", "JPEG", "jpg"};
-	static const int label[] = {1, 0, 0, 2};
+	static const char *const keys[] = {"a/1", "a/2", "a-b/1", "b/deep/1"};
+	static const char *const extensions[] = {"jpg", "JPEG", "png", "jpg"};
+	static const int label[] = {0, 0, 1, 2};
 	struct fixture_tar tar = {0};
 	for (int i = first; i < last; i++) {
 		char member[256], text[256];

@@ -22,9 +22,9 @@ static void test_classes(void **state)
 	assert_string_equal(dataset_class_name(d, 2), "b");
 	assert_null(dataset_class_name(d, 3));
 	assert_string_equal(dataset_notice(d), "");
-	check(d, 0, "a-b/1.png", 1, "a-b/1.png");
-	check(d, 1, "a/1.jpg", 0, "a/1.jpg");
-	check(d, 2, "a/2.JPEG", 0, "a/2.JPEG");
+	check(d, 0, "a/1.jpg", 0, "a/1.jpg");
+	check(d, 1, "a/2.JPEG", 0, "a/2.JPEG");
+	check(d, 2, "a-b/1.png", 1, "a-b/1.png");
 	check(d, 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 	struct sample sample;
 	assert_int_equal(dataset_sample(d, 4, &sample, &fault), -ERANGE);
@@ -46,7 +46,7 @@ static void test_tar(void **state)
 	assert_int_equal(dataset_root_fd(d), -1);
 	assert_true(dataset_labelled(d));
 	assert_string_equal(dataset_shard_path(d, 0), in("x.tar"));
-	check(d, 0, "a-b/1.png", 1, "a-b/1.png");
+	check(d, 2, "a-b/1.png", 1, "a-b/1.png");
 	check(d, 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 	dataset_free(d);
 	assert_true(exists("x.tar.idx"));
@@ -136,9 +136,9 @@ static void test_shards(void **state)
 	assert_int_equal(dataset_index_files(d), 20);
 	for (int round = 0; round < 2; round++)
 		for (uint64_t i = 0; i < 120; i += 6) {
-			check(d, i, "a-b/1.png", 1, "a-b/1.png");
+			check(d, i, "a/1.jpg", 0, "a/1.jpg");
 			check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
-			check(d, i + 5, "a/2.JPEG", 0, "a/2.JPEG");
+			check(d, i + 5, "a-b/1.png", 1, "a-b/1.png");
 		}
 	read_from_threads(d);
 	struct dataset_page at;
@@ -193,16 +193,16 @@ static void test_labels_asked(void **state)
 			dataset_free(d);
 		}
 	assert_true(exists("both.tar.json.idx") && !exists("both.tar.cls.idx"));
-	expect_labels("json.tar", DATASET_LABELS_CLS, -EINVAL,
-		"json.tar!a-b/1.png has no .cls beside it");
-	expect_labels("none.tar", DATASET_LABELS_JSON, -EINVAL, "none.tar!a-b/1.png has no .json");
+	expect_labels(
+		"json.tar", DATASET_LABELS_CLS, -EINVAL, "json.tar!a/1.jpg has no .cls beside it");
+	expect_labels("none.tar", DATASET_LABELS_JSON, -EINVAL, "none.tar!a/1.jpg has no .json");
 	expect_labels("none.tar", DATASET_LABELS_FOLDER, -EINVAL, "not from class folders");
 	expect_labels("set", DATASET_LABELS_CLS, -EINVAL, "not from .cls or .json");
 	assert_int_equal(open_labels("set", DATASET_LABELS_FOLDER, &d), 0);
 	dataset_free(d);
 	assert_int_equal(open_labels("set", DATASET_LABELS_NONE, &d), 0);
 	assert_int_equal(dataset_classes(d), 0);
-	check(d, 1, "a/1.jpg", -1, "a/1.jpg");
+	check(d, 0, "a/1.jpg", -1, "a/1.jpg");
 	dataset_free(d);
 }
 

@@ -197,7 +197,7 @@ static void test_index_places(void **state)
 	/* A file that is not our index is left as it is, and the cache folder is used. */
 	fixture_file(root, "x.tar.idx", "0\n512\n1024\n");
 	struct dataset *d = open_good("x.tar");
-	check(d, 1, "a/1.jpg", 0, "a/1.jpg");
+	check(d, 0, "a/1.jpg", 0, "a/1.jpg");
 	dataset_free(d);
 	size_t size;
 	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
@@ -219,7 +219,7 @@ static void test_index_places(void **state)
 	assert_non_null(strstr(dataset_notice(d),
 		"the cache folder /dev/null/cache cannot be used (Not a directory)."));
 	for (uint64_t i = 0; i < 8; i += 4) {
-		check(d, i + 1, "a/1.jpg", 0, "a/1.jpg");
+		check(d, i, "a/1.jpg", 0, "a/1.jpg");
 		check(d, i + 3, "b/deep/1.jpg", 2, "b/deep/1.jpg");
 	}
 	dataset_free(d);

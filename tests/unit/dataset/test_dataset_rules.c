@@ -75,12 +75,12 @@ static void has_values(const struct dataset *dataset, uint64_t number, const cha
 	assert_string_equal(text, want);
 }
 
-/* Four samples: a-b/1.png, a/1.jpg, a/2.JPEG, b/deep/1.jpg, in this order. */
+/* Four samples: a/1.jpg, a/2.JPEG, a-b/1.png, b/deep/1.jpg, in this order. */
 static void manifest(const char *name, const char *a, const char *b, const char *c, const char *d)
 {
 	char text[512];
 	(void)snprintf(text, sizeof text,
-		"path,labels\nb/deep/1.jpg,%s\na/1.jpg,%s\na-b/1.png,%s\na/2.JPEG,%s\n", d, b, a,
+		"path,labels\nb/deep/1.jpg,%s\na/2.JPEG,%s\na/1.jpg,%s\na-b/1.png,%s\n", d, b, a,
 		c);
 	fixture_file(root, name, text);
 }
@@ -99,8 +99,8 @@ static void test_folder_classes(void **state)
 	assert_int_equal(dataset_classes(dataset), 3);
 	assert_string_equal(dataset_class_name(dataset, 0), "ant");
 	assert_string_equal(dataset_class_name(dataset, 2), "dog");
-	check(dataset, 0, "a-b/1.png", 2, "a-b/1.png");
-	check(dataset, 1, "a/1.jpg", 1, "a/1.jpg");
+	check(dataset, 0, "a/1.jpg", 2, "a/1.jpg");
+	check(dataset, 2, "a-b/1.png", 1, "a-b/1.png");
 	check(dataset, 3, "b/deep/1.jpg", 0, "b/deep/1.jpg");
 	dataset_free(dataset);
 	is_kept("set", &rule);
@@ -186,8 +186,8 @@ static void test_floats(void **state)
 	assert_int_equal(dataset_label_type(dataset), LABEL_TYPE_FLOAT);
 	assert_int_equal(dataset_label_width(dataset), 2);
 	assert_int_equal(label_of(dataset, 0), -1);
-	has_values(dataset, 0, "7 8");
-	has_values(dataset, 2, "-3 0.25");
+	has_values(dataset, 2, "7 8");
+	has_values(dataset, 1, "-3 0.25");
 	has_values(dataset, 3, "0 1000");
 	dataset_free(dataset);
 	is_kept("set", &rule);

@@ -1,4 +1,4 @@
-/* folder: order of keys, what is left out, links, cycles, depth. */
+/* folder: the order, what is left out, links, cycles, depth. */
 #include "dataset/dataset.h"
 #include "dataset/folder.h"
 #include "unit/source_fixture.h"
@@ -10,9 +10,10 @@ struct seen {
 	uint64_t bytes;
 	int stop_after;
 	char others[256];
+	bool natural;
 };
 
-static int on_classes(void *context, char *const *names, size_t count, struct fault *fault)
+static int on_classes(void *context, const char *const *names, size_t count, struct fault *fault)
 {
 	struct seen *seen = context;
 	for (size_t i = 0; i < count; i++)
@@ -49,7 +50,8 @@ static int walk(const char *folder, struct seen *seen, struct fault *fault)
 	const struct folder_sink sink = {seen, on_classes, on_directory, on_file, on_other};
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	int rc = folder_walk(fd, folder, &sink, fault);
+	int rc = folder_walk(fd, folder, seen->natural ? CLASS_ORDER_NATURAL : CLASS_ORDER_BYTEWISE,
+		&sink, fault);
 	assert_int_equal(close(fd), 0);
 	return rc;
 }
@@ -81,16 +83,48 @@ static void test_order(void **state)
 	struct seen seen = {0};
 	struct fault fault;
 	assert_int_equal(walk(folder, &seen, &fault), 0);
-	assert_string_equal(seen.files, "B/x.JPG a.jpg a-b/y.jpg a/z.jpg a0.png b/c.jpg b/c-.jpg "
-					"b/c/d/deep.jpeg same.jpg same.png ");
+	assert_string_equal(seen.files, "a.jpg a0.png same.jpg same.png B/x.JPG a/z.jpg a-b/y.jpg "
+					"b/c-.jpg b/c.jpg b/c/d/deep.jpeg ");
 	assert_string_equal(seen.classes, "B a a-b b docs ");
-	assert_string_equal(seen.directories, ";B;a-b;a;b;b/c;b/c/d;docs;");
+	assert_string_equal(seen.directories, ";B;a;a-b;b;b/c;b/c/d;docs;");
 	assert_int_equal(seen.bytes, 50);
 	assert_string_equal(seen.others, "readme.txt readme.txt ");
 	memset(&seen, 0, sizeof seen);
 	seen.stop_after = 3;
 	assert_int_equal(walk(folder, &seen, &fault), -ECANCELED);
-	assert_string_equal(seen.files, "B/x.JPG a.jpg a-b/y.jpg ");
+	assert_string_equal(seen.files, "a.jpg a0.png same.jpg ");
+}
+
+/* A directory's own directories come after its neighbors whose names go on with a byte below "/"; a
+ * class is complete before the next one. */
+static void test_interleaved(void **state)
+{
+	const char *folder = *state;
+	const char *const files[] = {"t/a/x.jpg", "t/a/b/x.jpg", "t/a b/x.jpg", "t/a-b/c/x.jpg",
+		"t/a0/x.jpg", "t/x.jpg", "t t/x.jpg", "t/a/b c/x.jpg"};
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+		fixture_file(folder, files[i], "1");
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	assert_string_equal(seen.directories, ";t;t/a;t/a b;t/a-b;t/a-b/c;t/a/b;t/a/b c;t/a0;t t;");
+	assert_string_equal(seen.files, "t/x.jpg t/a/x.jpg t/a b/x.jpg t/a-b/c/x.jpg t/a/b/x.jpg "
+					"t/a/b c/x.jpg t/a0/x.jpg t t/x.jpg ");
+}
+
+/* The order of timm's classes. */
+static void test_natural(void **state)
+{
+	const char *folder = *state;
+	const char *const files[] = {
+		"10/x.jpg", "9/10.jpg", "9/9.jpg", "1/x.jpg", "a/x.jpg", "B/x.jpg"};
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+		fixture_file(folder, files[i], "1");
+	struct seen seen = {.natural = true};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), 0);
+	assert_string_equal(seen.classes, "1 9 10 a B ");
+	assert_string_equal(seen.files, "1/x.jpg 9/10.jpg 9/9.jpg 10/x.jpg a/x.jpg B/x.jpg ");
 }
 
 static void test_links(void **state)
@@ -167,6 +201,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_order, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_interleaved, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_natural, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_links, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_cycle, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_depth, fixture_setup, fixture_teardown),
