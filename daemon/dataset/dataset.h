@@ -13,7 +13,7 @@
  *   container.[ch]         where samples come from: what differs between kinds of containers
  *   container_folder.c     a folder of image files
  *   container_tar.c        WebDataset tars
- *   folder.[ch]            walks the image files of a folder in the order of their keys
+ *   folder.[ch]            walks the image files of a folder in ImageFolder's order
  *   tar.[ch]               reads the headers of a tar (ustar, GNU, pax)
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
@@ -24,11 +24,10 @@
  *   sidecar.[ch]           a file beside each shard for something small per sample: entry points
  *   concat.[ch]            several datasets of one stream as one list of samples
  *
- * What a user may name: DIR with DIR/class/x.jpg   class folders; images at any depth below them. A
- *   class's label is the
- *                              rank of its name in bytewise order. A class folder without an image
- *                              is an error, as in torchvision's ImageFolder, and so are images
- *                              beside class folders.
+ * What a user may name:
+ *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. A class's label is the
+ *                              rank of its name. A class folder without an image is an error, as in
+ *                              torchvision's ImageFolder, and so are images beside class folders.
  *   DIR with DIR/x.jpg         a flat folder, in which no folder has images; unlabeled
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
@@ -37,11 +36,11 @@
  * decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
  * folders are followed; a link that leads nowhere or back is an error.
  *
- * Keys: in a folder, the relative path without its last extension; samples come in the bytewise
- * order of their keys. In a tar, the member's path cut at the first dot of its last part, without a
- * leading "./"; samples come in the order of the tar. The members of one sample must follow each
- * other. A tar that holds the files of a folder in that order is the same dataset, with the same
- * fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is not an image's
+ * Order: in a folder, that of torchvision's ImageFolder (folder.h); in a tar, that of the tar.
+ * Keys: in a folder, the relative path without its last extension. In a tar, the member's path cut
+ * at the first dot of its last part, without a leading "./"; the members of one sample must follow
+ * each other. A tar that holds the files of a folder in the folder's order is the same dataset, with
+ * the same fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is not an image's
  * extension: such members are left out, and dataset_notice counts them.
  *
  * Labels: from class folders, from KEY.cls (one decimal number) or from KEY.json (an object; its

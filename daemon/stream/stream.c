@@ -155,6 +155,19 @@ static int stream_state_differs(
 		what, was, is);
 }
 
+static int stream_dataset_differs(
+	const struct stream *stream, uint64_t state, uint64_t here, struct fault *fault)
+{
+	/* Version 0.1 sorted the paths of a folder without their extensions. */
+	if (!dataset_in_files(stream->parts.dataset[0]))
+		return stream_state_differs("dataset", true, state, here, fault);
+	return fault_set(fault, -ESTALE,
+		"the state was taken with another dataset (%016" PRIx64 ", here %016" PRIx64
+		"), or by a release that read this folder in another order than torchvision's "
+		"ImageFolder: open the stream as it was, or begin without the state",
+		state, here);
+}
+
 /* Which part of the order differs. The state only has the order's hash, so this tries the likely
  * differences. */
 static const char *stream_order_differs(const struct stream *stream, uint64_t order)
@@ -183,8 +196,7 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 	uint64_t fingerprint = concat_fingerprint(&stream->parts),
 		 order = stream_order_hash(stream);
 	if (state->fingerprint != fingerprint)
-		return stream_state_differs(
-			"dataset", true, state->fingerprint, fingerprint, fault);
+		return stream_dataset_differs(stream, state->fingerprint, fingerprint, fault);
 	if (state->seed != stream->spec.seed)
 		return stream_state_differs("seed", false, state->seed, stream->spec.seed, fault);
 	if (state->order != order)

@@ -50,7 +50,7 @@ def promise(figures):
 
 def photographs():
     """All photographs, in the order of a dataset of the folder PHOTOGRAPHS."""
-    found = sorted(PHOTOGRAPHS.iterdir(), key=lambda p: p.stem.encode()) if PHOTOGRAPHS.is_dir() else []
+    found = sorted(PHOTOGRAPHS.iterdir(), key=lambda p: p.name.encode()) if PHOTOGRAPHS.is_dir() else []
     if not found:
         raise Skip("no photographs: scripts/install-deps gets some, then run cmake again")
     return found

@@ -64,6 +64,7 @@ static void write_head(struct index_writer *writer, unsigned base)
 {
 	struct index_head *head = &writer->head;
 	const bool wide = base == BASE_FLOAT || base == BASE_HOT;
+	head->version = base == BASE_FOLDER ? INDEX_VERSION_FOLDER : INDEX_VERSION;
 	head->kind = base == BASE_FOLDER ? DATASET_FOLDER : DATASET_TARS;
 	head->source = base == BASE_FOLDER ? DATASET_LABELS_FOLDER
 		       : wide              ? DATASET_LABELS_PATH

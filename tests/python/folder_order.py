@@ -32,7 +32,7 @@ def make(root: Path, image: bytes, seed: int, flat: bool = False) -> None:
             file.write(image)
 
     def fill(path: bytes, depth: int) -> None:
-        for name in draw.sample(NAMES, 6):
+        for name in NAMES if flat else draw.sample(NAMES, 6):
             for extension in draw.sample([b".jpg", b".JPG", b".jpeg", b".png", b".Png", b".txt", b""], 2):
                 with open(path + b"/" + name + extension, "wb") as file:
                     file.write(image)

@@ -322,7 +322,7 @@ def test_corpus_without_loss():
             if p.suffix.lower() in (".jpg", ".jpeg", ".png"):
                 shutil.copy(p, images)
         got, _ = pack(home, images, out / "x-%06d.tar", code=1)
-        files = sorted(images.iterdir(), key=lambda p: os.fsencode(p.name.rpartition(".")[0]))
+        files = sorted(images.iterdir(), key=lambda p: os.fsencode(p.name))
         broken = {Path(b["path"]).name for b in got["broken"]}
         accepted = [p for p in files if p.name not in broken]
         found = samples(out)

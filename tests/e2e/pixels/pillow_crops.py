@@ -39,7 +39,7 @@ def chosen(home):
     (home / "images").mkdir()
     for file in found[:len(found) // BATCHES * BATCHES]:
         shutil.copyfile(file, home / "images" / file.name)
-    return home / "images", sorted((home / "images").iterdir(), key=lambda p: p.stem.encode())
+    return home / "images", sorted((home / "images").iterdir(), key=lambda p: p.name.encode())
 
 
 def prepare(home, state, images):

@@ -137,7 +137,7 @@ def damages(data, places):
 def places_of(source):
     """Where the sidecar keeps those of each file that has some, by its documented rule. Progressive ones have none."""
     position, places = 0, []
-    files = sorted(source.rglob("*.jpg"), key=lambda p: str(p.relative_to(source).with_suffix("")).encode())
+    files = sorted(source.rglob("*.jpg"), key=lambda p: (p.parent.name, p.name))
     for number, file in enumerate(files):
         if b"\xff\xc2" not in file.read_bytes():
             places.append(HEAD + number * 256 + position // 48)

@@ -473,7 +473,7 @@ def test_state_that_is_another_jobs_is_refused():
         stream.close()
         other = make_dataset(daemon.home / "other", per_class=12)
         for keys, code, words in (
-                ({"source": other}, errno.ESTALE, ("another dataset",)),
+                ({"source": other}, errno.ESTALE, ("another dataset", "by a release that read this folder in another order")),
                 ({"seed": 1}, errno.ESTALE, ("another seed",)),
                 ({"shuffle": False}, errno.ESTALE, ("another order",)),
                 ({"state": {**state, "order": "0123456789abcdef"}}, errno.ESTALE, ("another order",)),

@@ -25,7 +25,7 @@ ADJECTIVES = ["small", "red", "old man", "été", "x"]
 def served(*options, **keys):
     with folder() as home:
         source = make_dataset(home / "images", classes=3, per_class=20, min_side=32, max_side=48)
-        paths = sorted((str(p.relative_to(source)) for p in source.rglob("*.*")), key=lambda p: p.rsplit(".", 1)[0].encode())
+        paths = sorted((str(p.relative_to(source)) for p in source.rglob("*.*")), key=str.encode)
         with Daemon(home, "--threads", "2", *options, **keys) as daemon:
             yield home, daemon, source, paths
 

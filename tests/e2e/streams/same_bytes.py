@@ -10,9 +10,9 @@ from harness import Daemon, folder, make_dataset, rows, run_tests, tool
 
 
 def tar_of(source, path):
-    """A tar of the folder's files in the order of their keys, labels as .cls: the same keys, the same order."""
+    """A tar of the folder's files in their order in the folder, labels as .cls: the same keys, the same order."""
     classes = sorted(p.name for p in source.iterdir())
-    files = sorted((p for p in source.rglob("*.jpg")), key=lambda p: str(p.relative_to(source).with_suffix("")).encode())
+    files = sorted((p for p in source.rglob("*.jpg")), key=lambda p: (p.parent.name, p.name))
     with tarfile.open(path, "w") as tar:
         for file in files:
             name = file.relative_to(source)

@@ -191,6 +191,40 @@ static void test_more_threads_than_files(void **state)
 	dataset_free(d);
 }
 
+/* Indexes of folders that earlier releases made have another order: they are made anew, and the
+ * notice says so. Indexes of tars have the order of the tar, and stay. */
+static void test_index_earlier(void **state)
+{
+	make_classes("set");
+	make_tar("x.tar", 1, 0, 4, "");
+	dataset_free(open_good("set"));
+	dataset_free(open_good("x.tar"));
+	char *folder = store_cache_path(cache, in("set"), ".idx");
+	size_t size;
+	struct index_head head;
+	uint8_t *data = fixture_read(folder, &size);
+	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
+	assert_int_equal(head.version, INDEX_VERSION_FOLDER);
+	head.version = INDEX_VERSION;
+	memcpy(data + INDEX_PAGE_HEAD, &head, sizeof head);
+	page_seal(data);
+	fixture_write(folder, data, size);
+	free(data);
+	free(folder);
+	struct dataset *d = open_good("set");
+	assert_true(dataset_indexed_ns(d) > 0);
+	assert_non_null(strstr(dataset_notice(d), "had the order of an earlier release and was"));
+	dataset_free(d);
+	d = open_good("set");
+	assert_true(dataset_indexed_ns(d) == 0);
+	assert_string_equal(dataset_notice(d), "");
+	dataset_free(d);
+	data = fixture_read(in("x.tar.idx"), &size);
+	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
+	assert_int_equal(head.version, INDEX_VERSION);
+	free(data);
+}
+
 static void test_index_places(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -315,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_more_threads_than_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_flipped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_earlier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_damaged_in_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_built_twice_at_once, setup, teardown),
