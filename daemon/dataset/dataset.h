@@ -25,9 +25,10 @@
  *   concat.[ch]            several datasets of one stream as one list of samples
  *
  * What a user may name:
- *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. A class's label is the
- *                              rank of its name. A class folder without an image is an error, as in
- *                              torchvision's ImageFolder, and so are images beside class folders.
+ *   DIR with DIR/class/x.jpg   class folders; images at any depth below them. A class's label is
+ *                              the rank of its name. A class folder without an image is an error,
+ *                              as in torchvision's ImageFolder, and so are images beside class
+ *                              folders.
  *   DIR with DIR/x.jpg         a flat folder, in which no folder has images; unlabeled
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
@@ -39,9 +40,9 @@
  * Order: in a folder, that of torchvision's ImageFolder (folder.h); in a tar, that of the tar.
  * Keys: in a folder, the relative path without its last extension. In a tar, the member's path cut
  * at the first dot of its last part, without a leading "./"; the members of one sample must follow
- * each other. A tar that holds the files of a folder in the folder's order is the same dataset, with
- * the same fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is not an image's
- * extension: such members are left out, and dataset_notice counts them.
+ * each other. A tar that holds the files of a folder in the folder's order is the same dataset,
+ * with the same fingerprint. "a.b.jpg" has the key "a" and the extension "b.jpg", which is not an
+ * image's extension: such members are left out, and dataset_notice counts them.
  *
  * Labels: from class folders, from KEY.cls (one decimal number) or from KEY.json (an object; its
  * integer "label", or else "cls"), 0 to 2^31-1. Either all samples have a label or none has: a
