@@ -45,6 +45,9 @@ int catalog_open_rule(
 		return cli_fail(cli_exit_code(r), "%s", fault.text);
 	if (*dataset_notice(*ret_dataset))
 		cli_note("%s", dataset_notice(*ret_dataset));
+	const char *warning;
+	for (uint32_t i = 0; (warning = dataset_warning(*ret_dataset, i)); i++)
+		cli_note("%s", warning);
 	return CLI_OK;
 }
 

@@ -391,8 +391,12 @@ static int tar_index(const struct index_job *job, struct fault *fault)
 	group->job = job;
 	tar_init(&group->reader, job->fd, job->size, job->path);
 	int rc = group_run(group, fault);
-	tar_deinit(&group->reader);
 	struct index_head *head = &job->writer->head;
+	enum tar_end end = TAR_END_UNKNOWN;
+	if (rc == 0)
+		rc = tar_end_read(&group->reader, &end, &head->tail_at, fault);
+	tar_deinit(&group->reader);
+	head->tail = end;
 	head->members = group->members;
 	head->dotted = group->dotted;
 	head->labelless = group->labelless;

@@ -53,7 +53,8 @@
  * Limits: 1,000,000 shards; names of 4,000 bytes; images of 4 GiB; folders 64 deep; one extended
  * header of a tar 1 MiB. Sparse members of a tar cannot be read in place and are an error;
  * compressed tars must be unpacked first. A tar that ends inside a member is an error; a tar that
- * ends between two members is complete even without its end mark, as for Python's tarfile.
+ * ends between two members is read even without its end mark, as by Python's tarfile, and so is a
+ * tar with further bytes after its end, which are not read: dataset_warning reports both.
  *
  * Memory does not grow with the number of samples: a path, sizes and a file number per shard.
  * Records are stored in the index and are read in pages (index.h). Building a folder's index needs

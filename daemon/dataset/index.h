@@ -110,9 +110,11 @@ struct index_head {
 	uint32_t label_type; /* enum label_type; AUTO: it has no samples */
 	uint32_t label_width; /* one more than the highest class; for floats, their number */
 	uint64_t lines; /* for a manifest: the sum of manifest_mark over the samples' lines */
+	/* How a tar ends (enum tar_end), and where that was seen. Earlier releases wrote zeros. */
+	uint64_t tail, tail_at;
 };
 
-_Static_assert(sizeof(struct index_head) == 176, "index head");
+_Static_assert(sizeof(struct index_head) == 192, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
@@ -166,7 +168,7 @@ struct index_section {
 struct index_writer {
 	struct index_section records, names, tables;
 	/* The caller sets label_type before the first sample; and kind, asked, rule, source,
-	 * shard_*, members, dotted, labelless and lines before index_writer_finish. */
+	 * shard_*, members, dotted, labelless, lines and tail before index_writer_finish. */
 	struct index_head head;
 	uint64_t base;
 	/* Of writing, kept once it is set: the place is at fault, not what is indexed. */

@@ -2,6 +2,7 @@
 #include "dataset/opening.h"
 
 #include "base/util.h"
+#include "dataset/tar.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -66,6 +67,67 @@ static void notice_homeless(struct opening *opening)
 			"no cache folder is known (neither XDG_CACHE_HOME nor HOME is set).");
 }
 
+static void warning_add(struct dataset *dataset, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Further warnings than there is room for are left out. */
+static void warning_add(struct dataset *dataset, const char *format, ...)
+{
+	if (dataset->warnings == DATASET_WARNINGS)
+		return;
+	char *text = dataset->warning[dataset->warnings++];
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof dataset->warning[0], format, args);
+	va_end(args);
+}
+
+/* How many shards end in a way, and the first of them. */
+static uint32_t tails_count(const struct opening *opening, enum tar_end end, uint32_t *ret_first)
+{
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < opening->dataset->shards; i++) {
+		if (opening->heads[i].tail != (uint64_t)end)
+			continue;
+		if (!count)
+			*ret_first = i;
+		count++;
+	}
+	return count;
+}
+
+/* Warns of shards that may be less than, or more than, what their user takes them for. All of them
+ * are read up to their end. */
+static void warn_tail(struct opening *opening, enum tar_end end)
+{
+	struct dataset *dataset = opening->dataset;
+	uint32_t first = 0, count = tails_count(opening, end, &first);
+	char shard[400];
+	if (!count)
+		return;
+	int used = snprintf(shard, sizeof shard, "%.300s", dataset->shard[first].path);
+	if (count > 1)
+		(void)snprintf(shard + used, sizeof shard - (size_t)used,
+			", like %u more of the %u shards,", count - 1, dataset->shards);
+	unsigned long long at = (unsigned long long)opening->heads[first].tail_at;
+	if (end == TAR_END_CUT)
+		warning_add(dataset,
+			"%s ends at byte %llu without the two blocks of zeros that end a tar: it "
+			"may have been cut off between two members; compare its size with the "
+			"original's, or pack it again",
+			shard, at);
+	else if (end == TAR_END_TAR)
+		warning_add(dataset,
+			"%s has another tar after its end, from byte %llu on, which is not read: "
+			"name tars one by one instead of joining them with cat",
+			shard, at);
+	else
+		warning_add(dataset,
+			"%s has other bytes after its end, from byte %llu on, which are not read: "
+			"compare its size with the original's",
+			shard, at);
+}
+
 void opening_notice(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
@@ -85,6 +147,9 @@ void opening_notice(struct opening *opening)
 		dataset->container->left_out(opening->dotted, opening->example, text, sizeof text);
 		notice_add(dataset, "%s", text);
 	}
+	warn_tail(opening, TAR_END_CUT);
+	warn_tail(opening, TAR_END_TAR);
+	warn_tail(opening, TAR_END_BYTES);
 	if (opening->labelless && opening->asked == DATASET_LABELS_AUTO)
 		notice_add(dataset,
 			"The images have no labels: %llu .json files beside them have neither "

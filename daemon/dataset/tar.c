@@ -612,3 +612,47 @@ int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fa
 			return member_take(reader, block, size, ret, fault);
 	}
 }
+
+/* Finds the first byte from `at` on that is not zero; `end` if there is none before it. */
+static int find_nonzero(
+	struct tar_reader *reader, uint64_t at, uint64_t end, uint64_t *ret, struct fault *fault)
+{
+	for (; at < end; at += reader->window_size) {
+		reader->window_at = at;
+		reader->window_size = (size_t)UTIL_MIN(end - at, (uint64_t)TAR_WINDOW);
+		int rc = read_all(reader, at, reader->window, reader->window_size, fault);
+		if (rc < 0)
+			return rc;
+		for (size_t i = 0; i < reader->window_size; i++)
+			if (reader->window[i]) {
+				*ret = at + i;
+				return 0;
+			}
+	}
+	*ret = end;
+	return 0;
+}
+
+int tar_end_read(
+	struct tar_reader *reader, enum tar_end *ret, uint64_t *ret_at, struct fault *fault)
+{
+	uint64_t at = reader->next, left = reader->file_size - at, found;
+	*ret = TAR_END_CUT;
+	*ret_at = reader->file_size;
+	if (left < 2 * TAR_BLOCK)
+		return 0;
+	uint64_t end = at + UTIL_MIN(left, (uint64_t)TAR_PADDING_MAX);
+	int rc = find_nonzero(reader, at, end, &found, fault);
+	if (rc < 0)
+		return rc;
+	*ret = found < end ? TAR_END_BYTES : TAR_END_WHOLE;
+	*ret_at = found;
+	uint8_t block[TAR_BLOCK];
+	uint64_t header = found - found % TAR_BLOCK;
+	if (found == end || reader->file_size - header < TAR_BLOCK)
+		return 0;
+	rc = read_all(reader, header, block, sizeof block, fault);
+	if (rc == 0 && tar_block_valid(block))
+		*ret = TAR_END_TAR;
+	return rc;
+}

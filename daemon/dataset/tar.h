@@ -26,6 +26,16 @@ enum {
 	TAR_WINDOW = 4096,
 	TAR_NAME_MAX = 4000, /* longer names are an error */
 	TAR_EXTENSION_MAX = 1 << 20, /* bytes of one extended header; longer is an error */
+	TAR_PADDING_MAX = 16 << 20, /* zeros after the end that are read in search of other bytes */
+};
+
+/* How an archive ends. Indexes store the number. */
+enum tar_end {
+	TAR_END_UNKNOWN, /* it was not looked at */
+	TAR_END_WHOLE, /* two blocks of zeros, and zeros up to the end of the file */
+	TAR_END_CUT, /* the file ends without two blocks of zeros: perhaps it was cut off there */
+	TAR_END_BYTES, /* other bytes follow, which are not read */
+	TAR_END_TAR, /* another archive follows, as after cat(1): it is not read */
 };
 
 enum tar_kind { TAR_FILE, TAR_SPARSE, TAR_OTHER };
@@ -68,6 +78,11 @@ void tar_deinit(struct tar_reader *reader);
  * the byte, what was expected and what to do); -ENOMEM; -errno of a read. After a fault the reader
  * may only be passed to tar_deinit. */
 int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fault);
+
+/* How the archive ends, after tar_next has returned 0. *ret_at: the first byte that follows its end;
+ * the size of the file if it is CUT. 0 or negative errno. */
+int tar_end_read(
+	struct tar_reader *reader, enum tar_end *ret, uint64_t *ret_at, struct fault *fault);
 
 /* Reads bytes of the member just returned, at `offset` from the start of the file. 0 or negative
  * errno. */

@@ -580,6 +580,15 @@ static int check_print_broken(const struct check *check)
 	return CLI_OK;
 }
 
+static void check_json_warnings(const struct dataset *dataset, struct jsontext *json)
+{
+	const char *text;
+	jsontext_array(json, "warnings");
+	for (uint32_t i = 0; (text = dataset_warning(dataset, i)); i++)
+		jsontext_string(json, NULL, text);
+	jsontext_end(json);
+}
+
 static void check_json_dataset(const struct check *check, struct jsontext *json)
 {
 	const struct dataset *dataset = check->dataset;
@@ -600,6 +609,7 @@ static void check_json_dataset(const struct check *check, struct jsontext *json)
 	jsontext_u64(json, "label_width", dataset_label_width(dataset));
 	jsontext_string(json, "fingerprint", fingerprint);
 	jsontext_number(json, "index_s", (double)dataset_indexed_ns(dataset) / 1e9, 4);
+	check_json_warnings(dataset, json);
 }
 
 static void check_json_use(const struct check *check, struct jsontext *json)

@@ -248,6 +248,31 @@ def test_check_reads_a_large_file_within_its_memory():
         assert [b["reason"] for b in got["broken"]] == ["too-large"], got
 
 
+def test_tars_that_end_oddly_are_read_with_a_warning():
+    """Cut off between two members, or joined with cat: `check` and the daemon's log say so."""
+    with folder() as home:
+        tars = make_dataset(home / "tars", tars=True, per_class=20, per_shard=25)
+        one, two = sorted(tars.glob("*.tar"))[:2]
+        with tarfile.open(one) as members:
+            last = members.getmembers()[19]
+        cut, both = home / "cut.tar", home / "both.tar"
+        cut.write_bytes(one.read_bytes()[:last.offset_data + (last.size + 511) // 512 * 512])
+        both.write_bytes(one.read_bytes() + two.read_bytes())
+        said = {cut: f"{cut} ends at byte {cut.stat().st_size} without the two blocks of zeros that end a tar: it may have been cut off",
+                both: f"{both} has another tar after its end, from byte {one.stat().st_size} on, which is not read"}
+        with Daemon(home) as daemon:
+            for source, count in ((cut, 10), (both, 25), (two, 25)):
+                for _ in range(2):  # indexed, and from the index
+                    out, err = run(home, "check", source, "--json")
+                    got = json.loads(out)
+                    assert got["samples"] == count and got["broken"] == [], got
+                    assert len(got["warnings"]) == (source in said) and said.get(source, "") in err, (got, err)
+                    assert all(text in err for text in got["warnings"])
+                assert len(daemon.batches(source=source, epochs=1, batch_size=5, image_size=32)) > 2
+                assert said.get(source, "") in daemon.text()
+            assert daemon.text().count(" end a tar") == 1 and daemon.text().count("another tar") == 1, daemon.text()
+
+
 def test_check_of_tars():
     with folder() as home:
         tars = make_dataset(home / "tars", tars=True, per_class=20, per_shard=25)

@@ -13,6 +13,52 @@ static void make_members(const char *name, const char *const *members)
 
 #define MEMBERS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+/* The only warning of a dataset contains `part`, or there is none. */
+static void warns(const char *name, uint64_t count, const char *part)
+{
+	for (int pass = 0; pass < 2; pass++) { /* built, loaded */
+		struct dataset *d = open_good(name);
+		const char *text = dataset_warning(d, 0);
+		assert_int_equal(dataset_count(d), count);
+		if (part && (!text || !strstr(text, part)))
+			fail_msg("%s: \"%s\" does not say \"%s\"", name, text ? text : "", part);
+		if (!part)
+			assert_null(text);
+		assert_null(dataset_warning(d, 1));
+		assert_string_equal(dataset_notice(d), "");
+		dataset_free(d);
+	}
+}
+
+/* A tar without its end, or with more after it, is read as by tarfile, and noticed. */
+static void test_tails(void **state)
+{
+	struct fixture_tar tar = {0};
+	fixture_tar_member(&tar, "a.jpg", "1");
+	fixture_tar_member(&tar, "b.jpg", "2");
+	fixture_write(in("cut-0.tar"), tar.data, tar.size);
+	fixture_write(in("cut-1.tar"), tar.data, 1024);
+	warns("cut-0.tar", 2,
+		"cut-0.tar ends at byte 2048 without the two blocks of zeros that end a tar: it "
+		"may "
+		"have been cut off");
+	warns("cut-{0..1}.tar", 3,
+		"cut-0.tar, like 1 more of the 2 shards, ends at byte 2048 without");
+	size_t one = tar.size + 1024;
+	fixture_tar_raw(&tar, NULL, 1024);
+	fixture_write(in("whole.tar"), tar.data, tar.size);
+	warns("whole.tar", 2, NULL);
+	fixture_tar_member(&tar, "c.jpg", "3");
+	fixture_tar_raw(&tar, NULL, 1024);
+	fixture_write(in("cat.tar"), tar.data, tar.size);
+	warns("cat.tar", 2,
+		"cat.tar has another tar after its end, from byte 3072 on, which is not");
+	tar.data[one] ^= 1;
+	fixture_write(in("more.tar"), tar.data, tar.size);
+	warns("more.tar", 2, "more.tar has other bytes after its end, from byte 3072 on");
+	free(tar.data);
+}
+
 static void test_grouping(void **state)
 {
 	make_members("g.tar",
@@ -146,6 +192,7 @@ static void test_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_grouping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_input, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),

@@ -254,6 +254,55 @@ static void test_refused(void **state)
 	refuse(&tar, "the member of the previous extended header");
 }
 
+static void ends(const struct fixture_tar *tar, size_t size, enum tar_end want, uint64_t want_at)
+{
+	static struct tar_reader reader;
+	int fd = memfd_create("tar", MFD_CLOEXEC);
+	assert_int_equal(write(fd, tar->data, size), size);
+	tar_init(&reader, fd, size, "test.tar");
+	struct tar_member member;
+	struct fault fault;
+	while (tar_next(&reader, &member, &fault) > 0)
+		;
+	enum tar_end end = TAR_END_UNKNOWN;
+	uint64_t at = 0;
+	assert_int_equal(tar_end_read(&reader, &end, &at, &fault), 0);
+	assert_int_equal(end, want);
+	assert_true(at == want_at);
+	tar_deinit(&reader);
+	assert_int_equal(close(fd), 0);
+}
+
+/* Two blocks of zeros and padding end an archive; everything else is noticed. */
+static void test_ends(void **state)
+{
+	struct fixture_tar tar = {0};
+	fixture_tar_member(&tar, "a.jpg", "hello");
+	ends(&tar, 1024, TAR_END_CUT, 1024);
+	fixture_tar_raw(&tar, NULL, 512);
+	ends(&tar, 1536, TAR_END_CUT, 1536);
+	fixture_tar_raw(&tar, NULL, 512);
+	ends(&tar, 2047, TAR_END_CUT, 2047);
+	ends(&tar, 2048, TAR_END_WHOLE, 2048);
+	fixture_tar_raw(&tar, NULL, 8192);
+	ends(&tar, 10240, TAR_END_WHOLE, 10240);
+	tar.data[10239] = 1;
+	ends(&tar, 10240, TAR_END_BYTES, 10239);
+	tar.data[1024 + 511] = 0;
+	tar.data[1024 + 512 + 3] = 7; /* in the second block of zeros */
+	ends(&tar, 10240, TAR_END_BYTES, 1539);
+	tar.data[1539] = 0;
+	tar.data[10239] = 0;
+	fixture_tar_member(&tar, "b.jpg", "world");
+	ends(&tar, 11264, TAR_END_TAR, 10240);
+	ends(&tar, 10241, TAR_END_BYTES, 10240);
+	fixture_tar_raw(&tar, NULL, 1024);
+	ends(&tar, 12288, TAR_END_TAR, 10240);
+	tar.data[10240] ^= 1;
+	ends(&tar, 12288, TAR_END_BYTES, 10240);
+	free(tar.data);
+}
+
 /* Compressed archives, also small ones, are named with what unpacks them. */
 static void test_packed(void **state)
 {
@@ -398,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_precedence),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_cut_everywhere),
 		cmocka_unit_test(test_shrinks),
