@@ -79,8 +79,8 @@ void tar_deinit(struct tar_reader *reader);
  * may only be passed to tar_deinit. */
 int tar_next(struct tar_reader *reader, struct tar_member *ret, struct fault *fault);
 
-/* How the archive ends, after tar_next has returned 0. *ret_at: the first byte that follows its end;
- * the size of the file if it is CUT. 0 or negative errno. */
+/* How the archive ends, after tar_next has returned 0. *ret_at: the first byte that follows its
+ * end; the size of the file if it is CUT. 0 or negative errno. */
 int tar_end_read(
 	struct tar_reader *reader, enum tar_end *ret, uint64_t *ret_at, struct fault *fault);
 
