@@ -690,7 +690,7 @@ class Mixers(unittest.TestCase):
         for arguments in ((None, self.batch, self.labels), (rows, None, self.labels), (rows, self.batch, None)):
             with self.assertRaises(TypeError):
                 mixer.labels(*arguments)
-        with self.assertRaisesRegex(errors.ArgumentError, "options.classes is not set"):
+        with self.assertRaisesRegex(errors.ArgumentError, "^num_classes is not set"):
             _penstock.Mixer().labels(rows, self.batch, self.labels)
 
 

@@ -305,7 +305,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(ranks({"RANK": "1", "WORLD_SIZE": "3"}, rank=0, world_size=1), (0, 1, 7))
         with self.assertRaisesRegex(penstock.ArgumentError, "the environment variable RANK is 'x': expected a number"):
             ranks({"RANK": "x", "WORLD_SIZE": "3"})
-        with self.assertRaisesRegex(penstock.ArgumentError, "world_size is set and rank is not"):
+        with self.assertRaisesRegex(penstock.ArgumentError, "variable WORLD_SIZE is set and RANK is not, .*pass rank= and world_size="):
             ranks({"WORLD_SIZE": "3"})
 
 

@@ -343,7 +343,7 @@ class Refused(unittest.TestCase):
 
     def test_labels_beyond(self) -> None:
         with loader(mixup=1, num_classes=2) as made:
-            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and options.classes is 2 \(num_classes in Python\)"):
+            with self.assertRaisesRegex(penstock.ArgumentError, r"labels\[\d\] is 2, and num_classes is 2: expected a label below that"):
                 list(made)
 
     def test_no_classes(self) -> None:

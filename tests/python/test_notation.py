@@ -70,6 +70,7 @@ class Sentences(unittest.TestCase):
             ("CenterCrop behind it, or size: [10, 10]", "CenterCrop behind it, or size=[10, 10]"),
             ("shuffle: expected true, or nothing: samples", "shuffle: expected True or None: samples"),
             ("start penstockd with --memory 512M or more", 'pass memory="512M" or more'),
+            ("labels[0] is 2, and options.classes is 2 (num_classes in Python): expected", "labels[0] is 2, and num_classes is 2: expected"),
             ("free memory or lower --threads", "free memory or lower threads="),
             ("within the 3.0 s of options.reconnect_ms none", "within the 3.0 s of reconnect none"),
             ("raise laggard_timeout_s, or", "raise laggard_timeout, or"),

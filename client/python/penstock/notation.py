@@ -20,6 +20,7 @@ _ARGUMENTS = {
     "daemon_memory": "memory",
     "daemon_threads": "threads",
     "image_sizes": "image_size",
+    "classes": "num_classes",
     "sources": "source",
 }
 
@@ -27,6 +28,7 @@ _ARGUMENTS = {
 _ADVICE = (
     (r"start penstockd with --memory (\S+)", r'pass memory="\1"'),
     (r" \(--labels none\)", ""),
+    (r" \(num_classes in Python\)", ""),
     (r" \(libpenstock: [^)]*\)", ""),
 )
 
