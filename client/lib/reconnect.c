@@ -372,6 +372,10 @@ static int reconnect_done(struct penstock_stream *stream)
 	reconnect_enter(r, RECONNECT_IDLE, CONNECTION_NEVER);
 	r->proven = false;
 	stream->failed = 0;
+	const uint64_t gone = (uint32_t)r->gone_pid, now = (uint32_t)stream->connection.daemon_pid;
+	/* Partner: penstock_stream_replaced. The count publishes the pids. */
+	atomic_store_explicit(&r->pids, gone << 32 | now, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->replaced, 1, memory_order_release);
 	return 0;
 }
 
@@ -452,6 +456,7 @@ bool reconnect_may(const struct penstock_stream *stream, int code)
 static int reconnect_begin(struct penstock_stream *stream)
 {
 	struct reconnect *r = &stream->reconnect;
+	r->gone_pid = stream->connection.daemon_pid;
 	stream_send_close(stream); /* a daemon that is ending waits for this */
 	reconnect_drop(stream);
 	stream->opened.head.type = 0; /* the rest of it is what the next daemon must open */
@@ -502,6 +507,20 @@ int reconnect_run(struct penstock_stream *stream, int64_t deadline_ns)
 	/* The application may not call again for long. */
 	private_unlock(&r->start);
 	return result == -EAGAIN ? reconnect_say(stream) : result;
+}
+
+uint32_t penstock_stream_replaced(
+	const struct penstock_stream *stream, int32_t *ret_gone_pid, int32_t *ret_pid)
+{
+	const struct reconnect *r = &stream->reconnect;
+	/* Partner: reconnect_done. */
+	const uint32_t replaced = atomic_load_explicit(&r->replaced, memory_order_acquire);
+	const uint64_t pids = atomic_load_explicit(&r->pids, memory_order_relaxed);
+	if (!replaced)
+		return 0;
+	*ret_gone_pid = (int32_t)(uint32_t)(pids >> 32);
+	*ret_pid = (int32_t)(uint32_t)pids;
+	return replaced;
 }
 
 void reconnect_succeed(struct reconnect *r)

@@ -4,6 +4,7 @@
 
 #include "client/lib/private.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,6 +38,12 @@ struct reconnect {
 	int timer_fd; /* -1, or in the stream's epoll: expires at next_ns */
 	int watched_fd; /* the third descriptor in that epoll, or -1 */
 	char reason[512]; /* why the last try failed */
+
+	int32_t gone_pid; /* of the daemon whose place is being filled */
+	/* For any thread. How many daemons were replaced, stored after the pids of the last pair:
+	 * gone in the high half, and its successor. */
+	_Atomic uint64_t pids;
+	_Atomic uint32_t replaced;
 };
 
 /* Nothing open, nothing allocated. */

@@ -701,6 +701,14 @@ PENSTOCK_API int penstock_daemon_socket(const char *socket, char *buffer, size_t
  * that this process cannot see, or while the library is waiting for another daemon. */
 PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
 
+/* How many times the stream has gone on with another daemon in place of one that was gone
+ * (options.reconnect_ms). If that is above 0, *ret_gone_pid and *ret_pid are the pids of the last
+ * one that was lost and of its successor, each 0 where this process cannot see it; otherwise they
+ * are unchanged. Never fails and does not block. Thread: any, also while another one uses the
+ * stream. */
+PENSTOCK_API uint32_t penstock_stream_replaced(
+	const struct penstock_stream *stream, int32_t *ret_gone_pid, int32_t *ret_pid);
+
 #ifdef __cplusplus
 }
 #endif

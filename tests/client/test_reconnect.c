@@ -22,6 +22,9 @@ static void run_deaths(const void *argument)
 	fake_start(&fake, serve_script, argument);
 	struct penstock_stream *stream = open_stream(&fake, 10000);
 	int fd = penstock_stream_fd(stream);
+	int32_t gone_pid = -1, pid = -1;
+	FAKE_WANT(penstock_stream_replaced(stream, &gone_pid, &pid) == 0);
+	FAKE_WANT(gone_pid == -1 && pid == -1);
 	for (uint64_t i = 0; i < BATCHES; i++) {
 		struct penstock_batch *batch = &held[i % 2];
 		if (i >= 2) {
@@ -33,6 +36,9 @@ static void run_deaths(const void *argument)
 		FAKE_WANT(penstock_stream_fd(stream) == fd);
 	}
 	FAKE_WANT(penstock_stream_daemon_pid(stream) == fake.pid);
+	/* All lives are the same process. */
+	FAKE_WANT(penstock_stream_replaced(stream, &gone_pid, &pid) >= 1);
+	FAKE_WANT(gone_pid == fake.pid && pid == fake.pid);
 	fake_close(&fake, stream);
 }
 

@@ -22,6 +22,9 @@ class Stream:
         Runs without the GIL; signals interrupt it."""
     info: dict[str, int]  # the fields of struct penstock_stream_info
     daemon_pid: int
+    # How many daemons were replaced by others, and the pids of the last pair (0, 0, 0: none). May be
+    # asked while a Cuda is attached.
+    replaced: tuple[int, int, int]
     closed: bool
     def next(self, timeout_ms: int) -> "Batch | None":
         """The next batch, or None after the last epoch. `timeout_ms` -1: the stream's own timeout;

@@ -513,6 +513,18 @@ static PyObject *stream_get_daemon_pid(PyObject *object, void *unused)
 	return stream_call(object, &call, stream_ask_pid, &pid) < 0 ? NULL : PyLong_FromLong(pid);
 }
 
+/* Without the turn, which libpenstock_cuda's thread has while it is attached. */
+static PyObject *stream_get_replaced(PyObject *object, void *unused)
+{
+	(void)unused;
+	const struct channel *channel = stream_channel(module_state_of(object), object);
+	int32_t gone = 0, now = 0;
+	if (!channel)
+		return NULL;
+	const uint32_t count = penstock_stream_replaced(channel->stream, &gone, &now);
+	return Py_BuildValue("(Iii)", (unsigned int)count, (int)gone, (int)now);
+}
+
 static PyObject *stream_get_closed(PyObject *object, void *unused)
 {
 	(void)unused;
@@ -522,6 +534,8 @@ static PyObject *stream_get_closed(PyObject *object, void *unused)
 static PyGetSetDef stream_getters[] = {
 	{"info", stream_get_info, NULL, "The fields of struct penstock_stream_info.", NULL},
 	{"daemon_pid", stream_get_daemon_pid, NULL, NULL, NULL},
+	{"replaced", stream_get_replaced, NULL,
+		"(count, gone pid, pid): how many daemons were replaced, and the last pair.", NULL},
 	{"closed", stream_get_closed, NULL, NULL, NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
