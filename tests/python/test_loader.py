@@ -229,7 +229,7 @@ class Known(unittest.TestCase):
     def test_attributes(self) -> None:
         with loader() as source:
             self.assertEqual((source.batch_size, source.image_size, source.rank, source.world_size), (8, 48, 0, 1))
-            self.assertRegex(repr(source), r"<penstock.Loader .*: 60 samples, 7 batches of 8, at epoch 0, sample 0>")
+            self.assertRegex(repr(source), r"<penstock.Loader .*: 60 samples of 3 classes, 7 batches of 8, at epoch 0, sample 0>")
             self.assertFalse(source.closed)
         self.assertTrue(source.closed)
         self.assertRegex(repr(source), "closed")
@@ -276,7 +276,7 @@ class Known(unittest.TestCase):
                 with self.assertRaisesRegex(penstock.GroupError, "next epoch of this loader is 2"):
                     same.set_epoch(9)
                 same.set_epoch(2)
-            with self.assertRaisesRegex(penstock.ArgumentError, "batch_size, train: .*configuration"):
+            with self.assertRaisesRegex(penstock.ArgumentError, "batch_size, train belong to the named stream: leave them out, change the daemon's configuration"):
                 penstock.Loader("stream:small", socket=daemon.socket, batch_size=7, train=False)
             with self.assertRaisesRegex(penstock.SourceNotFoundError, "large"):
                 penstock.Stream("large", socket=daemon.socket)

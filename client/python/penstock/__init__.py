@@ -30,6 +30,9 @@ A map of this folder:
   frameworks.py     the arrays of torch, NumPy and JAX
   views.py          read-only NumPy arrays, for zero_copy=True
   batch.py          Batch, which batches() yields
+  events.py         Event, which on_event= gets; warnings
+  joined.py         threads= and memory= that a running daemon does not follow
+  fixed.py          assignments that would change nothing
   errors.py         every exception that penstock raises
   notation.py       sentences of the daemon in Python's notation
 
@@ -42,6 +45,7 @@ from . import errors
 from ._penstock import VERSION as __version__
 from .batch import FLIPPED, FLIPPED_VERTICALLY, INVALID, PADDED, SUBSTITUTED, Batch
 from .errors import *  # noqa: F403
+from .events import Event
 from .loader import Loader
 from .named import Stream
 
@@ -52,6 +56,7 @@ __all__ = [
     "PADDED",
     "SUBSTITUTED",
     "Batch",
+    "Event",
     "Loader",
     "Stream",
     "__version__",

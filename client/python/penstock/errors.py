@@ -12,6 +12,7 @@ from . import notation
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "AssignmentError",
     "ClosedError",
     "CopyError",
     "DaemonError",
@@ -44,6 +45,11 @@ class ArgumentError(Error, ValueError):
 
 class ArgumentTypeError(ArgumentError, TypeError):
     """The loader does not have this argument, or the argument's value has the wrong type."""
+
+
+class AssignmentError(Error, AttributeError):
+    """An attribute of a loader, or of its dataset, is assigned, which would change nothing; the text
+    names the argument to pass instead."""
 
 
 class DatasetError(ArgumentError):

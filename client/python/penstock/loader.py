@@ -15,19 +15,21 @@ touches the lock, which another thread may have held.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple
 
-from . import _penstock, arguments, checks, cuda, environment, errors, frameworks, readers, sources, subset
+from . import _penstock, arguments, checks, cuda, environment, errors, fixed, frameworks, joined, notation, readers
+from . import sources, subset
 from . import unknown as unknown_arguments
-from .batch import Batch, Yielded
+from .batch import Batch, Told, Yielded
 from .epochs import Epochs, Turn
+from .events import Watch, warn
 from .state import State
 
 __all__ = ["Dataset", "Loader"]
@@ -76,8 +78,13 @@ class Dataset:
     """For programs that expect `len(loader.dataset)` and the like. It has the number of an epoch's
     samples and the classes, but not the samples."""
 
+    _loader: Loader
+
     def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+        object.__setattr__(self, "_loader", loader)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        fixed.refuse_dataset(name)
 
     def __len__(self) -> int:
         return self._loader._info["samples"]
@@ -163,7 +170,8 @@ class Loader:
     socket          the daemon's socket
     private_daemon  whether the loader may start a daemon
     restarts        how often it may start the daemon again
-    state           where to begin: a state that state_dict() returned"""
+    state           where to begin: a state that state_dict() returned
+    on_event        a function that is called with each penstock.Event: logger.warning"""
 
     def __init__(
         self,
@@ -217,6 +225,7 @@ class Loader:
         restarts: Optional[int] = 3,
         reconnect: Optional[float] = 30,
         state: Any = None,
+        on_event: Any = None,
         **unknown: NoReturn,  # NoReturn: type checkers reject them
     ) -> None:
         given = dict(locals())  # all arguments by name: no other variable is defined yet
@@ -226,6 +235,7 @@ class Loader:
         self._owner = os.getpid()
         self._lock = threading.RLock()
         self._opening = arguments.read(given, _defaults())
+        self._watch = Watch(on_event)
         self._warn_of_ranks(given)
         self._info: dict[str, int] = {}
         self._samples: Optional[int] = None
@@ -234,6 +244,10 @@ class Loader:
         self._opened = 0  # how often the stream was opened
         self._told: Optional[Tuple[str, State]] = None  # the reader's last state: text, parsed
         self._over = False  # whether the stream has ended with an error
+        self._labelled = True
+        self._told_at_opening: set[str] = set()  # sentences that the user was warned with
+        self._pid = self._gone_pid = 0  # of the stream's daemon; of one that reopening did not find again
+        self._replaced = 0  # how many daemons the library has replaced
         begin = None if state is None else State.read(state)
         self._open(begin)
         self._epochs = Epochs(self._here())
@@ -244,6 +258,11 @@ class Loader:
     def _known(cls) -> list[str]:
         return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", "unknown")]
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            fixed.check(self, name, list(_defaults()))
+        super().__setattr__(name, value)
+
     def _warn_of_ranks(self, given: Mapping[str, Any]) -> None:
         """Warns if all ranks would read the same batches, which the user would not notice."""
         said = any(given[name] is not None for name in ("rank", "world_size", "share", "group"))
@@ -251,11 +270,10 @@ class Loader:
             return
         ranks = environment.unsaid_ranks()
         if ranks is not None:
-            warnings.warn(
+            warn(
                 f"{ranks.whose} has {ranks.size} ranks, but RANK and WORLD_SIZE are not set: every rank reads the "
                 f"whole dataset in the same batches. To give each rank its own part, pass rank={ranks.rank}, "
-                f"world_size={ranks.world_size}; if every rank is to read everything, pass rank=0, world_size=1",
-                stacklevel=3,
+                f"world_size={ranks.world_size}; if every rank is to read everything, pass rank=0, world_size=1"
             )
 
     # ---- the stream ----
@@ -302,7 +320,7 @@ class Loader:
     def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
         output, info = self._opening.output, stream.info
         if output.mixing is not None and not info["label_type"]:
-            output.mixing.check_labelled(json.loads(stream.stats()).get("labelled", True))
+            output.mixing.check_labelled(self._labelled)
         converted = bool(info["dtype"] or info["layout"])
         if converted:
             self._check_converted(info)
@@ -336,18 +354,46 @@ class Loader:
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
-            raise arguments.explain(error, self._opening.options) from None
+            raise joined.explain(arguments.explain(error, self._opening.options), self._opening.options) from None
         self._opened += 1
         try:
+            stats, pid = self._describe(stream), stream.daemon_pid
+            self._labelled = bool(stats.get("labelled", True))
             if self._opening.mask is not None:
-                subset.check_mask(self._opening.mask, json.loads(stream.stats())["samples"])
-            self._reader = self._make_reader(stream)
+                subset.check_mask(self._opening.mask, stats["samples"])
+            self._warn_of_opening(stats.get("warnings", []), pid)
+            reader = self._make_reader(stream)
         except BaseException:
             stream.close()
             raise
+        if self._pid > 0 and pid not in (0, self._pid):
+            self._gone_pid = self._pid
+        self._pid, self._replaced = pid, 0
         self._stream = stream
         self._info = stream.info
         self._over = False
+        # Last, and not where an interrupt closes the stream: until here, the loader has none.
+        self._reader = reader
+
+    def _describe(self, stream: _penstock.Stream) -> "dict[str, Any]":
+        """The stream's description; empty if the stream has already ended with an error, which is
+        the first batch's error."""
+        try:
+            stats: dict[str, Any] = json.loads(stream.stats())
+            return stats
+        except errors.Error:
+            if self._opening.mask is not None:
+                raise
+            return {}
+
+    def _warn_of_opening(self, sentences: "list[str]", pid: int) -> None:
+        """Warns of what the daemon says about the samples, and of a daemon that does not follow
+        threads= and memory=: of each once."""
+        told = joined.told(self._opening.options, pid) if pid != self._pid else None
+        for sentence in [*map(notation.python, sentences), *([] if told is None else [told])]:
+            if sentence not in self._told_at_opening:
+                self._told_at_opening.add(sentence)
+                warn(sentence)
 
     def _shut(self) -> None:
         reader, self._reader = self._reader, None
@@ -395,10 +441,9 @@ class Loader:
             reader.next(-1)
             here = self._here()
         if not here.same_place(at):
-            warnings.warn(
+            warn(
                 f"the group is at epoch {here.epoch}, sample {here.position}, and this loader was at epoch {at.epoch}, "
-                f"sample {at.position}: only the other trainers got the samples in between",
-                stacklevel=6,
+                f"sample {at.position}: only the other trainers got the samples in between"
             )
             self._epochs.moved(here)
 
@@ -417,6 +462,7 @@ class Loader:
 
     def _begin(self, give: Callable[[Yielded], Any]) -> _Iteration:
         self._check()
+        self._watch.check()
         with self._lock:
             if self._over:
                 self._shut()
@@ -434,13 +480,46 @@ class Loader:
 
     def _read(self, turn: Turn) -> Optional[Yielded]:
         try:
-            return self._settle().next(-1)
+            given = self._settle().next(-1)
         except errors.Error as error:
             turn.failed = True
             self._over = not isinstance(error, _NOT_OVER)
+            if isinstance(error, errors.DetachedError):
+                self._watch.detached(error)
             raise
+        if given is not None:
+            self._look(given[2])
+        return given
+
+    def _look(self, told: Told) -> None:
+        """Collects what happened until this batch."""
+        count, gone_pid, pid = self._stream.replaced
+        if count != self._replaced or self._gone_pid:
+            pid = pid if count else self._pid
+            self._watch.restarted(self._gone_pid or gone_pid, pid, told.epoch, told.batch)
+            self._warn_of_opening([], pid)  # the other daemon may have other threads and memory
+            self._pid, self._replaced, self._gone_pid = pid, count, 0
+        self._watch.batch(told)
+        if self._watch.wants_verdict():
+            # A daemon that does not answer now is the next batch's error.
+            with contextlib.suppress(errors.Error):
+                self._watch.verdict(json.loads(self._stream_stats()))
+
+    def _stream_stats(self) -> str:
+        assert self._reader is not None
+        return self._reader.stats()
 
     def _next(self, turn: Turn, give: Callable[[Yielded], Any], before: list[Any]) -> Any:
+        self._watch.check()
+        try:
+            made = self._take(turn, give, before)
+        except errors.DetachedError:
+            self._watch.deliver()
+            raise
+        self._watch.deliver()
+        return made
+
+    def _take(self, turn: Turn, give: Callable[[Yielded], Any], before: list[Any]) -> Any:
         self._check()
         with self._lock:
             self._check()
@@ -519,10 +598,9 @@ class Loader:
 
     def _warn_of_transform(self, state: State) -> None:
         if state.transform != self._epochs.at.transform:
-            warnings.warn(
+            warn(
                 "the state was taken with other transforms (image_size, train, decode, ...): the samples stay the "
-                "same, but their pixels differ",
-                stacklevel=3,
+                "same, but their pixels differ"
             )
 
     # ---- facts about the stream ----
@@ -544,6 +622,14 @@ class Loader:
     @property
     def class_to_idx(self) -> dict[str, int]:
         return {name: label for label, name in enumerate(self.classes)}
+
+    @property
+    def num_classes(self) -> Optional[int]:
+        """The number of classes: num_classes, if it was passed, else the number of class names. None
+        if neither is known."""
+        mixing = self._opening.output.mixing
+        given = None if mixing is None else mixing.mix.classes
+        return given or self._info["classes"] or None
 
     def _definition(self) -> dict[str, Any]:
         if self._config is None:
@@ -638,8 +724,9 @@ class Loader:
     def __repr__(self) -> str:
         if self._closed or not self._info:
             return f"<penstock.{type(self).__name__} {self._opening.source}: closed>"
-        at = self._epochs.at
+        at, classes = self._epochs.at, self._info["classes"]
+        labels = ", no labels" if not self._labelled else f" of {classes} class{'' if classes == 1 else 'es'}" if classes else ""
         return (
-            f"<penstock.{type(self).__name__} {self._opening.source}: {self._info['samples']} samples, {len(self)} "
+            f"<penstock.{type(self).__name__} {self._opening.source}: {self._info['samples']} samples{labels}, {len(self)} "
             f"batches of {self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
         )

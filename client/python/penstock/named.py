@@ -47,6 +47,7 @@ class Stream(Loader):
         socket: Any = None,
         reconnect: Optional[float] = 30,
         state: Any = None,
+        on_event: Any = None,
         **unknown: NoReturn,  # NoReturn: type checkers reject them
     ) -> None:
         unknown_arguments.refuse("Stream", unknown, self._known(), DEFINING)
@@ -76,4 +77,5 @@ class Stream(Loader):
             socket=socket,
             reconnect=reconnect,
             state=state,
+            on_event=on_event,
         )

@@ -11,7 +11,7 @@ from typing import Optional
 from .checks import nearest
 from .errors import ArgumentTypeError
 
-__all__ = ["refuse"]
+__all__ = ["instead", "refuse"]
 
 _INSTEAD = {
     "num_workers": "not needed: penstock's daemon chooses its number of threads; to set it, use threads=",
@@ -55,7 +55,8 @@ _INSTEAD = {
 }
 
 
-def _instead(name: str) -> Optional[str]:
+def instead(name: str) -> Optional[str]:
+    """What to use in place of an argument that other loaders have."""
     return _INSTEAD.get(name) or _INSTEAD.get(name.lower())
 
 
@@ -74,7 +75,7 @@ def refuse(callee: str, names: Iterable[str], known: "list[str]", defined: "Cont
         return
     there = "the daemon's configuration sets it, for all trainers that open the stream"
     told = [
-        f"{callee} has no argument {name!r}: {there if name in defined else _instead(name) or _close(name, known)}"
+        f"{callee} has no argument {name!r}: {there if name in defined else instead(name) or _close(name, known)}"
         for name in unknown
     ]
     raise ArgumentTypeError("; ".join(told))

@@ -1,0 +1,85 @@
+"""`threads=` and `memory=` of a loader that joins a daemon which is already running: the daemon keeps
+its own, and the user learns which daemon has what."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Optional
+
+from . import _penstock, errors
+
+__all__ = ["explain", "told"]
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:I?B)?")
+
+
+def _bytes(size: str) -> int:
+    """Of a size that checks.size has accepted."""
+    found = _SIZE.fullmatch(size.upper())
+    assert found is not None
+    return int(Fraction(found.group(1)) * _UNITS[found.group(2)])
+
+
+def _size(count: int) -> str:
+    """The size as the user would write it: exact, if that is short."""
+    for unit in "TGMK":
+        if count >= _UNITS[unit]:
+            value = count / _UNITS[unit]
+            return f"{value:.4g}{unit}"
+    return str(count)
+
+
+def _status(options: Mapping[str, Any]) -> "dict[str, Any]":
+    """The status of the daemon that the options lead to; empty if it does not answer: the stream
+    reports that itself."""
+    try:
+        status: "dict[str, Any]" = json.loads(_penstock.daemon_status(options.get("socket")))
+        return status
+    except errors.Error:
+        return {}
+
+
+def _differences(options: Mapping[str, Any], status: Mapping[str, Any]) -> "list[tuple[str, str]]":
+    """What the loader was passed, and what the daemon has instead."""
+    threads, memory = options.get("daemon_threads"), options.get("daemon_memory")
+    has_threads, has_memory = status.get("threads"), status.get("memory", {}).get("budget")
+    found = []
+    if threads is not None and has_threads is not None and threads != has_threads:
+        found.append((f"threads={threads}", f"threads={has_threads}"))
+    if memory is not None and has_memory is not None and abs(_bytes(memory) - has_memory) > 1:
+        found.append((f'memory="{memory}"', f'memory="{_size(has_memory)}"'))
+    return found
+
+
+def told(options: Mapping[str, Any], pid: int = 0, only: str = "") -> Optional[str]:
+    """A sentence if the running daemon has other threads or memory than the options ask for.
+    `pid`: the stream's daemon, if it is known. `only`: the argument that it is about."""
+    if options.get("daemon_threads") is None and options.get("daemon_memory") is None:
+        return None
+    status = _status(options)
+    if pid > 0 and status.get("pid") not in (None, pid):
+        return None  # another daemon has taken its place meanwhile
+    found = [(asked, has) for asked, has in _differences(options, status) if asked.startswith(only)]
+    if not found:
+        return None
+    asked, has = (" and ".join(parts) for parts in zip(*found))
+    return (
+        f"{asked} {'has' if len(found) == 1 else 'have'} no effect: the daemon that was already running (pid "
+        f"{status.get('pid')}, at {status.get('socket')}) has {has} and keeps "
+        f"{'it' if len(found) == 1 else 'them'}. To change that, run `penstock stop` and create the loader again, or "
+        "pass socket= with a path of its own"
+    )
+
+
+def explain(error: errors.Error, options: Mapping[str, Any]) -> errors.Error:
+    """The error; if it is about memory that the running daemon does not have, it says so."""
+    more = told(options, only="memory") if isinstance(error, errors.MemoryLimitError) else None
+    if more is None:
+        return error
+    made = errors.MemoryLimitError(f"{error}; {more}")
+    made.code = error.code
+    return made
