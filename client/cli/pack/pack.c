@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "base/util.h"
+#include "client/cli/pack/cost.h"
 #include "client/cli/pack/key.h"
 #include "client/cli/pack/output_folder.h"
 #include "client/cli/pack/pipeline.h"
@@ -415,6 +416,21 @@ static int pack_explain(const struct pack *pack, int error, struct fault *fault)
 		pack->manifest->shards == 1 ? "s" : "");
 }
 
+static void pack_cost(struct pack *pack)
+{
+	const struct recipe *recipe = &pack->options->recipe;
+	const struct cost_options options = {
+		.image = recipe->image,
+		.memory = {&pack->work, &pack->decoders},
+		.largest = recipe->memory_bytes / 8 / pack->options->threads,
+		.threads = pack->options->threads,
+		.first = pack->manifest->next,
+	};
+	struct cost cost;
+	if (pack->options->cost && cost_measure(pack->dataset, &options, &cost))
+		pack->options->cost(pack->options->context, &cost);
+}
+
 static int pack_start(struct pack *pack, struct fault *fault)
 {
 	const struct recipe *recipe = &pack->options->recipe;
@@ -423,6 +439,7 @@ static int pack_start(struct pack *pack, struct fault *fault)
 		r = pack_check_room(pack, fault);
 	if (r < 0)
 		return r;
+	pack_cost(pack);
 	/* From here on, temporary files belong to this pack. */
 	r = pack_write_manifest(pack, fault);
 	if (r < 0)

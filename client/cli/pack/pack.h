@@ -5,6 +5,7 @@
  *   pack.[ch]            the door: checks before it writes, resumes an interrupted pack, writes the
  *                        shards
  *   pipeline.[ch]        threads that make images, in the order of the samples, within bounds
+ *   cost.[ch]            how long it will take, from a few images
  *   image.[ch]           one image: without loss, or encoded again; verified
  *   jpegout.[ch]         the writing side of libjpeg
  *   metadata.[ch]        the segments that a packed file keeps
@@ -54,6 +55,10 @@ enum { PACK_MEMORY_LEAST = 16 << 20 };
  * thread calls it about ten times a second. */
 typedef void pack_progress_fn(
 	void *context, uint64_t samples, uint64_t bytes_in, uint64_t bytes_out);
+/* What is left to do and how long it will take, before the first shard is written. Not called if
+ * nothing could be measured. */
+struct cost;
+typedef void pack_cost_fn(void *context, const struct cost *cost);
 /* A sentence for the user during the run. */
 typedef void pack_note_fn(void *context, const char *text);
 
@@ -62,7 +67,8 @@ struct pack_options {
 	unsigned threads; /* at least 1 */
 	pack_progress_fn *progress;
 	pack_note_fn *note;
-	void *context; /* of both */
+	pack_cost_fn *cost; /* NULL: not measured */
+	void *context; /* of all three */
 };
 
 struct pack_result {

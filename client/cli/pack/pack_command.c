@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "client/cli/catalog.h"
 #include "client/cli/options.h"
+#include "client/cli/pack/cost.h"
 #include "client/cli/pack/pack.h"
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
@@ -23,6 +24,7 @@
 enum {
 	PACK_LINE_NS = 10000000000, /* between two plain lines of progress */
 	PACK_BROKEN_SHOWN = 20,
+	PACK_SHORT_S = 60, /* beside JSON, the cost of a run that is shorter is not told */
 	PACK_SHARD_LEAST = 1 << 16,
 };
 
@@ -40,6 +42,7 @@ struct packing {
 	uint64_t start_ns, line_ns;
 	uint64_t first_samples, first_bytes; /* at that time: a resumed pack reports its own rate */
 	double seconds;
+	struct cost cost; /* images 0: not measured */
 };
 
 static const struct command pack_command = {
@@ -185,6 +188,33 @@ static void packing_progress(void *context, uint64_t samples, uint64_t bytes_in,
 		table_count(dataset_count(packing->dataset)).text, rates);
 }
 
+/* "about 45 s", "about 52 min", "about 3.6 h" */
+static void packing_duration(double seconds, char *buffer, size_t room)
+{
+	if (seconds < 100)
+		(void)snprintf(buffer, room, "about %.0f s", UTIL_MAX(seconds, 1.0));
+	else if (seconds < 100 * 60)
+		(void)snprintf(buffer, room, "about %.0f min", seconds / 60);
+	else
+		(void)snprintf(buffer, room, "about %.1f h", seconds / 3600);
+}
+
+/* Beside JSON only if it takes long. */
+static void packing_cost(void *context, const struct cost *cost)
+{
+	struct packing *packing = context;
+	char text[160], duration[48];
+	packing->cost = *cost;
+	packing_duration(cost->seconds, duration, sizeof duration);
+	(void)snprintf(text, sizeof text,
+		"%s image%s at about %s images/s on %" PRIu64 " thread%s: %s",
+		table_count(cost->images).text, cost->images == 1 ? "" : "s",
+		table_rate(cost->images_per_s).text, packing->threads,
+		packing->threads == 1 ? "" : "s", duration);
+	if (!packing->json || cost->seconds >= PACK_SHORT_S)
+		cli_note("%s", text);
+}
+
 static void packing_note(void *context, const char *text)
 {
 	(void)context;
@@ -308,6 +338,16 @@ static void packing_json_counts(const struct packing *packing, struct jsontext *
 	jsontext_number(json, "seconds", packing->seconds, 3);
 	jsontext_number(json, "images_per_s", packing_rate(packing), 1);
 	jsontext_u64(json, "memory_bytes", packing_memory(packing));
+	if (!packing->cost.images) {
+		jsontext_raw(json, "estimate", "null");
+		return;
+	}
+	jsontext_object(json, "estimate");
+	jsontext_u64(json, "images", packing->cost.images);
+	jsontext_number(json, "images_per_s", packing->cost.images_per_s, 1);
+	jsontext_number(json, "seconds", packing->cost.seconds, 3);
+	jsontext_u64(json, "threads", packing->threads);
+	jsontext_end(json);
 }
 
 static void packing_json_interval(const struct packing *packing, struct jsontext *json)
@@ -354,6 +394,7 @@ static int packing_run(struct packing *packing)
 	struct fault fault = {{0}};
 	packing->options.progress = packing_progress;
 	packing->options.note = packing_note;
+	packing->options.cost = packing_cost;
 	progress_begin(&packing->progress, "packing", PROGRESS_ITEMS,
 		dataset_count(packing->dataset), true);
 	uint64_t begin_ns = clock_ns();

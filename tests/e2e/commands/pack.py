@@ -675,5 +675,42 @@ def test_progress_without_a_terminal_is_plain_lines():
         assert not [line for line in shown.splitlines() if len(line) > 80 and str(home) not in line], shown
 
 
+def test_the_cost_is_told_before_it_starts():
+    """From a few images: their rate, the threads, and the time for what is left. Broken samples do not prevent it."""
+    with folder() as home:
+        images, out = make_dataset(home / "images", per_class=12), out_folder(home)
+        files = sorted(images.rglob("*.jpg"))
+        files[1].write_bytes(b"broken")
+        command = [tool("penstock"), "pack", str(images), str(out / "x-%06d.tar"), "--shard-size", "64K", "--threads", "2"]
+        with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            first = process.stderr.readline()
+            rest = process.communicate(timeout=LIMIT)
+        told = re.fullmatch(r"penstock: 36 images at about ([\d.,]+) images/s on 2 threads: about \d+ s\n", first)
+        assert told and float(told[1].replace(",", "")) > 0, first
+        assert "35 images in " in rest[0] and "at about" not in rest[0] + rest[1], rest
+        again = out_folder(home, "again")
+        got, said = pack(home, images, again / "x-%06d.tar", "--threads", "1", code=1)
+        estimate = got["estimate"]
+        assert estimate["images"] == 36 and estimate["threads"] == 1 and estimate["images_per_s"] > 0, got
+        assert abs(estimate["seconds"] * estimate["images_per_s"] - 36) < 1 and "at about" not in said, (got, said)
+        # Nothing is left: nothing is estimated.
+        got, said = pack(home, images, again / "x-%06d.tar", "--threads", "1", code=1)
+        assert got["estimate"] is None, got
+
+
+def test_the_cost_of_what_is_left():
+    """A run that ended early has packed some: the next one speaks of the others."""
+    with folder() as home:
+        images, out = make_dataset(home / "images", per_class=12), out_folder(home)
+        make_dataset(home / "large", per_class=1, min_side=1500, max_side=1500)
+        large = images / "zebra" / "last.jpg"  # the last sample does not fit the limit of a file
+        large.parent.mkdir()
+        max((home / "large").rglob("*.jpg"), key=lambda p: p.stat().st_size).rename(large)
+        refuse(home, images, out / "x-%06d.tar", "--shard-size", "64K", code=1, says=["File too large", "run the same command again"],
+               preexec_fn=lambda: limit_files(large.stat().st_size * 3 // 4))
+        got, _ = pack(home, images, out / "x-%06d.tar", "--shard-size", "64K")
+        assert 0 < got["resumed_from"] < 37 and got["estimate"]["images"] == 37 - got["resumed_from"], got
+
+
 if __name__ == "__main__":
     run_tests(globals())
