@@ -1,5 +1,5 @@
-/* cost: how long a pack will take on this machine. Makes images of a few samples, evenly spread over
- * those that are left, with all threads at once, and drops them. Nothing is written.
+/* cost: how long a pack will take on this machine. Makes images of a few samples, evenly spread
+ * over those that are left, with all threads at once, and drops them. Nothing is written.
  *
  * A sample that cannot be read or made does not count here: the pack itself meets it, and says what
  * is wrong with it. */
@@ -29,8 +29,8 @@ struct cost {
 	double images_per_s, seconds; /* of all threads together; for all images that are left */
 };
 
-/* Waits about a second at most, and longer only for a sample that takes longer. False: nothing could
- * be measured. */
+/* Waits about a second at most, and longer only for a sample that takes longer. False: nothing
+ * could be measured. */
 bool cost_measure(
 	const struct dataset *dataset, const struct cost_options *options, struct cost *ret);
 
