@@ -8,6 +8,20 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# Every folder that the installs below write to. Before they run, the folders among these that do
+# not exist are noted; after they ran, those that exist by then are recorded, and uninstalling removes
+# them again.
+set(installed_folders ${CMAKE_INSTALL_BINDIR} ${package_dir} ${pkgconfig_dir} ${CMAKE_INSTALL_INCLUDEDIR}/penstock
+	${CMAKE_INSTALL_MANDIR}/man1 ${CMAKE_INSTALL_MANDIR}/man5 ${CMAKE_INSTALL_MANDIR}/man8
+	${CMAKE_INSTALL_DATADIR}/penstock/grafana ${CMAKE_INSTALL_DATADIR}/penstock/prometheus
+	${CMAKE_INSTALL_DOCDIR}/reference ${CMAKE_INSTALL_DOCDIR}/pictures)
+foreach(component client daemon)
+	install(CODE "
+		include(\"${CMAKE_SOURCE_DIR}/cmake/PenstockInstallFolders.cmake\")
+		penstock_missing_folders(\"${CMAKE_BINARY_DIR}/install_folders.txt\" penstock_missing
+			\"${installed_folders}\")" COMPONENT ${component})
+endforeach()
+
 # The prefix follows from the folder of the pkg-config file, unless the library's folder is an
 # absolute path.
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
@@ -97,6 +111,11 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/LICENSE)
 endif()
 # The license of the letters that the command contains.
 install(FILES ${CMAKE_SOURCE_DIR}/client/cli/draw/make/LICENSE.DejaVu DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT daemon)
+
+foreach(component client daemon)
+	install(CODE "
+		penstock_record_folders(\"${CMAKE_BINARY_DIR}/install_folders.txt\" \"\${penstock_missing}\")" COMPONENT ${component})
+endforeach()
 
 include(PenstockPython)
 
