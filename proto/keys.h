@@ -53,7 +53,7 @@
 	KEY(with, batch_size, U32, batch_size, OWN, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
 	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
-		OPTION, "image-size", 0, "PX", "height and width of a row (224)") \
+		OPTION, "image-size", 0, "PX", "height and width of a row (224), or '[height, width]'") \
 	KEY(with, views, U32, shape.views, ELSEWHERE, 1, 8, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1)") \
 	KEY(with, dtype, WORD, shape.dtype, ELSEWHERE, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \

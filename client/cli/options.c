@@ -191,7 +191,8 @@ static int options_key(const struct option *option, const char *text)
 	char origin[OPTIONS_WORD + 3];
 	struct fault fault;
 	if (option->min == SPEC_KEY_image_size && text && text[0] == '{') {
-		cli_note("--image-size: expected one whole number, got \"%s\"; for sizes by epoch "
+		cli_note("--image-size: expected a whole number or [height, width], got \"%s\"; "
+			 "for sizes by epoch "
 			 "name a stream of the configuration (stream:NAME)",
 			text);
 		return -EINVAL;

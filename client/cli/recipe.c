@@ -78,6 +78,10 @@ static int recipe_keep(struct recipe *recipe)
 		r = recipe_keep_json(
 			&labels, "labels", recipe->labels_json, sizeof recipe->labels_json);
 	}
+	if (!r && spec->image_size.height != spec->image_size.width)
+		(void)snprintf(recipe->size_json, sizeof recipe->size_json,
+			"[%" PRIu32 ",%" PRIu32 "]", spec->image_size.height,
+			spec->image_size.width);
 	if (!r && spec_given(spec, SPEC_KEY_transforms)) {
 		transforms_json(&list, NULL, &spec->transforms);
 		r = recipe_keep_json(
@@ -106,9 +110,9 @@ struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 	return spec_pixels_at(&recipe->spec, recipe->epoch);
 }
 
-uint32_t recipe_side(const struct recipe *recipe)
+struct pixel_size recipe_size(const struct recipe *recipe)
 {
-	return shape_side(&recipe->spec.shape.sizes, recipe->epoch, recipe->spec.image_size);
+	return shape_size(&recipe->spec.shape.sizes, recipe->epoch, recipe->spec.image_size);
 }
 
 /* Of this process. */
@@ -282,8 +286,10 @@ void recipe_fill(
 	PENSTOCK_KEYS(RECIPE_FILL, )
 	/* bench sets these two by itself as well. A list of operations says the size itself. */
 	ret_options->batch_size = spec->batch_size;
-	if (!recipe->list_json[0])
-		ret_options->image_size = spec->image_size;
+	if (!recipe->list_json[0] && spec->image_size.height == spec->image_size.width)
+		ret_options->image_size = spec->image_size.height;
+	else if (!recipe->list_json[0])
+		ret_options->image_sizes = recipe->size_json;
 	if (recipe->labels_json[0])
 		ret_options->labels = recipe->labels_json;
 	if (recipe->list_json[0])
@@ -317,8 +323,8 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		if (told)
 			recipe_learn_key(spec, recipe_names[i].key, told);
 	}
-	uint32_t largest = shape_settle_sizes(&spec->shape.sizes);
-	if (largest)
+	struct pixel_size largest = shape_settle_sizes(&spec->shape.sizes);
+	if (largest.height)
 		spec->image_size = largest;
 }
 
@@ -326,7 +332,8 @@ void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream)
 {
 	*ret_recipe = (struct recipe)RECIPE_DEFAULT;
 	/* A status that says neither is shown as it is. */
-	ret_recipe->spec.batch_size = ret_recipe->spec.image_size = 0;
+	ret_recipe->spec.batch_size = 0;
+	ret_recipe->spec.image_size = (struct pixel_size){0, 0};
 	ret_recipe->epoch = document_u64(stream, "epoch", 0);
 	recipe_learn(ret_recipe, stream);
 }
@@ -344,14 +351,16 @@ static void recipe_describe_shape(const struct stream_spec *spec, char *buffer, 
 		laid ? spec_word(spec, SPEC_KEY_layout) : "");
 }
 
-/* "64 px", "64 px (0: 64, 1: 96)": of the epoch, and of which epochs, as a definition has it. */
-static void recipe_describe_sides(const struct recipe *recipe, char *buffer, size_t room)
+/* "64 px", "256 x 128 px", "64 px (0: 64, 1: 96)": of the epoch, and of which epochs. */
+static void recipe_describe_sizes(const struct recipe *recipe, char *buffer, size_t room)
 {
 	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
-	size_t n = (size_t)snprintf(buffer, room, "%" PRIu32 " px", recipe_side(recipe));
+	char text[SHAPE_SIZE_TEXT];
+	size_t n =
+		(size_t)snprintf(buffer, room, "%s px", shape_size_text(recipe_size(recipe), text));
 	for (uint32_t i = 0; i < sizes->count && n < room; i++)
-		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRIu32 ": %" PRIu32 "%s",
-			i ? ", " : " (", sizes->at[i].epoch, sizes->at[i].side,
+		n += (size_t)snprintf(buffer + n, room - n, "%s%" PRIu32 ": %s%s", i ? ", " : " (",
+			sizes->at[i].epoch, shape_size_text(sizes->at[i].size, text),
 			i + 1 == sizes->count ? ")" : "");
 }
 
@@ -382,8 +391,8 @@ static void recipe_describe_list(const struct recipe *recipe, char *buffer, size
 	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
 	*buffer = 0;
 	for (uint32_t i = 0; sizes->count && i < list.count; i++)
-		if (list.op[i].size.side == recipe->spec.image_size)
-			list.op[i].size.side = recipe_side(recipe);
+		if (pixel_size_equal(list.op[i].size.size, recipe->spec.image_size))
+			list.op[i].size.size = recipe_size(recipe);
 	if (list.count)
 		transforms_text(&list, buffer, room);
 	else if (recipe->spec.interpolation != WEIGHTS_BILINEAR)
@@ -394,13 +403,13 @@ static void recipe_describe_list(const struct recipe *recipe, char *buffer, size
 void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 {
 	const struct stream_spec *spec = &recipe->spec;
-	char list[RECIPE_TEXT], sides[RECIPE_TEXT], samples[RECIPE_TEXT], shape[64];
-	recipe_describe_sides(recipe, sides, sizeof sides);
+	char list[RECIPE_TEXT], sizes[RECIPE_TEXT], samples[RECIPE_TEXT], shape[64];
+	recipe_describe_sizes(recipe, sizes, sizeof sizes);
 	recipe_describe_shape(spec, shape, sizeof shape);
 	recipe_describe_samples(spec, samples, sizeof samples);
 	recipe_describe_list(recipe, list, sizeof list);
 	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu32 "%s, %s, seed %" PRIu64 "%s%s%s",
-		spec->train ? "training" : "evaluation", sides, spec->batch_size, shape, samples,
+		spec->train ? "training" : "evaluation", sizes, spec->batch_size, shape, samples,
 		spec->seed, spec->decode == SPEC_DECODE_FAST ? ", decoded fast" : "",
 		*list ? ", " : "", list);
 }

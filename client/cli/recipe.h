@@ -22,6 +22,7 @@ struct recipe {
 	struct stream_spec spec;
 	uint64_t epoch; /* the epoch shown: its images may have a size of their own */
 	/* Once recipe_settle is done, for libpenstock; "": not given. */
+	char size_json[SHAPE_SIZE_TEXT]; /* of a rectangle, [height,width] */
 	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
 	float channels[2][3]; /* mean, std */
 	/* Once recipe_open_parts has opened them. */
@@ -64,8 +65,8 @@ int recipe_settle(struct recipe *recipe);
 
 struct pixel_recipe recipe_pixels(const struct recipe *recipe); /* of its epoch */
 
-/* The side of its epoch's images. */
-uint32_t recipe_side(const struct recipe *recipe);
+/* The size of its epoch's images. */
+struct pixel_size recipe_size(const struct recipe *recipe);
 
 /* Opens SOURCE, which may be a list of several ('[{source: a, weight: 3}, {source: b}]'), into
  * `parts`, until recipe_unload. CLI_OK, or the exit code after saying why. */

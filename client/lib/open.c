@@ -184,9 +184,11 @@ static const struct open_json open_transforms = {"transforms", "transforms", '['
 static const struct open_json open_sources = {"sources", "sources", '[', open_source_paths,
 	"a JSON array of mappings and nothing else, such as [{\"source\": \"a\", \"weight\": 3}, "
 	"{\"source\": \"b\", \"weight\": 1}]"};
-static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NULL,
-	"a JSON object with the size from an epoch on and nothing else, such as {\"0\": 128, "
-	"\"16\": 192}"};
+#define OPEN_SIZES                                                                            \
+	"a JSON array [height, width], or a JSON object with the size from an epoch on, and " \
+	"nothing else, such as [256, 128] or {\"0\": 128, \"16\": 192}"
+static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NULL, OPEN_SIZES};
+static const struct open_json open_rectangle = {"image_sizes", "image_size", '[', NULL, OPEN_SIZES};
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
@@ -369,8 +371,11 @@ static int open_write_keys(const struct penstock_options *options, struct jsonte
 {
 	const bool named = open_is_named(options->source);
 	const char *unset;
-	int result =
-		options->image_sizes ? open_json_write(&open_sizes, options->image_sizes, json) : 0;
+	const char *sizes = options->image_sizes;
+	const bool rectangle = sizes && sizes[strspn(sizes, " \t\r\n")] == '[';
+	int result = 0;
+	if (sizes)
+		result = open_json_write(rectangle ? &open_rectangle : &open_sizes, sizes, json);
 	for (size_t i = 0; result == 0 && i < OPEN_KEYS; i++) {
 		const struct open_key *key = &open_keys[i];
 		if (open_is_set(options, key, &unset) ||

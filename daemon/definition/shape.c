@@ -31,7 +31,8 @@ const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = 
 /* A size from an epoch on, as written. */
 struct shape_written {
 	const yaml_node_t *key;
-	uint32_t epoch, side;
+	uint32_t epoch;
+	struct pixel_size size;
 };
 
 /* The entries of a mapping, in the order of their epochs, before equal neighbors are merged. */
@@ -53,18 +54,43 @@ static int shape_insert(struct shape_entries *entries, struct shape_written writ
 	return 0;
 }
 
-static int shape_read_size(const struct yaml_text *text, const yaml_node_pair_t *pair,
+/* Reads one number, the side of a square, or a list [height, width]. */
+static int shape_read_size(const struct yaml_text *text, const yaml_node_t *node, const char *name,
+	struct pixel_size *ret, struct fault *fault)
+{
+	const struct yaml_key side = {name, YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
+	uint32_t sides[2] = {0, 0};
+	if (node->type != YAML_SEQUENCE_NODE) {
+		int result = yaml_read_value(text, node, &side, &sides[0], fault);
+		*ret = pixel_square(sides[0]);
+		return result;
+	}
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	if (node->data.sequence.items.top - item != 2)
+		return yaml_fault(text, node, fault,
+			"%s: expected a whole number from 1 to %d, or a list of two, [height, "
+			"width]; got a list of %zu",
+			name, SHAPE_SIDE_MAX, (size_t)(node->data.sequence.items.top - item));
+	for (int i = 0; i < 2; i++) {
+		int result =
+			yaml_read_value(text, yaml_node(text, item[i]), &side, &sides[i], fault);
+		if (result < 0)
+			return result;
+	}
+	*ret = (struct pixel_size){.height = sides[0], .width = sides[1]};
+	return 0;
+}
+
+static int shape_read_entry(const struct yaml_text *text, const yaml_node_pair_t *pair,
 	struct shape_entries *entries, struct fault *fault)
 {
 	static const struct yaml_key epoch_key = {"epoch", YAML_KEY_U32, .max = UINT32_MAX};
-	static const struct yaml_key side_key = {
-		"size of an epoch", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	const yaml_node_t *at = yaml_node(text, pair->key);
 	struct shape_written written = {.key = at};
 	int result = yaml_read_value(text, at, &epoch_key, &written.epoch, fault);
 	if (!result)
-		result = yaml_read_value(
-			text, yaml_node(text, pair->value), &side_key, &written.side, fault);
+		result = shape_read_size(text, yaml_node(text, pair->value), "size of an epoch",
+			&written.size, fault);
 	if (result < 0)
 		return result;
 	if (entries->count == SHAPE_EPOCHS_MAX)
@@ -83,7 +109,7 @@ static int shape_merge(const struct yaml_text *text, const struct shape_entries 
 {
 	for (uint32_t i = 0; i < entries->count; i++) {
 		const struct shape_written *written = &entries->at[i];
-		if (i && written->side == entries->at[i - 1].side)
+		if (i && pixel_size_equal(written->size, entries->at[i - 1].size))
 			continue;
 		if (ret->count == SHAPE_SIZES_MAX)
 			return yaml_fault(text, written->key, fault,
@@ -91,7 +117,7 @@ static int shape_merge(const struct yaml_text *text, const struct shape_entries 
 				"them do not count",
 				SHAPE_SIZES_MAX);
 		ret->at[ret->count].epoch = written->epoch;
-		ret->at[ret->count++].side = written->side;
+		ret->at[ret->count++].size = written->size;
 	}
 	return 0;
 }
@@ -105,7 +131,7 @@ static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 	inner.within = "image_size";
 	int result = 0;
 	for (; !result && pair < node->data.mapping.pairs.top; pair++)
-		result = shape_read_size(&inner, pair, &entries, fault);
+		result = shape_read_entry(&inner, pair, &entries, fault);
 	if (!result)
 		result = shape_merge(&inner, &entries, ret, fault);
 	if (result < 0)
@@ -120,34 +146,26 @@ static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 int shape_read_sizes(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
 {
-	static const struct yaml_key key = {
-		"image_size", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	struct shape_sizes sizes = {.count = 0};
-	uint32_t side = 0;
 	int result;
-	if (node->type == YAML_SEQUENCE_NODE)
-		return yaml_fault(text, node, fault,
-			"image_size: expected a whole number from 1 to %d, since images are "
-			"squares, or a mapping from epochs to such numbers, as in {0: 128, 16: "
-			"192}",
-			SHAPE_SIDE_MAX);
 	if (node->type == YAML_MAPPING_NODE) {
 		result = shape_read_mapping(text, node, &sizes, fault);
 	} else {
-		result = yaml_read_value(text, node, &key, &side, fault);
 		sizes.count = 1;
-		sizes.at[0].side = side;
+		result = shape_read_size(text, node, "image_size", &sizes.at[0].size, fault);
 	}
 	if (!result)
 		memcpy(field, &sizes, sizeof sizes);
 	return result;
 }
 
-uint32_t shape_settle_sizes(struct shape_sizes *sizes)
+struct pixel_size shape_settle_sizes(struct shape_sizes *sizes)
 {
-	uint32_t largest = 0;
-	for (uint32_t i = 0; i < sizes->count; i++)
-		largest = UTIL_MAX(largest, sizes->at[i].side);
+	struct pixel_size largest = {0, 0};
+	for (uint32_t i = 0; i < sizes->count; i++) {
+		largest.height = UTIL_MAX(largest.height, sizes->at[i].size.height);
+		largest.width = UTIL_MAX(largest.width, sizes->at[i].size.width);
+	}
 	if (sizes->count == 1)
 		*sizes = (struct shape_sizes){.count = 0};
 	return largest;
@@ -161,9 +179,10 @@ uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch)
 	return place;
 }
 
-uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side)
+struct pixel_size shape_size(
+	const struct shape_sizes *sizes, uint64_t epoch, struct pixel_size size)
 {
-	return sizes->count ? sizes->at[shape_place(sizes, epoch)].side : side;
+	return sizes->count ? sizes->at[shape_place(sizes, epoch)].size : size;
 }
 
 bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b)
@@ -171,18 +190,40 @@ bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b)
 	return a->count == b->count && memcmp(a->at, b->at, a->count * sizeof a->at[0]) == 0;
 }
 
-void shape_json_sizes(
-	struct jsontext *json, const char *key, const struct shape_sizes *sizes, uint32_t side)
+void shape_json_size(struct jsontext *json, const char *key, struct pixel_size size)
+{
+	if (size.height == size.width) {
+		jsontext_u64(json, key, size.height);
+		return;
+	}
+	jsontext_array(json, key);
+	jsontext_u64(json, NULL, size.height);
+	jsontext_u64(json, NULL, size.width);
+	jsontext_end(json);
+}
+
+const char *shape_size_text(struct pixel_size size, char buffer[SHAPE_SIZE_TEXT])
+{
+	if (size.height == size.width)
+		(void)snprintf(buffer, SHAPE_SIZE_TEXT, "%" PRIu32, size.height);
+	else
+		(void)snprintf(
+			buffer, SHAPE_SIZE_TEXT, "%" PRIu32 " x %" PRIu32, size.height, size.width);
+	return buffer;
+}
+
+void shape_json_sizes(struct jsontext *json, const char *key, const struct shape_sizes *sizes,
+	struct pixel_size size)
 {
 	if (!sizes->count) {
-		jsontext_u64(json, key, side);
+		shape_json_size(json, key, size);
 		return;
 	}
 	jsontext_object(json, key);
 	for (uint32_t i = 0; i < sizes->count; i++) {
 		char epoch[16];
 		(void)snprintf(epoch, sizeof epoch, "%" PRIu32, sizes->at[i].epoch);
-		jsontext_u64(json, epoch, sizes->at[i].side);
+		shape_json_size(json, epoch, sizes->at[i].size);
 	}
 	jsontext_end(json);
 }
@@ -277,7 +318,10 @@ uint64_t shape_hash(const struct shape *shape, uint64_t h)
 	const struct shape plain = {.views = 1, .mean = SHAPE_MEAN, .std = SHAPE_STD};
 	for (uint32_t i = 0; i < shape->sizes.count; i++) {
 		h = shape_hash_number(h, "size from epoch", shape->sizes.at[i].epoch);
-		h = hash_u64(h, shape->sizes.at[i].side);
+		h = hash_u64(h, shape->sizes.at[i].size.height);
+		/* A square adds nothing more, so that states of before stay valid. */
+		if (shape->sizes.at[i].size.width != shape->sizes.at[i].size.height)
+			h = shape_hash_number(h, "width", shape->sizes.at[i].size.width);
 	}
 	if (shape->views != plain.views)
 		h = shape_hash_number(h, "views", shape->views);
@@ -293,9 +337,11 @@ uint64_t shape_hash(const struct shape *shape, uint64_t h)
 	return h;
 }
 
-struct extent_geometry shape_geometry(const struct shape *shape, uint32_t batch_size, uint32_t side)
+struct extent_geometry shape_geometry(
+	const struct shape *shape, uint32_t batch_size, struct pixel_size size)
 {
-	struct extent_geometry geometry = extent_plain(batch_size, side);
+	struct extent_geometry geometry = extent_plain(batch_size, size.height);
+	geometry.width = size.width;
 	geometry.views = shape->views;
 	geometry.pixel_type = (enum slots_pixel_type)(shape->dtype + 1);
 	geometry.pixel_layout = (enum slots_pixel_layout)(shape->layout + 1);

@@ -6,13 +6,14 @@
 #include "base/fault.h"
 #include "base/yaml.h"
 #include "batch/extent.h"
+#include "pixel/pixel.h"
 #include "proto/jsontext.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-	SHAPE_SIDE_MAX = 2048,
+	SHAPE_SIDE_MAX = PIXEL_SIDE_MAX,
 	SHAPE_EPOCHS_MAX = 1024, /* entries of image_size, of which equal neighbors merge */
 	SHAPE_SIZES_MAX = 16, /* entries that are left */
 	SHAPE_VIEWS_MAX = SLOTS_VIEWS_MAX,
@@ -28,7 +29,8 @@ extern const char *const shape_dtype_names[], *const shape_layout_names[];
 struct shape_sizes {
 	uint32_t count; /* 0: one size in all epochs; otherwise at least 2 different sizes */
 	struct {
-		uint32_t epoch, side;
+		uint32_t epoch;
+		struct pixel_size size;
 	} at[SHAPE_SIZES_MAX];
 };
 
@@ -69,25 +71,32 @@ int shape_read_mean(
 int shape_read_std(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
-/* Returns the largest size. A single size is no schedule: `sizes` is then empty. */
-uint32_t shape_settle_sizes(struct shape_sizes *sizes);
+/* Returns the largest height and the largest width. A single size is not a schedule: `sizes` is
+ * then empty. */
+struct pixel_size shape_settle_sizes(struct shape_sizes *sizes);
 
 /* The index of an epoch's size; 0 if there are no sizes. */
 uint32_t shape_place(const struct shape_sizes *sizes, uint64_t epoch);
-/* The side of an epoch's images: `side` if there are no sizes. */
-uint32_t shape_side(const struct shape_sizes *sizes, uint64_t epoch, uint32_t side);
+/* The size of an epoch's images: `size` if there are no sizes. */
+struct pixel_size shape_size(
+	const struct shape_sizes *sizes, uint64_t epoch, struct pixel_size size);
 
 bool shape_sizes_equal(const struct shape_sizes *a, const struct shape_sizes *b);
 bool shape_channels_equal(const struct shape_channels *a, const struct shape_channels *b);
 
-void shape_json_sizes(
-	struct jsontext *json, const char *key, const struct shape_sizes *sizes, uint32_t side);
+/* Writes a number for a square, otherwise [height, width]. */
+void shape_json_size(struct jsontext *json, const char *key, struct pixel_size size);
+void shape_json_sizes(struct jsontext *json, const char *key, const struct shape_sizes *sizes,
+	struct pixel_size size);
+/* "224" for a square, otherwise "256 x 128". Returns `buffer`. */
+enum { SHAPE_SIZE_TEXT = 32 };
+const char *shape_size_text(struct pixel_size size, char buffer[SHAPE_SIZE_TEXT]);
 void shape_json_channels(
 	struct jsontext *json, const char *key, const struct shape_channels *channels);
 
 /* Adds every value that differs from its default to the hash of the pixels. */
 uint64_t shape_hash(const struct shape *shape, uint64_t h);
 
-/* The geometry of batches with images of up to side x side and one integer label each. */
+/* The geometry of batches with images of up to this size and one integer label each. */
 struct extent_geometry shape_geometry(
-	const struct shape *shape, uint32_t batch_size, uint32_t side);
+	const struct shape *shape, uint32_t batch_size, struct pixel_size size);

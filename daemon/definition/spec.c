@@ -98,7 +98,10 @@ static int spec_set_size(
 {
 	static const struct yaml_key key = {"", YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};
 	*ret = (struct shape_sizes){.count = 1};
-	return yaml_read_option(&key, text, origin, &ret->at[0].side, fault);
+	uint32_t side = 0;
+	int result = yaml_read_option(&key, text, origin, &side, fault);
+	ret->at[0].size = pixel_square(side);
+	return result;
 }
 
 static int spec_set_node(const struct yaml_key *key, const char *text, const char *origin,
@@ -117,7 +120,7 @@ int spec_set(struct stream_spec *spec, enum spec_key at, const char *text, const
 	const struct yaml_key *key = &spec_keys[at];
 	void *field = (char *)spec + key->offset;
 	int result;
-	if (at == SPEC_KEY_image_size && text[0] != '{')
+	if (at == SPEC_KEY_image_size && text[0] != '{' && text[0] != '[')
 		result = spec_set_size(text, origin, field, fault);
 	else if (at == SPEC_KEY_labels)
 		result = label_keys_parse(text, origin, field, fault);
@@ -235,7 +238,7 @@ static bool spec_equal(size_t key, const struct stream_spec *a, const struct str
 	case SPEC_KEY_transforms:
 		return spec_transform_hash(a) == spec_transform_hash(b);
 	case SPEC_KEY_image_size:
-		return a->image_size == b->image_size &&
+		return pixel_size_equal(a->image_size, b->image_size) &&
 		       shape_sizes_equal(&a->shape.sizes, &b->shape.sizes);
 	case SPEC_KEY_mean:
 		return shape_channels_equal(&a->shape.mean, &b->shape.mean);

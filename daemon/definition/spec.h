@@ -96,7 +96,7 @@ struct stream_spec {
 	struct sampling sampling; /* the other keys that choose samples */
 	/* The size that `transforms` makes, if given; the largest size, if it changes with the
 	 * epoch (shape.sizes). */
-	uint32_t image_size;
+	struct pixel_size image_size;
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
@@ -133,10 +133,10 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 #define SPEC_PLAIN_NODE(field, plain)
 #define SPEC_PLAIN(with, name, kind, field, place, low, high, plain, ...) \
 	SPEC_PLAIN_##kind(field, plain)
-#define SPEC_DEFAULT                                                                    \
-	{                                                                               \
-		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = 224, .shape.mean = SHAPE_MEAN, \
-					  .shape.std = SHAPE_STD                        \
+#define SPEC_DEFAULT                                                                           \
+	{                                                                                      \
+		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = {224, 224}, .shape.mean = SHAPE_MEAN, \
+					  .shape.std = SHAPE_STD                               \
 	}
 void spec_init(struct stream_spec *ret);
 

@@ -164,23 +164,26 @@ static bool spec_scales(const struct pixel_recipe *recipe)
 {
 	return recipe->kind == PIXEL_RESIZED_CROP ||
 	       (recipe->kind == PIXEL_RESIZE && recipe->both && !recipe->random_window &&
-		       recipe->resize == recipe->image_size);
+		       pixel_size_equal(recipe->resize, recipe->size));
 }
 
 static int spec_check_size(
 	const struct stream_spec *spec, const struct pixel_recipe *recipe, struct spec_wrong *ret)
 {
 	const bool several = spec->shape.sizes.count;
-	if (spec_given(spec, SPEC_KEY_image_size) && spec->image_size != recipe->image_size)
+	char makes[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT];
+	if (spec_given(spec, SPEC_KEY_image_size) &&
+		!pixel_size_equal(spec->image_size, recipe->size))
 		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
-			"image_size: expected %" PRIu32
-			", the size that transforms makes, %sor nothing; got %" PRIu32,
-			recipe->image_size, several ? "as the largest of all epochs, " : "",
-			spec->image_size);
+			"image_size: expected %s, the size that transforms makes, %sor nothing; "
+			"got %s",
+			shape_size_text(recipe->size, makes),
+			several ? "as the largest of all epochs, " : "",
+			shape_size_text(spec->image_size, got));
 	if (several && !spec_scales(recipe))
 		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
 			"image_size: the sizes of epochs can replace the size of "
-			"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop, which "
+			"RandomResizedCrop or of Resize: {size: [H, W]}, but not of a crop, which "
 			"would then show another part of the image; write one size, or another "
 			"list");
 	return 0;
@@ -189,14 +192,16 @@ static int spec_check_size(
 /* Checks that every epoch's size is large enough for the steps. */
 static int spec_check_sides(const struct stream_spec *spec, struct spec_wrong *ret)
 {
-	uint32_t least = transforms_least_side(&spec->transforms);
-	for (uint32_t i = 0; i < spec->shape.sizes.count; i++)
-		if (spec->shape.sizes.at[i].side < least)
+	const struct pixel_size least = transforms_least_size(&spec->transforms);
+	char least_text[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT];
+	for (uint32_t i = 0; i < spec->shape.sizes.count; i++) {
+		const struct pixel_size size = spec->shape.sizes.at[i].size;
+		if (size.height < least.height || size.width < least.width)
 			return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
-				"image_size: expected at least %" PRIu32
-				" in all epochs, which GaussianBlur's kernel_size needs; got "
-				"%" PRIu32,
-				least, spec->shape.sizes.at[i].side);
+				"image_size: expected at least %s in all epochs, which "
+				"GaussianBlur's kernel_size needs; got %s",
+				shape_size_text(least, least_text), shape_size_text(size, got));
+	}
 	return 0;
 }
 
@@ -215,7 +220,7 @@ static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *re
 	int result = spec_check_size(spec, &recipe, ret);
 	if (result < 0)
 		return result;
-	spec->image_size = recipe.image_size;
+	spec->image_size = recipe.size;
 	spec->interpolation = recipe.filter;
 	/* RandomErasing is always the last operation of a list. */
 	if (why && spec->shape.dtype == SHAPE_UINT8)

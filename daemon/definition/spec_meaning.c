@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, uint32_t side)
+static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, struct pixel_size size)
 {
 	struct pixel_recipe recipe =
-		spec->train ? pixel_recipe_train(side) : pixel_recipe_eval(side);
+		spec->train ? pixel_recipe_train(size) : pixel_recipe_eval(size);
 	recipe.filter = spec->interpolation;
 	if (spec->transforms.count) {
 		recipe = transforms_pixels(&spec->transforms);
 		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
-			recipe.resize = side;
+			recipe.resize = size;
 		if (spec->shape.sizes.count)
-			recipe.image_size = side;
+			recipe.size = size;
 	}
 	recipe.fast = spec->decode == SPEC_DECODE_FAST;
 	return recipe;
@@ -33,7 +33,7 @@ struct pixel_recipe spec_pixels(const struct stream_spec *spec)
 
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
 {
-	return spec_pixels_of(spec, shape_side(&spec->shape.sizes, epoch, spec->image_size));
+	return spec_pixels_of(spec, shape_size(&spec->shape.sizes, epoch, spec->image_size));
 }
 
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
@@ -85,8 +85,9 @@ static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
 static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 {
 	const bool crop = recipe->kind == PIXEL_RESIZED_CROP;
-	const struct pixel_recipe plain = crop ? pixel_recipe_train(recipe->image_size)
-					       : pixel_recipe_eval(recipe->image_size);
+	const struct pixel_size square = pixel_square(recipe->size.height);
+	const struct pixel_recipe plain =
+		crop ? pixel_recipe_train(square) : pixel_recipe_eval(square);
 	const struct {
 		const char *what;
 		double value, plain;
@@ -95,8 +96,10 @@ static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 		{"scale to", recipe->scale[1], plain.scale[1]},
 		{"ratio from", recipe->ratio[0], plain.ratio[0]},
 		{"ratio to", recipe->ratio[1], plain.ratio[1]},
-		{"resize", recipe->resize, plain.resize},
+		{"resize", recipe->resize.height, plain.resize.height},
 		{"both", recipe->both, plain.both},
+		{"wider resize", recipe->resize.width, recipe->resize.height},
+		{"width", recipe->size.width, recipe->size.height},
 		{"flip", recipe->flip, plain.flip},
 		{"flip vertical", recipe->flip_vertical, plain.flip_vertical},
 		{"random window", recipe->random_window, plain.random_window},
@@ -121,7 +124,7 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 	const struct pixel_recipe recipe = spec_pixels(spec);
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, recipe.kind);
-	h = hash_u64(h, recipe.image_size);
+	h = hash_u64(h, recipe.size.height);
 	/* The default adds nothing, so that states from releases without this choice stay valid. */
 	if (recipe.fast)
 		h = hash_bytes(h, "fast", 4);

@@ -50,11 +50,11 @@ static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
 	return same;
 }
 
-/* The side of the images after the operations that give them their size. */
-static uint32_t transforms_side(const struct transforms *transforms)
+/* The size of the images after the operations that give it to them; 0 x 0 if none does. */
+static struct pixel_size transforms_size(const struct transforms *transforms)
 {
 	uint32_t count = transforms_sizings(transforms);
-	return count ? transforms->op[count - 1].size.side : 0;
+	return count ? transforms->op[count - 1].size.size : (struct pixel_size){0, 0};
 }
 
 /* ---- reading ---- */
@@ -134,11 +134,10 @@ static int transforms_split(const struct yaml_text *text, const yaml_node_t *ite
 
 /* Checks that involve two parameters of an operation, or the size of the images. */
 static int transforms_check_values(const struct yaml_text *text, const yaml_node_t *parameters,
-	const struct transforms_op *op, uint32_t side, struct fault *fault)
+	const struct transforms_op *op, struct pixel_size size, struct fault *fault)
 {
 	const struct step *step = &op->step;
 	const char *key = "kernel_size";
-	uint32_t widest = UTIL_MAX(step->kernel_size[0], step->kernel_size[1]);
 	if (op->kind == TRANSFORMS_STEP(STEP_RAND_AUGMENT) &&
 		step->magnitude >= step->num_magnitude_bins) {
 		const yaml_node_pair_t *pair = yaml_find(text, parameters, "magnitude");
@@ -147,12 +146,14 @@ static int transforms_check_values(const struct yaml_text *text, const yaml_node
 			"%" PRIu32 "; got %" PRIu32,
 			step->num_magnitude_bins, step->magnitude);
 	}
-	if (op->kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR) && side && widest >= 2 * side)
-		return yaml_fault(text, yaml_node(text, yaml_find(text, parameters, key)->value),
-			fault,
-			"%s: expected less than twice the side of the images, which is %" PRIu32
-			", since it reaches over their edges; got %" PRIu32,
-			key, side, widest);
+	const uint32_t sides[2] = {size.width, size.height};
+	for (int i = 0; i < 2 && op->kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR); i++)
+		if (sides[i] && step->kernel_size[i] >= 2 * sides[i])
+			return yaml_fault(text,
+				yaml_node(text, yaml_find(text, parameters, key)->value), fault,
+				"%s: expected less than twice the %s of the images, which is "
+				"%" PRIu32 ", since it reaches over their edges; got %" PRIu32,
+				key, i ? "height" : "width", sides[i], step->kernel_size[i]);
 	return 0;
 }
 
@@ -198,7 +199,7 @@ static int transforms_read_parameters(const struct transforms_list *list,
 			rule->keys[0].name, rule->first, rule->name, rule->example);
 	if (!result)
 		result = transforms_check_values(
-			&inner, parameters, &op, transforms_side(list->into), fault);
+			&inner, parameters, &op, transforms_size(list->into), fault);
 	if (!result)
 		*ret = op;
 	return result;
@@ -341,25 +342,27 @@ static int transforms_check_sizes(const struct yaml_text *text, const yaml_node_
 	const struct transforms_op *first = &transforms->op[0], *crop = &transforms->op[1];
 	if (first->kind != TRANSFORMS_RESIZE)
 		return 0;
-	uint32_t side = first->size.side;
+	const struct pixel_size size = first->size.size;
 	if (transforms_sizings(transforms) == 1 && !first->size.both)
 		return yaml_fault(text, node, fault,
 			"Resize: size: %" PRIu32
 			" is that of the shorter side, so images would differ in size; expected "
 			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
-			side, side, side);
-	if (transforms_sizings(transforms) == 1 && side > TRANSFORMS_SIDE_MAX)
+			size.height, size.height, size.height);
+	if (transforms_sizings(transforms) == 1 && pixel_longer(size) > TRANSFORMS_SIDE_MAX)
 		return yaml_fault(text, node, fault,
 			"Resize: size: expected at most %d, or CenterCrop behind it; got %" PRIu32,
-			TRANSFORMS_SIDE_MAX, side);
-	uint32_t padded = side + UTIL_MIN(crop->padding[0] + crop->padding[2],
-					 crop->padding[1] + crop->padding[3]);
+			TRANSFORMS_SIDE_MAX, pixel_longer(size));
+	const struct pixel_size padded = {size.height + crop->padding[1] + crop->padding[3],
+		size.width + crop->padding[0] + crop->padding[2]};
 	if (crop->kind == TRANSFORMS_RANDOM_CROP && !crop->pad_if_needed &&
-		transforms_sizings(transforms) == 2 && padded < crop->size.side)
+		transforms_sizings(transforms) == 2 &&
+		(padded.height < crop->size.size.height || padded.width < crop->size.size.width))
 		return yaml_fault(text, node, fault,
-			"RandomCrop: size: expected at most %" PRIu32
-			", which Resize and padding come to, or pad_if_needed: true; got %" PRIu32,
-			padded, crop->size.side);
+			"RandomCrop: size: expected at most %" PRIu32 " x %" PRIu32
+			" (height x width), which Resize and padding make, or pad_if_needed: true; "
+			"got %" PRIu32 " x %" PRIu32,
+			padded.height, padded.width, crop->size.size.height, crop->size.size.width);
 	return 0;
 }
 
@@ -497,7 +500,7 @@ static void transforms_apply_padding(const struct transforms_op *op, struct pixe
 
 static void transforms_apply_crop(const struct transforms_op *op, struct pixel_recipe *recipe)
 {
-	recipe->image_size = op->size.side;
+	recipe->size = op->size.size;
 	recipe->random_window = op->kind == TRANSFORMS_RANDOM_CROP;
 	if (recipe->random_window)
 		transforms_apply_padding(op, &recipe->padding);
@@ -508,14 +511,14 @@ static void transforms_apply(const struct transforms_op *op, struct pixel_recipe
 	switch ((int)op->kind) {
 	case TRANSFORMS_RANDOM_RESIZED_CROP:
 		recipe->kind = PIXEL_RESIZED_CROP;
-		recipe->image_size = op->size.side;
+		recipe->size = op->size.size;
 		recipe->filter = op->step.interpolation;
 		memcpy(recipe->scale, op->step.scale, sizeof recipe->scale);
 		memcpy(recipe->ratio, op->step.ratio, sizeof recipe->ratio);
 		break;
 	case TRANSFORMS_RESIZE:
 		recipe->kind = PIXEL_RESIZE;
-		recipe->image_size = recipe->resize = op->size.side;
+		recipe->size = recipe->resize = op->size.size;
 		recipe->both = op->size.both;
 		recipe->filter = op->step.interpolation;
 		break;
@@ -582,15 +585,15 @@ uint64_t transforms_hash(uint64_t h, const struct transforms *transforms)
 	return h;
 }
 
-uint32_t transforms_least_side(const struct transforms *transforms)
+struct pixel_size transforms_least_size(const struct transforms *transforms)
 {
-	uint32_t least = 1;
+	struct pixel_size least = {1, 1};
 	for (uint32_t i = 0; i < transforms->count; i++) {
 		const struct step *step = &transforms->op[i].step;
 		if (transforms->op[i].kind != TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR))
 			continue;
-		least = UTIL_MAX(least, step->kernel_size[0] / 2 + 1);
-		least = UTIL_MAX(least, step->kernel_size[1] / 2 + 1);
+		least.width = UTIL_MAX(least.width, step->kernel_size[0] / 2 + 1);
+		least.height = UTIL_MAX(least.height, step->kernel_size[1] / 2 + 1);
 	}
 	return least;
 }

@@ -35,7 +35,7 @@ enum transforms_kind {
 
 /* One number or [height, width], which mean different things to torchvision's Resize. */
 struct transforms_size {
-	uint32_t side;
+	struct pixel_size size; /* a square if it is written as one number */
 	bool both; /* written as two numbers */
 };
 
@@ -95,7 +95,7 @@ uint64_t transforms_hash(uint64_t h, const struct transforms *transforms);
 
 /* The smallest size that all steps accept: half of GaussianBlur's kernel must be narrower than the
  * image. 1: any size. */
-uint32_t transforms_least_side(const struct transforms *transforms);
+struct pixel_size transforms_least_size(const struct transforms *transforms);
 
 /* The reason why uint8 rows cannot hold RandomErasing's value. NULL if they can, or if the list
  * has no RandomErasing. */

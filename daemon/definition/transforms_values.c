@@ -92,7 +92,7 @@ static int values_pair(const struct yaml_text *text, const yaml_node_t *node,
 	return result;
 }
 
-/* Reads [height, width] or one number. Height and width must be equal while batches are square. */
+/* Reads [height, width], or one number for both. */
 int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault)
 {
@@ -102,7 +102,7 @@ int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	if (node->type != YAML_SEQUENCE_NODE) {
 		int result = yaml_read_value(text, node, &side, &sides[0], fault);
 		if (!result)
-			*ret = (struct transforms_size){.side = sides[0]};
+			*ret = (struct transforms_size){.size = pixel_square(sides[0])};
 		return result;
 	}
 	if (values_count(node) != 2)
@@ -113,12 +113,7 @@ int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	int result = values_wholes(text, node, &side, sides, fault);
 	if (result < 0)
 		return result;
-	if (sides[0] != sides[1])
-		return yaml_fault(text, node, fault,
-			"size: expected height and width to be the same, since images of a batch "
-			"are squares; got [%" PRIu32 ", %" PRIu32 "]",
-			sides[0], sides[1]);
-	*ret = (struct transforms_size){.side = sides[0], .both = true};
+	*ret = (struct transforms_size){.size = {sides[0], sides[1]}, .both = true};
 	return 0;
 }
 
@@ -579,9 +574,10 @@ size_t transforms_values(
 	if (kind.type == VALUES_CHANCES)
 		return values_chances(op, ret);
 	if (kind.type == VALUES_SIZE) {
-		ret[0] = op->size.side;
+		ret[0] = op->size.size.height;
 		ret[1] = op->size.both;
-		return 2;
+		ret[2] = op->size.size.width;
+		return 3;
 	}
 	if (values_absent(key, op) || values_is_random(key, op))
 		return 0;
@@ -596,12 +592,12 @@ static void values_json_size(
 	struct jsontext *json, const char *key, const struct transforms_size *size)
 {
 	if (!size->both) {
-		jsontext_u64(json, key, size->side);
+		jsontext_u64(json, key, size->size.height);
 		return;
 	}
 	jsontext_array(json, key);
-	jsontext_u64(json, NULL, size->side);
-	jsontext_u64(json, NULL, size->side);
+	jsontext_u64(json, NULL, size->size.height);
+	jsontext_u64(json, NULL, size->size.width);
 	jsontext_end(json);
 }
 
@@ -684,11 +680,11 @@ static void values_text_numbers(const struct values_kind *kind, const double *va
 
 static void values_text_size(const struct transforms_op *op, char *buffer, size_t room)
 {
-	if (op->size.both && op->kind == TRANSFORMS_RESIZE)
-		(void)snprintf(
-			buffer, room, " %" PRIu32 " x %" PRIu32, op->size.side, op->size.side);
+	const struct pixel_size size = op->size.size;
+	if (size.height != size.width || (op->size.both && op->kind == TRANSFORMS_RESIZE))
+		(void)snprintf(buffer, room, " %" PRIu32 " x %" PRIu32, size.height, size.width);
 	else
-		(void)snprintf(buffer, room, " %" PRIu32, op->size.side);
+		(void)snprintf(buffer, room, " %" PRIu32, size.height);
 }
 
 static bool values_same(

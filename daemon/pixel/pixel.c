@@ -13,10 +13,10 @@
 
 _Static_assert((int)PIXEL_ROW_SLACK >= (int)KERNELS_SLACK, "kernels read so far behind a row");
 
-enum { PIXEL_IMAGE_SIZE_MAX = 2048, PIXEL_SHRINK_MAX = 3 };
+enum { PIXEL_SHRINK_MAX = 3 };
 
 struct pixel_sink {
-	uint32_t max_image_size;
+	uint32_t max_side;
 	struct resample *resample;
 	/* The job, if its window extends beyond the image. */
 	struct pad_axis pad_x, pad_y;
@@ -24,7 +24,7 @@ struct pixel_sink {
 	uint8_t *padded; /* the row, or NULL */
 };
 
-_Static_assert((int)PAD_WINDOW_MAX >= (int)PIXEL_IMAGE_SIZE_MAX, "a window is a row");
+_Static_assert((int)PAD_WINDOW_MAX >= (int)PIXEL_SIDE_MAX, "a window is a row");
 
 /* int(round(spare / 2.0)): Python rounds halves to even. */
 static uint32_t pixel_center(uint32_t spare)
@@ -32,20 +32,26 @@ static uint32_t pixel_center(uint32_t spare)
 	return (uint32_t)draw_round((double)spare / 2.0);
 }
 
-struct pixel_recipe pixel_recipe_train(uint32_t image_size)
+struct pixel_recipe pixel_recipe_train(struct pixel_size size)
 {
 	return (struct pixel_recipe){.kind = PIXEL_RESIZED_CROP,
-		.image_size = image_size,
+		.size = size,
 		.scale = {DRAW_SCALE_MIN, DRAW_SCALE_MAX},
 		.ratio = {DRAW_RATIO_MIN, DRAW_RATIO_MAX},
 		.flip = 0.5};
 }
 
-struct pixel_recipe pixel_recipe_eval(uint32_t image_size)
+static uint32_t pixel_eval_side(uint32_t side)
+{
+	return (uint32_t)((uint64_t)side * 256 / 224);
+}
+
+struct pixel_recipe pixel_recipe_eval(struct pixel_size size)
 {
 	return (struct pixel_recipe){.kind = PIXEL_RESIZE,
-		.image_size = image_size,
-		.resize = (uint32_t)((uint64_t)image_size * 256 / 224)};
+		.size = size,
+		.resize = {pixel_eval_side(size.height), pixel_eval_side(size.width)},
+		.both = size.height != size.width};
 }
 
 /* torchvision's Resize(size) of an int: the shorter side becomes `size`, the longer int(size *
@@ -53,31 +59,35 @@ struct pixel_recipe pixel_recipe_eval(uint32_t image_size)
  * integer is at least 1/65,535 away from one: so integer division agrees. */
 static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_plan *plan)
 {
-	uint64_t size = recipe->resize, w = plan->crop_w, h = plan->crop_h;
-	plan->resize_w = (uint32_t)(recipe->both || w <= h ? size : size * w / h);
-	plan->resize_h = (uint32_t)(recipe->both || w > h ? size : size * h / w);
+	uint64_t size = recipe->resize.height, w = plan->crop_w, h = plan->crop_h;
+	plan->resize_w = (uint32_t)(w <= h ? size : size * w / h);
+	plan->resize_h = (uint32_t)(w > h ? size : size * h / w);
+	if (recipe->both) {
+		plan->resize_w = recipe->resize.width;
+		plan->resize_h = recipe->resize.height;
+	}
 }
 
 /* ---- the position of the window ---- */
 
-/* The padding of RandomCrop for an axis of `side` pixels. */
-static struct pad_axis pixel_random_axis(
-	const struct pixel_recipe *recipe, uint32_t side, uint32_t before, uint32_t after)
+/* The padding of RandomCrop for an axis of `side` pixels and a window of `size`. */
+static struct pad_axis pixel_random_axis(const struct pixel_recipe *recipe, uint32_t size,
+	uint32_t side, uint32_t before, uint32_t after)
 {
 	struct pad_axis axis = {.mode = recipe->padding.mode,
 		.side = side,
 		.before = before,
 		.after = after,
-		.window = recipe->image_size};
+		.window = size};
 	uint32_t padded = pad_side(&axis);
-	axis.more = padded < recipe->image_size ? recipe->image_size - padded : 0;
+	axis.more = padded < size ? size - padded : 0;
 	return axis;
 }
 
 /* The padding of CenterCrop, and the position of its window. */
-static struct pad_axis pixel_center_axis(const struct pixel_recipe *recipe, uint32_t side)
+static struct pad_axis pixel_center_axis(uint32_t size, uint32_t side)
 {
-	uint32_t size = recipe->image_size, missing = side < size ? size - side : 0;
+	uint32_t missing = side < size ? size - side : 0;
 	return (struct pad_axis){.side = side,
 		.before = missing / 2,
 		.after = missing - missing / 2,
@@ -91,13 +101,15 @@ static void pixel_axes(const struct pixel_recipe *recipe, const struct pixel_pla
 	struct pad_axis *ret_x, struct pad_axis *ret_y)
 {
 	if (!recipe->random_window) {
-		*ret_x = pixel_center_axis(recipe, plan->resize_w);
-		*ret_y = pixel_center_axis(recipe, plan->resize_h);
+		*ret_x = pixel_center_axis(recipe->size.width, plan->resize_w);
+		*ret_y = pixel_center_axis(recipe->size.height, plan->resize_h);
 		return;
 	}
 	const struct pixel_padding *padding = &recipe->padding;
-	*ret_x = pixel_random_axis(recipe, plan->resize_w, padding->left, padding->right);
-	*ret_y = pixel_random_axis(recipe, plan->resize_h, padding->top, padding->bottom);
+	*ret_x = pixel_random_axis(
+		recipe, recipe->size.width, plan->resize_w, padding->left, padding->right);
+	*ret_y = pixel_random_axis(
+		recipe, recipe->size.height, plan->resize_h, padding->top, padding->bottom);
 }
 
 /* Whether the window is inside the image. */
@@ -116,7 +128,8 @@ static void pixel_plan_window(
 	if (!plan->padded) {
 		plan->window_x = x->place - x->before - x->more;
 		plan->window_y = y->place - y->before - y->more;
-		plan->window_w = plan->window_h = x->window;
+		plan->window_w = x->window;
+		plan->window_h = y->window;
 		return;
 	}
 	struct pad_run across = pad_run(x), down = pad_run(y);
@@ -169,8 +182,10 @@ void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, ui
 	};
 	if (recipe->kind == PIXEL_RESIZE)
 		pixel_plan_resize(recipe, &plan);
-	else if (recipe->kind == PIXEL_RESIZED_CROP)
-		plan.resize_w = plan.resize_h = recipe->image_size;
+	if (recipe->kind == PIXEL_RESIZED_CROP) {
+		plan.resize_w = recipe->size.width;
+		plan.resize_h = recipe->size.height;
+	}
 	struct pad_axis x, y;
 	pixel_axes(recipe, &plan, &x, &y);
 	if (recipe->random_window) {
@@ -201,25 +216,25 @@ void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *
 	pixel_plan_place(recipe, key, ret);
 }
 
-uint64_t pixel_sink_bytes(uint32_t max_image_size)
+uint64_t pixel_sink_bytes(uint32_t max_side)
 {
-	return sizeof(struct pixel_sink) + resample_bytes(max_image_size);
+	return sizeof(struct pixel_sink) + resample_bytes(max_side);
 }
 
-int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault)
+int pixel_sink_new(uint32_t max_side, struct pixel_sink **ret, struct fault *fault)
 {
-	if (max_image_size < 1 || max_image_size > PIXEL_IMAGE_SIZE_MAX)
-		return fault_set(fault, -EINVAL, "image size %u: expected 1 to %d pixels",
-			max_image_size, PIXEL_IMAGE_SIZE_MAX);
+	if (max_side < 1 || max_side > PIXEL_SIDE_MAX)
+		return fault_set(fault, -EINVAL, "image size %u: expected 1 to %d pixels", max_side,
+			PIXEL_SIDE_MAX);
 	struct pixel_sink *sink = malloc(sizeof(*sink));
 	if (!sink)
 		return fault_set(fault, -ENOMEM, "not enough memory for a pixel sink");
-	int rc = resample_new(max_image_size, &sink->resample, fault);
+	int rc = resample_new(max_side, &sink->resample, fault);
 	if (rc < 0) {
 		free(sink);
 		return rc;
 	}
-	sink->max_image_size = max_image_size;
+	sink->max_side = max_side;
 	*ret = sink;
 	return 0;
 }
@@ -305,7 +320,7 @@ static void pixel_pad(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	struct pad_run across = pad_run(x), down = pad_run(y);
 	sink->padded = job->out;
 	memcpy(sink->fill, recipe->padding.fill, sizeof(sink->fill));
-	job->stride = (size_t)PIXEL_PLANES * recipe->image_size;
+	job->stride = (size_t)PIXEL_PLANES * recipe->size.width;
 	job->out += down.at * job->stride + (size_t)PIXEL_PLANES * across.at;
 	job->flip = across.falling;
 	job->flip_vertical = down.falling;
@@ -314,7 +329,8 @@ static void pixel_pad(struct pixel_sink *sink, const struct pixel_recipe *recipe
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region)
 {
-	assert(recipe->image_size >= 1 && recipe->image_size <= sink->max_image_size);
+	assert(recipe->size.height >= 1 && recipe->size.width >= 1 &&
+		pixel_longer(recipe->size) <= sink->max_side);
 	uint32_t x, y;
 	struct resample_job job = pixel_job(recipe, plan, out, &x, &y);
 	struct resample_region region;

@@ -33,8 +33,8 @@
 
 /* The numbers are part of hashes in states: never renumber. */
 enum pixel_recipe_kind {
-	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(image_size, scale, ratio) */
-	/* Of the whole image: Resize(resize), then CenterCrop(image_size), or RandomCrop if
+	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(size, scale, ratio) */
+	/* Of the whole image: Resize(resize), then CenterCrop(size), or RandomCrop if
 	 * random_window. */
 	PIXEL_RESIZE = 1,
 	PIXEL_CROP = 2, /* only CenterCrop or RandomCrop, without resizing */
@@ -59,18 +59,24 @@ struct pixel_padding {
 	uint8_t fill[3];
 };
 
-/* Of pixel_recipe.resize. */
-enum { PIXEL_RESIZE_MAX = 4096 };
+/* Of pixel_recipe.size and pixel_recipe.resize. */
+enum { PIXEL_SIDE_MAX = 2048, PIXEL_RESIZE_MAX = 4096 };
+
+/* Pixels of an image. */
+struct pixel_size {
+	uint32_t height, width;
+};
 
 struct pixel_recipe {
 	enum pixel_recipe_kind kind;
-	uint32_t image_size; /* 1 .. 2048 */
+	struct pixel_size size; /* of the row; 1 .. PIXEL_SIDE_MAX each */
 	/* RESIZED_CROP: minimum and maximum of the area and of width / height; see draw.h. */
 	double scale[2], ratio[2];
-	/* RESIZE: 1 .. PIXEL_RESIZE_MAX, of the shorter side, or `both`: of both. */
-	uint32_t resize;
+	/* RESIZE: 1 .. PIXEL_RESIZE_MAX each. If `both`, the image gets this size; otherwise its
+	 * shorter side gets resize.height. */
+	struct pixel_size resize;
 	bool both;
-	/* RESIZE, CROP: RandomCrop(image_size) with this padding. Otherwise CenterCrop, which pads
+	/* RESIZE, CROP: RandomCrop(size) with this padding. Otherwise CenterCrop, which pads
 	 * an image that is too small with zeros; the padding is all zero then. */
 	bool random_window;
 	struct pixel_padding padding; /* sides up to PIXEL_PADDING_MAX */
@@ -79,11 +85,26 @@ struct pixel_recipe {
 	enum weights_filter filter; /* of the resize */
 };
 
-/* The default recipe of a stream. Training: RandomResizedCrop(image_size),
- * RandomHorizontalFlip(0.5). Evaluation: Resize(int(image_size * 256 / 224)),
- * CenterCrop(image_size). Pure. */
-struct pixel_recipe pixel_recipe_train(uint32_t image_size);
-struct pixel_recipe pixel_recipe_eval(uint32_t image_size);
+static inline struct pixel_size pixel_square(uint32_t side)
+{
+	return (struct pixel_size){side, side};
+}
+
+static inline bool pixel_size_equal(struct pixel_size a, struct pixel_size b)
+{
+	return a.height == b.height && a.width == b.width;
+}
+
+static inline uint32_t pixel_longer(struct pixel_size size)
+{
+	return size.height > size.width ? size.height : size.width;
+}
+
+/* The default recipe of a stream. Training: RandomResizedCrop(size), RandomHorizontalFlip(0.5).
+ * Evaluation: Resize(int(side * 256 / 224)) of the shorter side, or of both sides where the row is
+ * not a square; then CenterCrop(size). Pure. */
+struct pixel_recipe pixel_recipe_train(struct pixel_size size);
+struct pixel_recipe pixel_recipe_eval(struct pixel_size size);
 
 /* The key of a sample's random parameters. */
 struct pixel_key {
@@ -98,11 +119,11 @@ struct pixel_plan {
 	/* In the source; the whole image if nothing is cropped before the resize. */
 	uint32_t crop_x, crop_y, crop_w, crop_h;
 	uint32_t resize_w, resize_h; /* the crop is resized to this */
-	/* The visible part of the resized image, at least one pixel. It is image_size x image_size
-	 * unless the window reaches beyond the image. */
+	/* The visible part of the resized image, at least one pixel. It has the row's size unless
+	 * the window reaches beyond the image. */
 	uint32_t window_x, window_y, window_w, window_h;
-	/* If it does, the window is image_size x image_size at this place of the padded image. The
-	 * sink writes the visible part, and pixel_sink_end the rest. */
+	/* If it does, the window has the row's size, at this place of the padded image. The sink
+	 * writes the visible part, and pixel_sink_end the rest. */
 	bool padded;
 	uint32_t place_x, place_y;
 	bool flip, flip_vertical;
@@ -153,24 +174,24 @@ void pixel_plan_region(
 	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret);
 
 /* Carries out plans, one at a time, row by row. Belongs to one thread. pixel_sink_new allocates all
- * memory, for outputs of up to `max_image_size` and sources of up to 65,535 pixels on a side. */
+ * memory, for outputs of up to `max_side` and sources of up to 65,535 pixels on a side. */
 struct pixel_sink;
 
 /* 0; -EINVAL (size, or an unknown PENSTOCK_KERNELS); -ENOTSUP (PENSTOCK_KERNELS names instructions
  * that this processor lacks); -ENOMEM. Any thread. */
-int pixel_sink_new(uint32_t max_image_size, struct pixel_sink **ret, struct fault *fault);
+int pixel_sink_new(uint32_t max_side, struct pixel_sink **ret, struct fault *fault);
 void pixel_sink_free(struct pixel_sink *sink);
 
-/* Bytes that pixel_sink_new allocates, for the ledger: 3.7 MB + about 410 bytes x max_image_size. A
+/* Bytes that pixel_sink_new allocates, for the ledger: 3.7 MB + about 410 bytes x max_side. A
  * sink touches only what its sources need (ImageNet at 224: about 0.1 MB). Nearly all of it is for
  * very rare sources: Lanczos over 65,535 rows of 33,000 pixels, vertically first, has seven outputs
  * in progress, of 12 bytes per pixel, and horizontal weights as well. Bilinear would need a third
  * of that, but the filter belongs to a stream and the sink to a worker. arena_most (resample.c) has
  * the terms. */
-uint64_t pixel_sink_bytes(uint32_t max_image_size);
+uint64_t pixel_sink_bytes(uint32_t max_side);
 
-/* Prepares weights and returns the region to feed. `out` is image_size x image_size x 3 bytes, row
- * after row, NHWC. */
+/* Prepares weights and returns the region to feed. `out` is height x width x 3 bytes of the
+ * recipe's size, row after row, NHWC. */
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region);
 

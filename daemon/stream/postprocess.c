@@ -30,9 +30,9 @@ static bool postprocess_augments(const struct step_recipe *steps)
 	return false;
 }
 
-static uint64_t postprocess_image_bytes(uint32_t side)
+static uint64_t postprocess_image_bytes(struct pixel_size size)
 {
-	return (uint64_t)3 * side * side;
+	return (uint64_t)3 * size.height * size.width;
 }
 
 bool postprocess_needed(const struct stream_spec *spec)
@@ -49,7 +49,7 @@ uint64_t postprocess_bytes(const struct stream_spec *spec)
 	bool converts = postprocess_converts(&spec->shape);
 	uint64_t bytes = steps.count || converts ? sizeof(struct postprocessor) : 0;
 	if (postprocess_augments(&steps))
-		bytes += augmenter_bytes(&steps, spec->image_size);
+		bytes += augmenter_bytes(&steps, pixel_longer(spec->image_size));
 	if (converts)
 		bytes += postprocess_image_bytes(spec->image_size);
 	return bytes;
@@ -75,7 +75,7 @@ static int postprocess_converter(struct postprocess *postprocess, struct fault *
 int postprocess_init(
 	struct postprocess *postprocess, const struct stream_spec *spec, struct fault *fault)
 {
-	*postprocess = (struct postprocess){.shape = spec->shape, .side = spec->image_size};
+	*postprocess = (struct postprocess){.shape = spec->shape, .size = spec->image_size};
 	spec_steps(spec, &postprocess->steps);
 	postprocess->augments = postprocess_augments(&postprocess->steps);
 	return postprocess_converts(&postprocess->shape) ? postprocess_converter(postprocess, fault)
@@ -97,10 +97,10 @@ int postprocessor_new(
 	postprocessor->postprocess = postprocess;
 	int result = 0;
 	if (postprocess->augments)
-		result = augmenter_new(
-			&postprocess->steps, postprocess->side, &postprocessor->augmenter, fault);
+		result = augmenter_new(&postprocess->steps, pixel_longer(postprocess->size),
+			&postprocessor->augmenter, fault);
 	if (!result && postprocess->convert) {
-		postprocessor->image = malloc(postprocess_image_bytes(postprocess->side));
+		postprocessor->image = malloc(postprocess_image_bytes(postprocess->size));
 		if (!postprocessor->image)
 			result = fault_set(fault, -ENOMEM, "no memory for converting rows");
 	}
@@ -128,13 +128,13 @@ uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out)
 }
 
 static void postprocessor_erase(struct postprocessor *postprocessor, const struct pixel_key *key,
-	uint32_t side, uint8_t *out)
+	struct pixel_size size, uint8_t *out)
 {
 	const struct erase_row row = {
 		.type = (enum slots_pixel_type)(postprocessor->postprocess->shape.dtype + 1),
 		.layout = (enum slots_pixel_layout)(postprocessor->postprocess->shape.layout + 1),
-		.width = side,
-		.height = side,
+		.width = size.width,
+		.height = size.height,
 	};
 	for (uint32_t i = 0; i < postprocessor->plan.count; i++)
 		if (postprocessor->plan.op[i].kind == OP_ERASE)
@@ -142,16 +142,17 @@ static void postprocessor_erase(struct postprocessor *postprocessor, const struc
 }
 
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
-	uint32_t side, uint8_t *out)
+	struct pixel_size size, uint8_t *out)
 {
 	const struct postprocess *postprocess = postprocessor->postprocess;
 	if (postprocess->steps.count)
-		step_plan(&postprocess->steps, key, side, side, &postprocessor->plan);
+		step_plan(&postprocess->steps, key, size.width, size.height, &postprocessor->plan);
 	if (postprocessor->augmenter)
-		augmenter_run(postprocessor->augmenter, &postprocessor->plan, side, side,
-			postprocessor->image ? postprocessor->image : out);
+		augmenter_run(postprocessor->augmenter, &postprocessor->plan, size.width,
+			size.height, postprocessor->image ? postprocessor->image : out);
 	if (postprocessor->image)
-		convert_rows(postprocess->convert, postprocessor->image, 1, side, side, out);
+		convert_rows(postprocess->convert, postprocessor->image, 1, size.height, size.width,
+			out);
 	if (postprocess->steps.count)
-		postprocessor_erase(postprocessor, key, side, out);
+		postprocessor_erase(postprocessor, key, size, out);
 }

@@ -21,7 +21,7 @@ struct postprocess {
 	bool augments; /* there are steps other than erasing, which works on the row itself */
 	struct shape shape;
 	struct convert *convert; /* NULL: uint8 NHWC as it is */
-	uint32_t side; /* of the stream's largest images */
+	struct pixel_size size; /* of the stream's largest images */
 };
 
 /* Scratch for one row at a time; belongs to one thread. */
@@ -44,10 +44,10 @@ int postprocessor_new(
 	const struct postprocess *postprocess, struct postprocessor **ret, struct fault *fault);
 void postprocessor_free(struct postprocessor *postprocessor); /* takes NULL */
 
-/* Where the caller resamples the image to, whose row is `out`: a buffer of side x side x 3 bytes,
- * or the row itself. */
+/* Where the caller resamples the image to, whose row is `out`: a buffer of height x width x 3
+ * bytes, or the row itself. */
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
 
-/* Makes the row of the image in that buffer. `key` is the sample's; the image is side x side. */
+/* Makes the row of the image in that buffer. `key` is the sample's; `size` is the image's. */
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
-	uint32_t side, uint8_t *out);
+	struct pixel_size size, uint8_t *out);

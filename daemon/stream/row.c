@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
-	uint32_t max_image_size, struct fault *fault)
+int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, uint32_t max_side,
+	struct fault *fault)
 {
 	*maker = (struct row_maker){0};
 	int result = decoder_new(limits, &maker->decoder, fault);
 	if (!result)
-		result = pixel_sink_new(max_image_size, &maker->sink, fault);
+		result = pixel_sink_new(max_side, &maker->sink, fault);
 	if (result)
 		row_maker_deinit(maker);
 	return result;
@@ -26,9 +26,9 @@ void row_maker_deinit(struct row_maker *maker)
 	*maker = (struct row_maker){0};
 }
 
-uint64_t row_maker_bytes(uint32_t max_image_size, uint64_t scratch)
+uint64_t row_maker_bytes(uint32_t max_side, uint64_t scratch)
 {
-	return decoder_scratch_bytes(scratch) + pixel_sink_bytes(max_image_size);
+	return decoder_scratch_bytes(scratch) + pixel_sink_bytes(max_side);
 }
 
 /* Decoding drives the sink row by row, so a row's pixels are still in the cache when they are
@@ -91,7 +91,7 @@ static int row_judge(
 	return decoder_refuse(decoder, DECODE_E_SMALL,
 		"the image has %u x %u pixels, too few even with padding for a RandomCrop of %u x "
 		"%u: resize before it, or set pad_if_needed",
-		width, height, recipe->image_size, recipe->image_size);
+		width, height, recipe->size.width, recipe->size.height);
 }
 
 /* Where the image is to be resampled to. */
@@ -114,7 +114,7 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 		return result;
 	pixel_sink_end(maker->sink);
 	if (postprocessor)
-		postprocessor_run(postprocessor, key, recipe->image_size, out);
+		postprocessor_run(postprocessor, key, recipe->size, out);
 	return result;
 }
 
@@ -225,7 +225,7 @@ static void row_many_time(struct row_many *run, struct row_job *job)
  * afterwards. */
 static void row_many_postprocess(struct row_many *run, struct row_job *job)
 {
-	postprocessor_run(job->postprocessor, &job->key, job->recipe->image_size, job->out);
+	postprocessor_run(job->postprocessor, &job->key, job->recipe->size, job->out);
 	uint64_t now = clock_thread_cpu_ns();
 	job->pixel_ns += now - run->since;
 	run->since = now;

@@ -54,13 +54,13 @@ struct row_source {
 	bool (*keep)(void *context, struct row_job *job, const uint8_t *pack, size_t size);
 };
 
-int row_maker_init(struct row_maker *maker, const struct decode_limits *limits,
-	uint32_t max_image_size, struct fault *fault);
+int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, uint32_t max_side,
+	struct fault *fault);
 void row_maker_deinit(struct row_maker *maker);
 /* Bytes that a maker holds, for the ledger; `scratch` as in the decoder's limits. */
-uint64_t row_maker_bytes(uint32_t max_image_size, uint64_t scratch);
+uint64_t row_maker_bytes(uint32_t max_side, uint64_t scratch);
 
-/* Decodes, crops, resizes and flips into `out` (image_size x image_size x 3 values); the
+/* Decodes, crops, resizes and flips into `out` (height x width x 3 values); the
  * postprocessor, unless NULL, does the rest. Sets the record's crop_* and src_* and the flags
  * SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets index, label, position, view and the
  * other flags. Returns an enum decode_outcome (the row is undefined unless DECODE_OK) or -ENOMEM.

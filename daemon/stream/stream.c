@@ -78,14 +78,14 @@ static int stream_refuse(const struct stream *stream, uint64_t room, struct faul
 			"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but "
 			"stream_memory allows one stream %s: %sraise it in penstockd's "
 			"configuration",
-			spec->batch_size, spec->image_size, spec->image_size,
+			spec->batch_size, spec->image_size.height, spec->image_size.width,
 			size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
 			size_format(limit, left, sizeof left), advice);
 	uint64_t budget = environment->budget_for(environment->budget_context, need - room);
 	return fault_set(fault, -ENOMEM,
 		"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but %s of the "
 		"memory budget of %s is free: %sstart penstockd with --memory %" PRIu64 "M or more",
-		spec->batch_size, spec->image_size, spec->image_size,
+		spec->batch_size, spec->image_size.height, spec->image_size.width,
 		size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
 		size_format(room, left, sizeof left),
 		size_format(environment->ledger->budget, all, sizeof all), advice,
@@ -495,7 +495,7 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	uint32_t place = shape_place(&stream->spec.shape.sizes, batch.epoch);
 	const struct pixel_recipe *recipe = &stream->recipe[place];
 	struct slots_head fresh =
-		extent_reshape(&stream->extent, slot, recipe->image_size, recipe->image_size);
+		extent_reshape(&stream->extent, slot, recipe->size.height, recipe->size.width);
 	fresh.serial = batch.serial;
 	fresh.epoch = batch.epoch;
 	fresh.batch = batch.batch;

@@ -157,7 +157,7 @@ static int workers_start_thread(struct workers_worker *worker)
 	return -result;
 }
 
-int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_side,
 	struct workers **ret, struct fault *fault)
 {
 	if (threads < 1 || threads > WORKERS_THREADS_MAX)
@@ -176,7 +176,7 @@ int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t m
 	for (workers->threads = 0; workers->threads < threads && !result; workers->threads++) {
 		struct workers_worker *worker = &workers->worker[workers->threads];
 		worker->workers = workers;
-		result = row_maker_init(&worker->maker, limits, max_image_size, fault);
+		result = row_maker_init(&worker->maker, limits, max_side, fault);
 		worker->maker.number = workers->threads;
 	}
 	for (; workers->started < threads && !result; workers->started++) {

@@ -37,7 +37,7 @@ struct workers_job {
 };
 
 /* Makers have the numbers 0 .. threads - 1. */
-int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_image_size,
+int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_side,
 	struct workers **ret, struct fault *fault);
 
 /* Ends the workers after the jobs that are queued; takes NULL. */

@@ -190,8 +190,9 @@ struct penstock_options {
 	/* The options below are keys of penstock.yaml(5), which says more about each. The library
 	 * makes paths absolute. JSON texts are the values as they are written there. */
 
-	/* NULL; or, in place of image_size, the side in pixels from an epoch on, as a JSON mapping:
-	 * `{"0": 128, "16": 192}`. Batches then have the height and width of their epoch. */
+	/* NULL; or, in place of image_size, JSON: height and width, `[256, 128]`, or the size from
+	 * an epoch on, `{"0": 128, "16": [192, 96]}`. Batches then have the height and width of
+	 * their epoch. */
 	const char *image_sizes;
 	/* NULL; or, in place of `source`, several datasets and how often each is drawn from, as a
 	 * JSON list: `[{"source": "a", "weight": 3}, {"source": "b", "weight": 1}]`. */

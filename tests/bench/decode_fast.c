@@ -83,7 +83,7 @@ static uint64_t make(struct bench *bench, const uint8_t *data, size_t size,
 static bool compare(struct bench *bench, const uint8_t *data, size_t size, unsigned which,
 	const struct pixel_key *key)
 {
-	struct pixel_recipe recipe = pixel_recipe_train(sizes[which]);
+	struct pixel_recipe recipe = pixel_recipe_train(pixel_square(sizes[which]));
 	struct slots_record record = {0};
 	struct pixel_plan plan;
 	uint64_t exact_ns = make(bench, data, size, &recipe, key, bench->exact, &record);

@@ -53,8 +53,9 @@ static void plan_make(const struct geometry *g, const struct pixel_recipe *recip
 static struct total round_run(struct pixel_sink *sink, const struct geometry *g, uint8_t *rows,
 	uint8_t *out, unsigned crops)
 {
-	struct pixel_recipe recipe =
-		g->kind == PIXEL_RESIZE ? pixel_recipe_eval(224) : pixel_recipe_train(224);
+	struct pixel_recipe recipe = g->kind == PIXEL_RESIZE
+					     ? pixel_recipe_eval(pixel_square(224))
+					     : pixel_recipe_train(pixel_square(224));
 	struct total total = {.crops = crops};
 	uint64_t start = clock_ns();
 	for (unsigned i = 0; i < crops; i++) {

@@ -151,6 +151,16 @@ static void test_samples_and_pixels(void **state)
 			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2],\"train\":true}");
 }
 
+static void test_a_rectangle(void **state)
+{
+	(void)state;
+	struct penstock_options options;
+	penstock_options_init(&options);
+	options.source = "/x";
+	options.image_sizes = " [256, 128]";
+	expect_text(&options, "{\"source\":\"/x\",\"image_size\":[256, 128],\"train\":true}");
+}
+
 /* A text that is not one mapping, or one list, is refused: nothing that could end the request is
  * written. */
 static void test_values_that_are_none(void **state)
@@ -163,7 +173,9 @@ static void test_values_that_are_none(void **state)
 		penstock_options_init(&options);
 		options.source = "/x";
 		options.image_sizes = bad[i];
-		expect_refusal(&options, -EINVAL, "options.image_sizes is no mapping: expected");
+		expect_refusal(&options, -EINVAL,
+			bad[i][0] == '[' ? "options.image_sizes is no list: expected"
+					 : "options.image_sizes is no mapping: expected");
 		options.image_sizes = NULL;
 		options.source = NULL;
 		options.sources = bad[i];
@@ -516,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_everything),
 		cmocka_unit_test(test_transforms),
 		cmocka_unit_test(test_samples_and_pixels),
+		cmocka_unit_test(test_a_rectangle),
 		cmocka_unit_test(test_values_that_are_none),
 		cmocka_unit_test(test_either_of_two),
 		cmocka_unit_test(test_stream_name),

@@ -35,7 +35,9 @@ static int parse(const char *text, size_t size, struct stream_spec *spec)
 static void check_ranges(const struct stream_spec *spec)
 {
 	want(spec->batch_size >= 1 && spec->batch_size <= 65536, "batch_size out of its range");
-	want(spec->image_size >= 1 && spec->image_size <= 2048, "image_size out of its range");
+	want(spec->image_size.height >= 1 && spec->image_size.width >= 1 &&
+			pixel_longer(spec->image_size) <= PIXEL_SIDE_MAX,
+		"image_size out of its range");
 	want(spec->prefetch >= 2 && spec->prefetch <= 64, "prefetch out of its range");
 	want(spec->max_broken >= 0 && spec->max_broken <= 1, "max_broken out of its range");
 	want(spec->world_size <= 65536, "world_size out of its range");
@@ -111,8 +113,9 @@ static void try_transforms(const char *text, size_t size)
 	jsontext_free(&json);
 	transforms_text(&list, words, sizeof words);
 	want(strnlen(words, sizeof words) < sizeof words, "words without an end");
-	const uint32_t side = transforms_least_side(&list);
-	want(side >= 1 && side <= TRANSFORMS_SIDE_MAX, "a side out of its range");
+	const struct pixel_size least = transforms_least_size(&list);
+	want(least.height >= 1 && least.width >= 1 && pixel_longer(least) <= TRANSFORMS_SIDE_MAX,
+		"a size out of its range");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -42,6 +42,22 @@ class Refused(unittest.TestCase):
 
 
 class Values(Refused):
+    def test_rectangles(self) -> None:
+        """(height, width), of images and in each epoch; the states and the shapes of both frameworks' layouts."""
+        with loader(image_size=(64, 32)) as made:
+            self.assertEqual(made.image_size, (64, 32))
+            images, _ = next(iter(made))
+            self.assertEqual(images.shape, (8, 3, 64, 32))
+        with loader(image_size=(48, 48)) as made:
+            self.assertEqual(made.image_size, 48)
+        with loader(image_size={0: (64, 32), 1: 40}) as made:
+            self.assertEqual(made.image_size, (64, 40))
+            self.assertEqual([next(iter(made))[0].shape[2:] for _ in range(2)], [(64, 32), (40, 40)])
+        with loader(image_size=(64, 32), transforms=[{"Resize": {"size": (72, 36)}}, {"RandomCrop": {"size": (64, 32)}}]) as made:
+            self.assertEqual(next(iter(made))[0].shape, (8, 3, 64, 32))
+        self.argument(r"image_size is \(64, 32\), but transforms produces images of size \(32, 64\)", image_size=(64, 32),
+                      transforms=[{"RandomResizedCrop": {"size": (32, 64)}}])
+
     def test_numbers(self) -> None:
         self.argument("batch_size: expected a whole number from 1 to 65536, got 0", batch_size=0)
         self.argument("batch_size: .*got 65537", batch_size=65537)
@@ -51,7 +67,10 @@ class Values(Refused):
         for name in ("batch_size", "train", "seed", "repeats", "views"):
             self.kind(f"{name}: expected .*, got None", **{name: None})
         self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
-        self.kind(r"image_size: expected one whole number, .* images are square, got \(224, 224\)", image_size=(224, 224))
+        self.argument(r"image_size: expected one whole number, such as 224, or \(height, width\), got \(1, 2, 3\)", image_size=(1, 2, 3))
+        self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=(32, 2049))
+        self.kind("image_size: expected a whole number .*, got 'a'", image_size=(32, "a"))
+        self.argument(r"image_size\[1\]: expected a whole number .*, got 0", image_size={0: 32, 1: (32, 0)})
         self.argument("seed: .*got -1", seed=-1)
         self.argument("seed: expected a whole number from 0 to 18446744073709551615", seed=2**64)
         self.argument("threads: expected a whole number from 1 to 1024, got 0", threads=0)

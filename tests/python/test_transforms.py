@@ -89,7 +89,7 @@ class Taken(unittest.TestCase):
             {"RandomResizedCrop": {"size": [176, 176], "scale": [0.08, 1.0], "ratio": [0.75, 4 / 3], "interpolation": "bilinear",
                                    "antialias": True}},
             {"RandomHorizontalFlip": {"p": 0.5}}])
-        self.assertEqual((made.size, made.dtype), (176, "float32"))
+        self.assertEqual((made.size, made.dtype), ((176, 176), "float32"))
         self.assertEqual((made.mean, made.std), (tuple(IMAGENET_MEAN), tuple(IMAGENET_STD)))
 
     def test_sizes(self) -> None:
@@ -97,12 +97,13 @@ class Taken(unittest.TestCase):
             with self.subTest(size=size):
                 made = plan(resized_crop(size))
                 self.assertEqual(json.loads(made.json or "")[0]["RandomResizedCrop"]["size"], said)
-                self.assertEqual(made.size, side)
+                self.assertEqual(made.size, (side, side))
         # One number is the shorter side: only the crop makes the size known.
         self.assertIsNone(plan(resize(232)).size)
         self.assertIsNone(plan(resize([232])).size)
-        self.assertEqual(plan(resize((160, 160))).size, 160)
-        self.assertEqual(plan([resize(232), stand_in("CenterCrop", size=(224, 224))]).size, 224)
+        self.assertEqual(plan(resize((160, 160))).size, (160, 160))
+        self.assertEqual(plan(resize((256, 128))).size, (256, 128))
+        self.assertEqual(plan([resize(232), stand_in("CenterCrop", size=(224, 224))]).size, (224, 224))
 
     def test_sizes_that_are_filled_in(self) -> None:
         """image_size is the size of a sizing operation that has none."""
@@ -121,10 +122,19 @@ class Taken(unittest.TestCase):
                 (["Resize", "RandomCrop"], [{"Resize": {"size": 64}}, {"RandomCrop": {"size": 64}}]),
                 ([("RandomResizedCrop", {"size": 32})], [{"RandomResizedCrop": {"size": 32}}])):
             with self.subTest(steps=steps):
-                made = plan(steps, 64)
+                made = plan(steps, (64, 64))
                 self.assertEqual(json.loads(made.json or ""), said)
-                self.assertEqual(made.size, 224 if steps[-1] == ("CenterCrop", {"size": (224, 224)}) else 32 if "32" in str(steps) else 64)
+                side = 224 if steps[-1] == ("CenterCrop", {"size": (224, 224)}) else 32 if "32" in str(steps) else 64
+                self.assertEqual(made.size, (side, side))
         self.assertEqual(operations(["RandomResizedCrop"]), [{"RandomResizedCrop": {}}])
+        for steps, said in (
+                (["RandomResizedCrop"], [{"RandomResizedCrop": {"size": [256, 128]}}]),
+                (["Resize"], [{"Resize": {"size": [256, 128]}}]),
+                (["Resize", "CenterCrop"], [{"Resize": {"size": [292, 146]}}, {"CenterCrop": {"size": [256, 128]}}]),
+                (["Resize", "RandomCrop"], [{"Resize": {"size": [256, 128]}}, {"RandomCrop": {"size": [256, 128]}}])):
+            with self.subTest(steps=steps):
+                made = plan(steps, (256, 128))
+                self.assertEqual((json.loads(made.json or ""), made.size), (said, (256, 128)))
 
     def test_interpolations(self) -> None:
         for mode, said in ((InterpolationMode.NEAREST, "nearest"), (InterpolationMode.NEAREST_EXACT, "nearest"),
@@ -163,7 +173,7 @@ class Taken(unittest.TestCase):
         made = plan(preset)
         self.assertEqual(json.loads(made.json or ""), [
             {"Resize": {"size": 232, "interpolation": "bicubic", "antialias": True}}, {"CenterCrop": {"size": 224}}])
-        self.assertEqual((made.size, made.dtype, made.mean), (224, "float32", tuple(IMAGENET_MEAN)))
+        self.assertEqual((made.size, made.dtype, made.mean), ((224, 224), "float32", tuple(IMAGENET_MEAN)))
 
     def test_dtypes(self) -> None:
         def floats(name: str, scale: bool = True) -> Any:
@@ -254,7 +264,7 @@ class Steps(unittest.TestCase):
         # v2's attribute is left, right, top, bottom; its parameter is left, top, right, bottom.
         made = plan(v2("RandomCrop", padding=[1, 3, 2, 4], **plain))
         self.assertEqual(json.loads(made.json or "")[0]["RandomCrop"]["padding"], [1, 2, 3, 4])
-        self.assertEqual(made.size, 32)
+        self.assertEqual(made.size, (32, 32))
 
     def test_what_holds_others(self) -> None:
         invert, equalize, nothing = {"RandomInvert": {"p": 0.5}}, {"RandomEqualize": {}}, {"RandomHorizontalFlip": {"p": 0.0}}
@@ -502,7 +512,7 @@ class Loaded(unittest.TestCase):
                 ([crop, ("Grayscale", {"num_output_channels": 1})], "Grayscale: num_output_channels: expected 3"),
                 ([crop, "RandomErasing", "RandomInvert"], "RandomInvert cannot follow RandomErasing: that comes last"),
                 ([crop, ("RandomChoice", {"transforms": ["RandomErasing"]})], "RandomErasing cannot be within RandomChoice"),
-                ([("RandomResizedCrop", {"size": (32, 48)})], "expected height and width to be the same"),
+                ([("RandomResizedCrop", {"size": (32, 0)})], "size: expected a whole number"),
                 ([("Resize", {"size": 32})], "images would differ in size"),
                 ([crop, "GaussianBlur"], 'kernel_size is missing; expected an odd number of pixels, as in {"GaussianBlur": '
                  '{"kernel_size": 23}}')):

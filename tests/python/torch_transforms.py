@@ -126,9 +126,9 @@ class Read(unittest.TestCase):
                 self.assertEqual(made.dtype, dtype)
         for kind in (v1, v2):
             made = plan(kind.Compose([kind.Compose([crop]), *tensors(kind)]))
-            self.assertEqual((made.mean, made.std, made.size), (tuple(MEAN), tuple(STD), 8))
+            self.assertEqual((made.mean, made.std, made.size), (tuple(MEAN), tuple(STD), (8, 8)))
         made = plan(torch.nn.Sequential(v1.CenterCrop(8), v1.ConvertImageDtype(torch.float32)))
-        self.assertEqual((made.size, made.dtype), (8, "float32"))
+        self.assertEqual((made.size, made.dtype), ((8, 8), "float32"))
 
     def test_all_others_are_refused_by_name(self) -> None:
         crop = v1.RandomResizedCrop(8)

@@ -92,9 +92,9 @@ static unsigned hunt_by_rate(const struct hunt *hunt, double images_per_s)
 static uint64_t hunt_batches(const struct hunt *hunt, unsigned count)
 {
 	const struct measure_options *run = &hunt->options->run;
-	uint32_t size = (uint32_t)run->recipe.spec.image_size;
-	const struct extent_geometry geometry =
-		extent_plain((uint32_t)run->recipe.spec.batch_size, size);
+	const struct stream_spec *spec = &run->recipe.spec;
+	struct extent_geometry geometry = extent_plain(spec->batch_size, spec->image_size.height);
+	geometry.width = spec->image_size.width;
 	uint64_t slots = run->daemon.prefetch ? run->daemon.prefetch : ACCELERATE_SLOTS;
 	uint64_t each = slots * extent_stride(&geometry);
 	return count * ((each + ACCELERATE_ROUND - 1) / ACCELERATE_ROUND * ACCELERATE_ROUND);

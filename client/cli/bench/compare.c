@@ -280,7 +280,7 @@ static void compare_options(const struct compare *compare, const struct recipe *
 	jsontext_bool(json, "whole_files", compare->whole_files);
 	jsontext_u64(json, "workers", workers);
 	jsontext_u64(json, "batch_size", recipe->spec.batch_size);
-	jsontext_u64(json, "image_size", recipe->spec.image_size);
+	shape_json_size(json, "image_size", recipe->spec.image_size);
 	jsontext_u64(json, "seed", recipe->spec.seed & INT64_MAX);
 	jsontext_bool(json, "train", recipe->spec.train);
 	jsontext_bool(json, "shuffle", recipe->spec.shuffle);

@@ -52,11 +52,12 @@ def read_list(fd):
 def transforms_of(options):
     from torchvision import transforms
     filter_ = getattr(transforms.InterpolationMode, options["interpolation"].upper())
-    size = options["image_size"]
+    size = options["image_size"]  # a number, or [height, width]
+    resize = [side * 256 // 224 for side in size] if isinstance(size, list) else size * 256 // 224
     if options["train"]:
         chain = [transforms.RandomResizedCrop(size, interpolation=filter_), transforms.RandomHorizontalFlip()]
     else:
-        chain = [transforms.Resize(size * 256 // 224, interpolation=filter_), transforms.CenterCrop(size)]
+        chain = [transforms.Resize(resize, interpolation=filter_), transforms.CenterCrop(size)]
     return transforms.Compose([*chain, transforms.PILToTensor()])
 
 

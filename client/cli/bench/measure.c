@@ -386,7 +386,8 @@ static void run_describe(const struct run *run, struct measure *measure)
 	measure->samples = info->samples;
 	struct recipe recipe = run->options->recipe;
 	measure->batch_size = recipe.spec.batch_size = info->batch_size;
-	measure->image_size = recipe.spec.image_size = info->width;
+	measure->image_size = recipe.spec.image_size =
+		(struct pixel_size){info->height, info->width};
 	recipe.spec.seed = info->seed;
 	recipe.epoch = document_u64(measure->stats, "epoch", 0);
 	recipe.spec.train = info->train;

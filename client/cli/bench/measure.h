@@ -58,7 +58,9 @@ struct measure {
 	/* "flat folder: 500 samples, 56.1 MiB"; "" for a stream of the running daemon. */
 	char dataset[96];
 	char described[RECIPE_TEXT]; /* the stream in words */
-	uint64_t batch_size, image_size; /* as the daemon opened it */
+	/* As the daemon opened it. */
+	uint64_t batch_size;
+	struct pixel_size image_size;
 	unsigned trainers;
 	const char *share; /* the options' */
 	double images_per_s, images, seconds; /* of the window; average per trainer */

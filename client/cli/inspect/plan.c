@@ -443,7 +443,7 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_bool(json, "shuffle", plan->recipe.spec.shuffle);
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
 	jsontext_u64(json, "seed", plan->recipe.spec.seed);
-	jsontext_u64(json, "image_size", plan->recipe.spec.image_size);
+	shape_json_size(json, "image_size", plan->recipe.spec.image_size);
 	if (plan->recipe.spec.transforms.count)
 		transforms_json(json, "transforms", &plan->recipe.spec.transforms);
 	jsontext_u64(json, "batch_size", plan->epoch.batch_size);

@@ -278,8 +278,8 @@ static int replay_write_row(const struct replay *replay, uint64_t row,
 		(void)snprintf(path, sizeof path,
 			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
 			replay->folder, replay->epoch, replay->batch, row);
-	uint32_t size = (uint32_t)replay->recipe.spec.image_size;
-	const struct picture picture = {size, size, pixels};
+	const struct pixel_size size = replay->recipe.spec.image_size;
+	const struct picture picture = {size.width, size.height, pixels};
 	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
 		       ? cli_fail(CLI_FAILED, "%s", fault.text)
 		       : CLI_OK;
@@ -509,7 +509,7 @@ static int replay_prepare(struct replay *replay)
 	if (!r && postprocess_needed(spec))
 		r = postprocessor_new(&replay->postprocess, &replay->postprocessor, &fault);
 	if (!r)
-		r = row_maker_init(&replay->maker, &limits, spec->image_size, &fault);
+		r = row_maker_init(&replay->maker, &limits, pixel_longer(spec->image_size), &fault);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	assert(replay->row_bytes && geometry.views);

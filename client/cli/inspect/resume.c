@@ -110,13 +110,14 @@ static void resume_recognise_order(const struct spec_state *state, const struct 
 	}
 }
 
-/* Tries every size for one kind, decoder and filter. */
+/* Tries every square for one kind, decoder and filter. */
 static bool resume_recognise_size(const struct spec_state *state, struct stream_spec *spec)
 {
-	enum { RESUME_IMAGE_SIZE_MAX = 2048 };
-	for (spec->image_size = 1; spec->image_size <= RESUME_IMAGE_SIZE_MAX; spec->image_size++)
+	for (uint32_t side = 1; side <= SHAPE_SIDE_MAX; side++) {
+		spec->image_size = pixel_square(side);
 		if (spec_transform_hash(spec) == state->transform)
 			return true;
+	}
 	return false;
 }
 
@@ -165,10 +166,11 @@ void resume_order_text(const struct spec_state *state, const struct resume_meani
 void resume_rows_text(const struct pixel_recipe *rows, char *buffer, size_t room)
 {
 	bool bilinear = rows->filter == WEIGHTS_BILINEAR;
-	(void)snprintf(buffer, room, "%s, %" PRIu32 " px%s%s%s",
-		rows->kind == PIXEL_RESIZED_CROP ? "training" : "evaluation", rows->image_size,
-		rows->fast ? ", decoded fast" : "", bilinear ? "" : ", ",
-		bilinear ? "" : weights_filter_names[rows->filter]);
+	char size[SHAPE_SIZE_TEXT];
+	(void)snprintf(buffer, room, "%s, %s px%s%s%s",
+		rows->kind == PIXEL_RESIZED_CROP ? "training" : "evaluation",
+		shape_size_text(rows->size, size), rows->fast ? ", decoded fast" : "",
+		bilinear ? "" : ", ", bilinear ? "" : weights_filter_names[rows->filter]);
 }
 
 struct resume_place resume_place(const struct spec_state *state, const struct order_epoch *epoch)

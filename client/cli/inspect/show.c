@@ -251,7 +251,7 @@ static unsigned show_rows(const struct show *show)
 static void show_take_info(struct show *show)
 {
 	show->recipe.spec.batch_size = show->info.batch_size;
-	show->recipe.spec.image_size = show->info.width;
+	show->recipe.spec.image_size = (struct pixel_size){show->info.height, show->info.width};
 	show->recipe.spec.seed = show->info.seed;
 	show->recipe.spec.train = show->info.train;
 	show->recipe.spec.shuffle = show->info.shuffle;

@@ -212,7 +212,7 @@ static void state_json_rows(struct jsontext *json, const struct resume_meaning *
 	}
 	jsontext_object(json, "rows");
 	jsontext_bool(json, "train", meaning->rows.kind == PIXEL_RESIZED_CROP);
-	jsontext_u64(json, "image_size", meaning->rows.image_size);
+	shape_json_size(json, "image_size", meaning->rows.size);
 	jsontext_string(json, "decode", meaning->rows.fast ? "fast" : "exact");
 	jsontext_string(json, "interpolation", weights_filter_names[meaning->rows.filter]);
 	jsontext_end(json);

@@ -36,7 +36,7 @@ struct step_sheet_pen {
 	struct step_sheet_stage *stage; /* NULL, or for each step that is not nested */
 	unsigned stages;
 	struct step_plan *plan; /* of the stage before, and of this stage */
-	uint8_t *picture, *head; /* image_size x image_size x 3 */
+	uint8_t *picture, *head; /* height x width x 3 */
 };
 
 /* ---- one cell ---- */
@@ -89,8 +89,8 @@ static void step_sheet_cell(struct step_sheet_pen *pen, unsigned line, unsigned 
 	const uint8_t *rgb, const char *caption)
 {
 	struct canvas_box box = step_sheet_box(pen, line, column);
-	int side = (int)pen->trace->head.image_size;
-	canvas_image(pen->canvas, box, rgb, side, side);
+	const struct pixel_size size = pen->trace->head.size;
+	canvas_image(pen->canvas, box, rgb, (int)size.width, (int)size.height);
 	box.y += box.h + 4;
 	step_sheet_text(pen->canvas, box, STEP_SHEET_LINES, caption);
 }
@@ -157,14 +157,15 @@ static void step_sheet_step(
 	struct step_sheet_pen *pen, unsigned stage, unsigned column, uint32_t *before)
 {
 	const struct step_sheet *trace = pen->trace;
-	uint32_t side = trace->head.image_size;
+	const struct pixel_size size = trace->head.size;
 	struct step_plan *plan = pen->plan;
 	const struct erase_row row = {
-		.type = SLOTS_U8, .layout = SLOTS_NHWC, .width = side, .height = side};
+		.type = SLOTS_U8, .layout = SLOTS_NHWC, .width = size.width, .height = size.height};
 	char caption[STEP_SHEET_TEXT];
-	step_plan(&pen->stage[stage].recipe, &trace->key[column], side, side, plan);
-	memcpy(augmenter_image(pen->stage[stage].augmenter), pen->head, (size_t)side * side * 3);
-	augmenter_run(pen->stage[stage].augmenter, plan, side, side, pen->picture);
+	step_plan(&pen->stage[stage].recipe, &trace->key[column], size.width, size.height, plan);
+	memcpy(augmenter_image(pen->stage[stage].augmenter), pen->head,
+		(size_t)size.height * size.width * 3);
+	augmenter_run(pen->stage[stage].augmenter, plan, size.width, size.height, pen->picture);
 	for (uint32_t i = 0; i < plan->count; i++)
 		if (plan->op[i].kind == OP_ERASE)
 			op_erase(&plan->op[i], &row, &trace->key[column], pen->picture);
@@ -219,8 +220,8 @@ static int step_sheet_stages(struct step_sheet_pen *pen, struct fault *fault)
 		struct step_sheet_stage *stage = &pen->stage[pen->stages++];
 		stage->recipe = *steps;
 		stage->recipe.count = i + 1 + steps->step[i].inside;
-		int r = augmenter_new(
-			&stage->recipe, pen->trace->head.image_size, &stage->augmenter, fault);
+		int r = augmenter_new(&stage->recipe, pixel_longer(pen->trace->head.size),
+			&stage->augmenter, fault);
 		if (r < 0)
 			return r;
 	}
@@ -231,13 +232,13 @@ static int step_sheet_prepare(struct step_sheet_pen *pen, struct fault *fault)
 {
 	const struct step_sheet *trace = pen->trace;
 	struct decode_limits limits = decode_limits_default();
-	size_t bytes = (size_t)trace->head.image_size * trace->head.image_size * 3;
+	size_t bytes = (size_t)trace->head.size.height * trace->head.size.width * 3;
 	pen->plan = malloc(sizeof *pen->plan);
 	pen->picture = malloc(bytes);
 	pen->head = malloc(bytes);
 	if (!pen->plan || !pen->picture || !pen->head || thumb_init(&pen->thumb, trace->tile) < 0)
 		return fault_set(fault, -ENOMEM, "not enough memory for the images");
-	int r = row_maker_init(&pen->maker, &limits, trace->head.image_size, fault);
+	int r = row_maker_init(&pen->maker, &limits, pixel_longer(trace->head.size), fault);
 	return r < 0 ? r : step_sheet_stages(pen, fault);
 }
 

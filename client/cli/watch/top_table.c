@@ -179,9 +179,17 @@ static void table_bottleneck(const struct node *stream, struct columns_cell *cel
 
 static void table_shape(const struct node *stream, struct columns_cell *cell)
 {
-	if (document_get(stream, "batch_size"))
-		(void)snprintf(cell->text, sizeof cell->text, "%.0fx%.0f",
-			document_number(stream, "batch_size", 0),
+	/* A number, or [height, width]. */
+	const struct node *size = document_get(stream, "image_size");
+	const double batch = document_number(stream, "batch_size", 0);
+	if (!document_get(stream, "batch_size"))
+		return;
+	if (document_count(size) == 2)
+		(void)snprintf(cell->text, sizeof cell->text, "%.0fx%.0fx%.0f", batch,
+			document_value(document_at(size, 0, NULL)),
+			document_value(document_at(size, 1, NULL)));
+	else
+		(void)snprintf(cell->text, sizeof cell->text, "%.0fx%.0f", batch,
 			document_number(stream, "image_size", 0));
 }
 

@@ -9,9 +9,9 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from . import checks, devices, environment, frameworks, labelling, mixing, sources, subset, transforms, weighing
 from ._penstock import KEYS
@@ -26,6 +26,7 @@ _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 # Values of the daemon's own defaults, which no request repeats.
 _PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
+_MOST = 2048  # pixels of a side
 
 # Arguments that must have a value: the loader refuses None, by which other libraries mean something
 # else (no batches, a random seed).
@@ -122,52 +123,74 @@ def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
     return options
 
 
-def _sizes(value: Mapping[Any, Any], made: Optional[int]) -> str:
+_Size = Tuple[int, int]  # height, width
+
+
+def _size(where: str, value: Any) -> _Size:
+    """A side, or (height, width)."""
+    if not isinstance(value, (tuple, list)):
+        side = checks.number(where, value, 1, _MOST)
+        return side, side
+    if len(value) != 2:
+        raise ArgumentError(f"{where}: expected one whole number, such as 224, or (height, width), got {value!r}")
+    height, width = (checks.number(where, side, 1, _MOST) for side in value)
+    return height, width
+
+
+def _shown(size: _Size) -> str:
+    return str(size[0] if size[0] == size[1] else size)
+
+
+def _largest(sizes: Iterable[_Size]) -> _Size:
+    heights, widths = zip(*sizes)
+    return max(heights), max(widths)
+
+
+def _json(size: _Size) -> Any:
+    return size[0] if size[0] == size[1] else list(size)
+
+
+def _sizes(value: Mapping[Any, Any], made: Optional[_Size]) -> str:
     """The size of images by epoch, for options.image_sizes."""
     if not value:
         raise ArgumentError("image_size: expected a size from epoch 0 on, such as {0: 128, 16: 192}, got {}")
     sizes = {
-        checks.number("image_size: an epoch", epoch, 0, _U32): checks.number(f"image_size[{epoch}]", size, 1, 2048)
+        checks.number("image_size: an epoch", epoch, 0, _U32): _size(f"image_size[{epoch}]", size)
         for epoch, size in value.items()
     }
     if 0 not in sizes:
         raise ArgumentError(f"image_size: expected a size from epoch 0 on, got {checks.shown(dict(value))}")
-    largest = max(sizes.values())
+    largest = _largest(sizes.values())
     epochs = sorted(sizes)
     # A schedule may name each epoch. The daemon is told only where the size changes.
     changes = [epoch for last, epoch in zip([None, *epochs], epochs) if last is None or sizes[last] != sizes[epoch]]
     if made is not None and made != largest:
         raise ArgumentError(
-            f"image_size: transforms produces images of size {made}, but the largest size of all epochs is {largest}: "
-            "write the largest size in transforms; the other sizes replace it in their epochs"
+            f"image_size: transforms produces images of size {_shown(made)}, but the largest size of all epochs is "
+            f"{_shown(largest)}: write the largest size in transforms; the other sizes replace it in their epochs"
         )
-    return json.dumps({str(epoch): sizes[epoch] for epoch in changes})
+    return json.dumps({str(epoch): _json(sizes[epoch]) for epoch in changes})
 
 
-def _size_of(given: Mapping[str, Any], default: Any, made: Optional[int]) -> int:
+def _size_of(given: Mapping[str, Any], default: Any, made: Optional[_Size]) -> _Size:
     """The size of images. If transforms contains it, image_size is not needed."""
-    if isinstance(given["image_size"], (tuple, list)):
-        raise ArgumentTypeError(
-            "image_size: expected one whole number, such as 224, because images are square, got "
-            f"{given['image_size']!r}"
-        )
-    size = checks.number("image_size", given["image_size"], 1, 2048)
-    if made is None or made == size or not 1 <= made <= 2048:
+    size = _size("image_size", given["image_size"])
+    if made is None or made == size or not 1 <= min(made) <= max(made) <= _MOST:
         return size  # the daemon checks transforms
-    if size != default:
+    if size != (default, default):
         raise ArgumentError(
-            f"image_size is {size}, but transforms produces images of size {made}: leave image_size out"
+            f"image_size is {_shown(size)}, but transforms produces images of size {_shown(made)}: leave image_size out"
         )
     return made
 
 
-def _side(value: Any) -> Optional[int]:
+def _wanted(value: Any) -> Optional[_Size]:
     """The size for operations of transforms that have none: the largest, if it changes with the
     epoch. None if image_size is wrong, which is reported later."""
     sizes = list(value.values()) if isinstance(value, Mapping) else [value]
     try:
-        return max(checks.number("image_size", size, 1, 2048) for size in sizes)
-    except ValueError:
+        return _largest([_size("image_size", size) for size in sizes])
+    except (TypeError, ValueError):
         return None
 
 
@@ -176,7 +199,11 @@ def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: tra
     if isinstance(given["image_size"], Mapping):
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
     else:
-        options["image_size"] = _size_of(given, defaults["image_size"], plan.size)
+        size = _size_of(given, defaults["image_size"], plan.size)
+        if size[0] == size[1]:
+            options["image_size"] = size[0]
+        else:
+            options["image_sizes"] = json.dumps(size)
     _maybe(options, "labels", labelling.option(given["labels"]))
     _maybe(options, "transforms", plan.json)
     if given["indices"] is not None:
@@ -352,7 +379,7 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     mixture = sources.mixture(given["source"])
     source = sources.pattern(given["source"]) if mixture is None else sources.shown(mixture)
     named = sources.stream_name(source)
-    plan = transforms.plan(given["transforms"], _side(given["image_size"]))
+    plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given)}
     if named is None:

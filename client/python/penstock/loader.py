@@ -22,7 +22,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable, NoReturn, Optional, Tuple
+from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
 from . import _penstock, arguments, checks, cuda, environment, errors, fixed, frameworks, joined, notation, readers
 from . import sources, subset
@@ -125,7 +125,7 @@ class Loader:
                     or "stream:NAME" of the running daemon; or several with weights:
                     [(source, weight), ...]
     batch_size      samples for each rank
-    image_size      pixels of a side; or {epoch: pixels}, for a size that changes
+    image_size      pixels of a side, or (height, width); or {epoch: size}, for one that changes
     train           True: RandomResizedCrop and flip, shuffled, without the short last batch.
                     False: Resize and CenterCrop, in order, with the short last batch
     shuffle, drop_last
@@ -163,7 +163,7 @@ class Loader:
     max_broken      the share of broken images at which the loader fails
     decode          "exact", "fast"
     interpolation   "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
-    channels_last   the order in memory; the shape is always (batch_size, 3, image_size, image_size)
+    channels_last   the order in memory; the shape is always (batch_size, 3, height, width)
     framework       "torch", "numpy", "jax"; "auto": torch if it is installed, else NumPy
     group, wait_for, laggard, laggard_timeout
                     trainers that share their batches
@@ -657,9 +657,11 @@ class Loader:
         return self._info["batch_size"]
 
     @property
-    def image_size(self) -> int:
-        """The size of images; the largest one if it changes with the epoch."""
-        return self._info["height"]
+    def image_size(self) -> Union[int, Tuple[int, int]]:
+        """The side of images, or (height, width) if they are not squares; the largest if it changes
+        with the epoch."""
+        height, width = self._info["height"], self._info["width"]
+        return height if height == width else (height, width)
 
     @property
     def views(self) -> int:

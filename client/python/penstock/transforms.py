@@ -22,7 +22,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 
@@ -37,8 +37,8 @@ __all__ = ["Plan", "plan"]
 class Plan:
     """The result of reading a list of transforms.
 
-    `json` is options.transforms; None: `train` decides. `size` is the side of the images that the
-    list produces, or None if there is no list or the size is unknown. `dtype` is "uint8",
+    `json` is options.transforms; None: `train` decides. `size` is (height, width) of the images that
+    the list produces, or None if there is no list or the size is unknown. `dtype` is "uint8",
     "float32", "float16" or "bfloat16", or None if the list does not say (the loader's default).
     `mean` and `std`, per channel, are for floats: (x / 255 - mean) / std, computed in float32 and
     rounded once to a shorter type; None: the list does not produce floats. `erase` is RandomErasing
@@ -50,18 +50,18 @@ class Plan:
     mean: Optional[tuple[float, float, float]] = None
     std: Optional[tuple[float, float, float]] = None
     dtype: Optional[str] = None
-    size: Optional[int] = None
+    size: Optional[Tuple[int, int]] = None
     erase: Optional[Erase] = None
     mix: Optional[Mix] = None
 
 
-def plan(transforms: Any, side: Optional[int] = None) -> Plan:
-    """Reads `transforms`: None, an object, a name, or a list of those. `side` is the size for
-    sizing operations that have none; None: they are the daemon's to refuse. Raises
+def plan(transforms: Any, size: Optional[Tuple[int, int]] = None) -> Plan:
+    """Reads `transforms`: None, an object, a name, or a list of those. `size` is (height, width)
+    for sizing operations that have none; None: they are the daemon's to refuse. Raises
     ArgumentError."""
     if transforms is None:
         return Plan()
-    reader = _Reader(side)
+    reader = _Reader(size)
     try:
         reader.take(transforms, "transforms")
         return reader.plan()
@@ -612,13 +612,13 @@ class _Reader:
     """Walks the list. It is always at one of three stages: images (of Pillow, or uint8 tensors with
     the same values), floats from 0 to 1, or normalized floats."""
 
-    def __init__(self, side: Optional[int]) -> None:
-        self._side = side
+    def __init__(self, wanted: Optional[Tuple[int, int]]) -> None:
+        self._wanted = wanted
         self.operations: list[dict[str, dict[str, Any]]] = []
         self.dtype: Optional[str] = None
         self.mean: Optional[tuple[float, float, float]] = None
         self.std: Optional[tuple[float, float, float]] = None
-        self.size: Optional[int] = None
+        self.size: Optional[Tuple[int, int]] = None
         self.erase: Optional[Erase] = None
         self.mix: Optional[Mix] = None
 
@@ -645,16 +645,20 @@ class _Reader:
         """The item, with a size if it is a sizing operation without one. Before a crop, Resize
         leaves the crop what it cuts off: as in evaluation before CenterCrop, nothing before
         RandomCrop."""
-        if self._side is None or item.name not in _SIZINGS or item.parameters.get("size") is not None:
+        if self._wanted is None or item.name not in _SIZINGS or item.parameters.get("size") is not None:
             return item
-        size: Any = self._side
+        height, width = self._wanted
+        size: Any = height if height == width else [height, width]
         if item.name == "Resize" and after is not None and after.name in ("CenterCrop", "RandomCrop"):
             crop = after.parameters.get("size")
-            crop = self._side if crop is None else _size(crop, f"{after.where}: {after.name}.size")
-            crop = min(crop) if isinstance(crop, list) else crop
-            size = crop * 256 // 224 if after.name == "CenterCrop" else crop
+            crop = size if crop is None else _size(crop, f"{after.where}: {after.name}.size")
+            sides = crop if isinstance(crop, list) else [crop, crop]
+            if after.name == "CenterCrop":
+                sides = [side * 256 // 224 for side in sides]
+            # Of a square, the shorter side: the image keeps its proportions.
+            size = sides if sides[0] != sides[1] else sides[0]
         elif item.name == "Resize":
-            size = [size, size]
+            size = [height, width]
         return dataclasses.replace(item, parameters={**item.parameters, "size": size})
 
     def _one(self, item: _Item) -> None:
@@ -687,7 +691,7 @@ class _Reader:
         if isinstance(size, int):
             size = [size, size] if name != "Resize" else [0, 1]
         if size is not None:
-            self.size = size[0] if size[0] == size[1] else None
+            self.size = (size[0], size[1]) if min(size) else None
 
     def _erase(self, item: _Item) -> None:
         values = _values(item.name, item.parameters, item.where)

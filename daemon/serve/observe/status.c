@@ -271,7 +271,7 @@ static void status_group(struct jsontext *json, struct group *group)
 	jsontext_string(json, "source", spec->source);
 	jsontext_string(json, "group", group->name[0] == '\n' ? "" : group->name);
 	jsontext_u64(json, "batch_size", spec->batch_size);
-	jsontext_u64(json, "image_size", spec->image_size);
+	shape_json_size(json, "image_size", spec->image_size);
 	status_pixels(json, spec);
 	status_sampling(json, spec);
 	jsontext_bool(json, "train", spec->train);

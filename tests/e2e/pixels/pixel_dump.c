@@ -4,7 +4,9 @@
  *
  * The file holds WIDTH x HEIGHT pixels of R, G, B. Each line of standard input is a job:
  *
- *   train SIZE X Y W H FLIP    that crop resized to SIZE x SIZE
+ * A SIZE is two numbers, height and width.
+ *
+ *   train SIZE X Y W H FLIP    that crop resized to SIZE
  *   eval SIZE                  the evaluation recipe
  *   draw SIZE SEED EPOCH POS   the crop that training draws; the plan goes to standard error
  *   crop SIZE SEED EPOCH POS RESIZE FLIP MODE LEFT TOP RIGHT BOTTOM R G B
@@ -13,7 +15,7 @@
  *                              MODE -1: CenterCrop. The window's place goes to standard error
  *   resize W H FLIP FILTER X0 Y0 X1 Y1   Image.resize((W, H), FILTER, box=...), FILTER by name
  *
- * Each puts SIZE x SIZE x 3 bytes out, the last one W x H x 3. Exit code 2 for a job that cannot be
+ * Each writes height x width x 3 bytes, the last one H x W x 3. Exit code 2: a job cannot be
  * read. */
 #include "dump.h"
 #include "pixel/pixel.h"
@@ -28,8 +30,10 @@ static bool job_train(const char *line, const struct dump *image, struct pixel_r
 {
 	uint32_t x, y, w, h;
 	int flip;
-	if (sscanf(line, "train %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %d",
-		    &recipe->image_size, &x, &y, &w, &h, &flip) != 6)
+	if (sscanf(line,
+		    "train %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
+		    " %d",
+		    &recipe->size.height, &recipe->size.width, &x, &y, &w, &h, &flip) != 7)
 		return false;
 	if (!pixel_crop_fits(x, y, w, h, image->width, image->height))
 		return false;
@@ -41,8 +45,9 @@ static bool job_draw(const char *line, const struct dump *image, struct pixel_re
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
-	if (sscanf(line, "draw %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64, &recipe->image_size,
-		    &key.seed, &key.epoch, &key.position) != 4)
+	if (sscanf(line, "draw %" SCNu32 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64,
+		    &recipe->size.height, &recipe->size.width, &key.seed, &key.epoch,
+		    &key.position) != 5)
 		return false;
 	pixel_plan_make(recipe, &key, image->width, image->height, plan);
 	(void)fprintf(stderr, "%u %u %u %u %d\n", plan->crop_x, plan->crop_y, plan->crop_w,
@@ -54,8 +59,8 @@ static bool job_eval(const char *line, const struct dump *image, struct pixel_re
 	struct pixel_plan *plan)
 {
 	struct pixel_key key = {0};
-	uint32_t size;
-	if (sscanf(line, "eval %" SCNu32, &size) != 1)
+	struct pixel_size size;
+	if (sscanf(line, "eval %" SCNu32 " %" SCNu32, &size.height, &size.width) != 2)
 		return false;
 	*recipe = pixel_recipe_eval(size);
 	pixel_plan_make(recipe, &key, image->width, image->height, plan);
@@ -68,15 +73,18 @@ static bool job_crop(const char *line, const struct dump *image, struct pixel_re
 	struct pixel_key key = {0};
 	struct pixel_padding *pad = &recipe->padding;
 	int flip, mode;
-	*recipe = (struct pixel_recipe){0};
+	uint32_t resize;
+	*recipe = (struct pixel_recipe){.kind = PIXEL_CROP};
 	if (sscanf(line,
-		    "crop %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu32
+		    "crop %" SCNu32 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu32
 		    " %d %d %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %hhu %hhu %hhu",
-		    &recipe->image_size, &key.seed, &key.epoch, &key.position, &recipe->resize,
-		    &flip, &mode, &pad->left, &pad->top, &pad->right, &pad->bottom, &pad->fill[0],
-		    &pad->fill[1], &pad->fill[2]) != 14)
+		    &recipe->size.height, &recipe->size.width, &key.seed, &key.epoch, &key.position,
+		    &resize, &flip, &mode, &pad->left, &pad->top, &pad->right, &pad->bottom,
+		    &pad->fill[0], &pad->fill[1], &pad->fill[2]) != 15)
 		return false;
-	recipe->kind = recipe->resize ? PIXEL_RESIZE : PIXEL_CROP;
+	if (resize)
+		recipe->kind = PIXEL_RESIZE;
+	recipe->resize = pixel_square(resize);
 	recipe->random_window = mode >= 0;
 	recipe->flip = recipe->flip_vertical = flip;
 	pad->mode = mode >= 0 ? (enum pixel_padding_mode)mode : PIXEL_PAD_CONSTANT;
@@ -162,7 +170,7 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 {
 	char line[256];
 	while (fgets(line, sizeof(line), stdin)) {
-		struct pixel_recipe recipe = pixel_recipe_train(1);
+		struct pixel_recipe recipe = pixel_recipe_train(pixel_square(1));
 		struct pixel_plan plan;
 		struct resample_job job = {0};
 		if (job_resize(line, image, &job)) {
@@ -175,7 +183,7 @@ static int jobs_run(struct pixel_sink *sink, struct resample *resample, const st
 			!job_crop(line, image, &recipe, &plan) &&
 			!job_eval(line, image, &recipe, &plan))
 			return dump_refuse(DUMP_JOB, "cannot read a job", line);
-		size_t bytes = 3 * (size_t)recipe.image_size * recipe.image_size;
+		size_t bytes = 3 * (size_t)recipe.size.height * recipe.size.width;
 		cleanup(free_ptr) uint8_t *out = malloc(bytes);
 		if (!out)
 			return 1;

@@ -21,8 +21,8 @@ np, PIL = import_pillow()
 Image = PIL.Image
 
 
-def train_expected(image, size, x, y, w, h, flip):
-    out = image.crop((x, y, x + w, y + h)).resize((size, size), Image.Resampling.BILINEAR)
+def train_expected(image, height, width, x, y, w, h, flip):
+    out = image.crop((x, y, x + w, y + h)).resize((width, height), Image.Resampling.BILINEAR)
     return out.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else out
 
 
@@ -31,16 +31,18 @@ def resize_expected(image, width, height, flip, name, *box):
     return out.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flip else out
 
 
-def eval_expected(image, size):
-    """torchvision's Resize(int(size * 256 / 224)) and CenterCrop(size), in its own arithmetic."""
-    short_to = int(size * 256 / 224)
+def eval_expected(image, height, width):
+    """torchvision's Resize(int(size * 256 / 224)), of both sides where the row is not a square, and CenterCrop(size), in
+    its own arithmetic."""
+    rh, rw = int(height * 256 / 224), int(width * 256 / 224)
     w, h = image.size
-    short, long = (w, h) if w <= h else (h, w)
-    long_to = int(short_to * long / short)
-    rw, rh = (short_to, long_to) if w <= h else (long_to, short_to)
+    if height == width:
+        short, long = (w, h) if w <= h else (h, w)
+        long_to = int(rh * long / short)
+        rw, rh = (rh, long_to) if w <= h else (long_to, rh)
     out = image.resize((rw, rh), Image.Resampling.BILINEAR)
-    top, left = int(round((rh - size) / 2.0)), int(round((rw - size) / 2.0))
-    return out.crop((left, top, left + size, top + size))
+    top, left = int(round((rh - height) / 2.0)), int(round((rw - width) / 2.0))
+    return out.crop((left, top, left + width, top + height))
 
 
 def philox(counter, key):
@@ -101,36 +103,36 @@ def crop_resized(image, resize):
     return image.resize((resize, long_to) if w <= h else (long_to, resize), Image.Resampling.BILINEAR)
 
 
-def random_crop_expected(image, size, seed, epoch, position, mode, sides, fill):
+def random_crop_expected(image, height, width, seed, epoch, position, mode, sides, fill):
     """RandomCrop(size, padding, True, fill, mode), and where it is cut."""
     out = pad_expected(image, *sides, mode, fill)
-    if out.width < size:
-        more = size - out.width
+    if out.width < width:
+        more = width - out.width
         out = pad_expected(out, more, 0, more, 0, mode, fill)
-    if out.height < size:
-        more = size - out.height
+    if out.height < height:
+        more = height - out.height
         out = pad_expected(out, 0, more, 0, more, mode, fill)
     word = philox_draw(seed, epoch, position, 10, 0)
-    i = (word[0] << 32 | word[1]) * (out.height - size + 1) >> 64
-    j = (word[2] << 32 | word[3]) * (out.width - size + 1) >> 64
-    return out.crop((j, i, j + size, i + size)), (j, i)
+    i = (word[0] << 32 | word[1]) * (out.height - height + 1) >> 64
+    j = (word[2] << 32 | word[3]) * (out.width - width + 1) >> 64
+    return out.crop((j, i, j + width, i + height)), (j, i)
 
 
-def center_crop_expected(image, size):
+def center_crop_expected(image, height, width):
     """torchvision's CenterCrop, which pads with zeros; and where it is cut."""
-    sides = [max(size - side, 0) for side in image.size]
+    sides = [max(width - image.width, 0), max(height - image.height, 0)]
     out = pad_expected(image, sides[0] // 2, sides[1] // 2, (sides[0] + 1) // 2, (sides[1] + 1) // 2, "constant",
                        (0, 0, 0))
-    top, left = int(round((out.height - size) / 2.0)), int(round((out.width - size) / 2.0))
-    return out.crop((left, top, left + size, top + size)), (left, top)
+    top, left = int(round((out.height - height) / 2.0)), int(round((out.width - width) / 2.0))
+    return out.crop((left, top, left + width, top + height)), (left, top)
 
 
-def crop_expected(image, size, seed, epoch, position, resize, flip, mode, *numbers):
+def crop_expected(image, height, width, seed, epoch, position, resize, flip, mode, *numbers):
     image = crop_resized(image, resize)
     if mode < 0:
-        out, place = center_crop_expected(image, size)
+        out, place = center_crop_expected(image, height, width)
     else:
-        out, place = random_crop_expected(image, size, seed, epoch, position, PADDINGS[mode], numbers[:4],
+        out, place = random_crop_expected(image, height, width, seed, epoch, position, PADDINGS[mode], numbers[:4],
                                           tuple(numbers[4:]))
     return out.transpose(Image.Transpose.ROTATE_180) if flip else out, place
 
@@ -143,7 +145,7 @@ class Comparer:
 
     def supported(self, variant):
         self.raw.write_bytes(bytes(3))
-        code, out, error = self.run(variant, 1, 1, "eval 1\n")
+        code, out, error = self.run(variant, 1, 1, "eval 1 1\n")
         if code not in (0, 3):
             sys.exit(f"pixel_dump: exit code {code}: {error}")
         return code == 0
@@ -155,7 +157,7 @@ class Comparer:
         return done.returncode, done.stdout, done.stderr.decode()
 
     def compare(self, image, jobs, name):
-        """jobs: lines for pixel_dump, ("train", ...), ("eval", size), ("draw", ...), ("crop", ...) or
+        """jobs: lines for pixel_dump, ("train", ...), ("eval", height, width), ("draw", ...), ("crop", ...) or
         ("resize", ...)."""
         self.raw.write_bytes(image.tobytes())
         text = "".join(" ".join(str(int(v) if isinstance(v, bool) else v) for v in job) + "\n"
@@ -166,7 +168,7 @@ class Comparer:
             sys.exit(f"{name}: pixel_dump ({variant}): exit code {code}: {error}")
         plans, at = iter(error.splitlines()), 0
         for job in jobs:
-            size = 3 * job[1] * (job[2] if job[0] == "resize" else job[1])
+            size = 3 * job[1] * job[2]
             got = out[at:at + size]
             at += size
             want = self.expected(image, job, plans)
@@ -178,7 +180,7 @@ class Comparer:
     def expected(self, image, job, plans):
         if job[0] == "eval":
             self.evals += 1
-            return eval_expected(image, job[1])
+            return eval_expected(image, *job[1:])
         if job[0] == "crop":
             self.windows += 1
             out, place = crop_expected(image, *job[1:])
@@ -191,14 +193,14 @@ class Comparer:
             return resize_expected(image, *job[1:])
         if job[0] == "draw":
             self.draws += 1
-            crop = draw_expected(*image.size, *job[2:])
+            crop = draw_expected(*image.size, *job[3:])
             got = tuple(int(v) for v in next(plans).split())
             if got != tuple(int(v) for v in crop):
                 sys.exit(f"{job} of {image.size}: drew {got}, expected {crop}")
-            return train_expected(image, job[1], *crop)
-        size, _, _, w, h, _ = job[1:]
+            return train_expected(image, *job[1:3], *crop)
+        height, width, _, _, w, h, _ = job[1:]
         self.crops += 1
-        self.vertical += h - size > max(0, 2 * (w - size))
+        self.vertical += h - height > max(0, 2 * (w - width))
         return train_expected(image, *job[1:])
 
     @staticmethod
@@ -222,14 +224,21 @@ def noise(width, height):
     return Image.fromarray(data)
 
 
+def rectangle(size, *others):
+    """The square, or (height, width) of which one is `size`."""
+    other = random.choice((size, size, size, *others))
+    return random.choice(((size, other), (other, size)))
+
+
 def random_crop(width, height, size):
+    to = rectangle(size, 1, 3, 2 * size, 128)
     w, h = random.randint(1, width), random.randint(1, height)
-    if random.random() < 0.1 and width >= size:
-        w = size  # a pass that Pillow leaves out
-    if random.random() < 0.1 and height >= size:
-        h = size
+    if random.random() < 0.1 and width >= to[1]:
+        w = to[1]  # a pass that Pillow leaves out
+    if random.random() < 0.1 and height >= to[0]:
+        h = to[0]
     x, y = random.randint(0, width - w), random.randint(0, height - h)
-    return ("train", size, x, y, w, h, random.random() < 0.5)
+    return ("train", *to, x, y, w, h, random.random() < 0.5)
 
 
 FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
@@ -270,6 +279,7 @@ def compare_filters(comparer):
 
 def random_window(width, height):
     size = random.choice((1, 2, 7, 31, 32, 33, 64, 224))
+    to = rectangle(size, 1, 5, 48, 2 * size)
     mode = random.randrange(-1, 4)
     most = random.choice((0, 4, 40))
     sides = [random.randint(0, most) for _ in range(4)] if mode >= 0 else [0] * 4
@@ -277,7 +287,7 @@ def random_window(width, height):
     if max(width, height) > 50 * min(width, height):
         resize = 0
     fill = [random.randrange(256) for _ in range(3)] if mode >= 0 else [0] * 3
-    return ("crop", size, random.getrandbits(64), random.getrandbits(32), random.getrandbits(48), resize,
+    return ("crop", *to, random.getrandbits(64), random.getrandbits(32), random.getrandbits(48), resize,
             random.random() < 0.5, mode, *sides, *fill)
 
 
@@ -287,7 +297,7 @@ def compare_windows(comparer):
         image = noise(width, height)
         jobs = [random_window(width, height) for _ in range(120)]
         if (width, height) == (32, 32):  # CIFAR's
-            jobs += [("crop", 32, 5, 0, i, 0, False, mode, 4, 4, 4, 4, 0, 0, 0)
+            jobs += [("crop", 32, 32, 5, 0, i, 0, False, mode, 4, 4, 4, 4, 0, 0, 0)
                      for mode in range(4) for i in range(40)]
         comparer.compare(image, jobs, "windows")
 
@@ -300,8 +310,8 @@ def boundary_crops(image):
             for lower in (2 * (w - size) + d for d in (-1, 0, 1, 2)):
                 h = size + lower
                 if 1 <= w <= image.width and 1 <= h <= image.height:
-                    jobs.append(("train", size, 0, 0, w, h, False))
-        jobs += [("train", size, 0, 0, w, size + 1, True) for w in (1, size // 2 + 1, size)]
+                    jobs.append(("train", size, size, 0, 0, w, h, False))
+        jobs += [("train", size, size, 0, 0, w, size + 1, True) for w in (1, size // 2 + 1, size)]
     return jobs
 
 
@@ -314,11 +324,11 @@ def compare_noise(comparer):
         sizes = [random.choice((1, 2, 7, 32, 63, 64, 65, 160, 224, 299)) for _ in range(110 if NIGHTLY else 40)]
         jobs = [random_crop(width, height, size) for size in sizes[:8 if large else None]]
         if large:  # wider than a block, vertically first
-            jobs += [("train", 64, 37, 0, 4150, 8650, True), ("train", 7, 0, 3, 4200, 8600, False)]
-        jobs += [("draw", 32, random.getrandbits(64), random.getrandbits(32), random.getrandbits(48))
+            jobs += [("train", 64, 64, 37, 0, 4150, 8650, True), ("train", 7, 7, 0, 3, 4200, 8600, False)]
+        jobs += [("draw", *rectangle(32, 20), random.getrandbits(64), random.getrandbits(32), random.getrandbits(48))
                  for _ in range(20)]
         if max(width, height) < 1000 * min(width, height):
-            jobs += [("eval", size) for size in (1, 3, 32, 33, 224)]
+            jobs += [("eval", *size) for size in ((1, 1), (3, 3), (32, 32), (33, 33), (224, 224), (256, 128), (7, 64))]
         comparer.compare(image, jobs, "noise")
     comparer.compare(noise(90, 200), boundary_crops(noise(90, 200)), "boundary")
 
@@ -327,8 +337,8 @@ def compare_photographs(comparer, folder):
     files = sorted(pathlib.Path(folder).glob("*.JPEG"))
     for path in files:
         image = Image.open(path).convert("RGB")
-        jobs = [random_crop(*image.size, 224), ("eval", 224)]
-        jobs += [("draw", 224, 7, 1, random.getrandbits(48)) for _ in range(4 if NIGHTLY else 1)]
+        jobs = [random_crop(*image.size, 224), ("eval", 224, 224), ("eval", 256, 128)]
+        jobs += [("draw", *rectangle(224, 128), 7, 1, random.getrandbits(48)) for _ in range(4 if NIGHTLY else 1)]
         comparer.compare(image, jobs, path.name)
     return len(files)
 

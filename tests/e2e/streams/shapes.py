@@ -105,6 +105,44 @@ def test_the_first_view_is_what_one_view_alone_is():
                     assert same < len(one) / 4, "the views of a sample are crops of their own"
 
 
+def test_rectangles_have_the_size_that_was_asked_for():
+    """(height, width) of the rows, of each epoch and of a list, with the same crops as squares; replayed, and resumed."""
+    with folder() as home:
+        source = make_dataset(home / "images", per_class=12)
+        with Daemon(home) as daemon:
+            lists = [{"RandomCrop": {"size": [40, 24], "padding": 4, "pad_if_needed": True}}, "RandomHorizontalFlip", {"RandAugment": {}},
+                     {"RandomErasing": {"p": 0.5}}]
+            for keys, sizes in (({"image_size": [64, 32]}, [(64, 32)] * 2),
+                                ({"image_size": [32, 64], "views": 2, "dtype": "float16", "layout": "NCHW"}, [(32, 64)] * 2),
+                                ({"image_size": [48, 24], "train": False, "dtype": "bfloat16"}, [(48, 24)] * 2),
+                                ({"image_size": {0: [64, 32], 1: [24, 48]}}, [(64, 32), (24, 48)]),
+                                ({"transforms": lists}, [(40, 24)] * 2),
+                                ({"transforms": [{"Resize": {"size": [48, 20]}}, *HEAVY[1:]]}, [(48, 20)] * 2)):
+                keys = {"batch_size": 5, "seed": 9, **keys}
+                views = keys.get("views", 1)
+                with Link(daemon.socket) as link:
+                    stream = link.open(source=source, epochs=2, drop_last=True, **keys)
+                    rows = read(stream)
+                    info = stream.info
+                    assert (info.height, info.width) == tuple(max(side) for side in zip(*sizes)), keys
+                    assert [{(row.height, row.width) for row in rows if row.epoch == epoch} for epoch in (0, 1)] == [{size} for size in sizes]
+                    again = replayed(source, keys, "--epoch", 1, "--batch", 2) if not isinstance(keys.get("image_size"), dict) else []
+                    wanted = [row for row in rows if row.epoch == 1][2 * 5 * views:][:len(again)]
+                    assert [int(row["crc32"], 16) for row in again] == [zlib.crc32(row.pixels) for row in wanted], keys
+                    half = link.open(source=source, epochs=2, drop_last=True, **keys)
+                    read(half, 4)
+                    rest = read(link.open(source=source, epochs=2, drop_last=True, **keys, state=half.state(half.last)))
+                    assert rest == rows[-len(rest):], keys
+            with Link(daemon.socket) as link:
+                # The draws do not depend on the size: the same crops as a square's.
+                square, tall = (read(link.open(source=source, batch_size=5, epochs=1, seed=9, image_size=size)) for size in (64, [64, 32]))
+                assert [row.record for row in square] == [row.record for row in tall]
+                shown = {json.dumps(group["image_size"]) for group in daemon.status()["streams"]}
+                assert shown >= {"[64, 32]", "64"}, shown
+                refuses(link, errno.EINVAL, "image_size", "[height, width]", source=source, image_size=[64, 32, 3])
+                refuses(link, errno.EINVAL, "image_size", "1 to 2048", source=source, image_size=[64, 0])
+
+
 def test_a_salt_changes_the_draws_and_not_the_order():
     with folder() as home:
         source = make_dataset(home / "images", per_class=12)

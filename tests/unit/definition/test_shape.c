@@ -37,16 +37,59 @@ static void sizes_follow_the_epoch(void **state)
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
 		const struct stream_spec spec = must_parse(texts[i]);
-		assert_int_equal(spec.image_size, 192);
-		assert_int_equal(spec_pixels(&spec).image_size, 192);
+		assert_true(pixel_size_equal(spec.image_size, pixel_square(192)));
+		assert_true(pixel_size_equal(spec_pixels(&spec).size, pixel_square(192)));
 		assert_int_equal(spec.shape.sizes.count, 3);
 		for (size_t k = 0; k < UTIL_COUNT(wanted); k++) {
 			const struct pixel_recipe at = spec_pixels_at(&spec, wanted[k].epoch);
-			assert_int_equal(at.image_size, wanted[k].side);
+			assert_true(pixel_size_equal(at.size, pixel_square(wanted[k].side)));
 			if (at.kind == PIXEL_RESIZE)
-				assert_int_equal(at.resize,
+				assert_int_equal(at.resize.height,
 					at.both ? wanted[k].side : wanted[k].side * 256 / 224);
 		}
+	}
+}
+
+/* A size of equal sides is that number: to groups, to states, in print. */
+static void a_square_is_one_number(void **state)
+{
+	const struct stream_spec plain = must_parse("{source: x, image_size: 176}"),
+				 pair = must_parse("{source: x, image_size: [176, 176]}");
+	const char *what = NULL;
+	(void)state;
+	assert_true(spec_same(&plain, &pair, &what));
+	assert_int_equal(spec_transform_hash(&plain), spec_transform_hash(&pair));
+	cleanup(free_ptr) char *one = spec_json(&plain), *other = spec_json(&pair);
+	assert_string_equal(one, other);
+}
+
+/* The rows of a rectangle: both sides are resized for evaluation, and a list may make them. */
+static void rectangles_are_height_and_width(void **state)
+{
+	static const char *const texts[] = {
+		"{source: x, image_size: [256, 128]}",
+		"{source: x, image_size: [256, 128], train: false}",
+		"{source: x, transforms: [RandomResizedCrop: {size: [256, 128]}]}",
+		"{source: x, transforms: [Resize: {size: [292, 146]}, CenterCrop: {size: [256, "
+		"128]}]}",
+		"{source: x, transforms: [RandomCrop: {size: [256, 128], pad_if_needed: true}]}",
+		"{source: x, image_size: {0: [192, 96], 5: [256, 128]}}",
+	};
+	const struct pixel_size wanted = {.height = 256, .width = 128};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
+		const struct stream_spec spec = must_parse(texts[i]);
+		const struct pixel_recipe recipe = spec_pixels_at(&spec, 9);
+		assert_true(pixel_size_equal(spec.image_size, wanted));
+		assert_true(pixel_size_equal(recipe.size, wanted));
+		if (recipe.kind == PIXEL_RESIZE) {
+			assert_true(recipe.both);
+			assert_int_equal(recipe.resize.height, 292);
+			assert_int_equal(recipe.resize.width, 146);
+		}
+		cleanup(free_ptr) char *json = spec_json(&spec);
+		const struct stream_spec again = must_parse(json);
+		assert_int_equal(spec_transform_hash(&again), spec_transform_hash(&spec));
 	}
 }
 
@@ -79,6 +122,10 @@ static void every_key_tells_streams_apart(void **state)
 		{"{source: x, dtype: float32, std: [1, 1, 1]}", "dtype"},
 		{"{source: x, image_size: {0: 128, 17: 224}}", "image_size"},
 		{"{source: x, image_size: {0: 160, 16: 224}}", "image_size"},
+		{"{source: x, image_size: [224, 112]}", "image_size"},
+		{"{source: x, image_size: [112, 224]}", "image_size"},
+		{"{source: x, image_size: {0: [160, 80], 16: 224}}", "image_size"},
+		{"{source: x, image_size: {0: [80, 160], 16: 224}}", "image_size"},
 	};
 	uint64_t seen[UTIL_COUNT(cases) + 1];
 	const struct stream_spec plain = must_parse("source: x");
@@ -188,15 +235,25 @@ static void refuses_in_sentences(void **state)
 		{"{source: x, image_size: {0: 128, 4294967296: 160}}", "1:34: image_size: epoch"},
 		{"{source: x, image_size: {0: 128, ten: 160}}", "1:34: image_size: epoch"},
 		{"{source: x, image_size: {0: 128, [1]: 160}}", "1:34: image_size: epoch"},
-		{"{source: x, image_size: {0: 128, 1: [160, 160]}}", "1:37: image_size"},
+		{"{source: x, image_size: {0: 128, 1: [160, 0]}}",
+			"1:43: image_size: size of an epoch: expected a whole number from 1"},
+		{"{source: x, image_size: {0: 128, 1: [160, 1, 2]}}",
+			"1:37: image_size: size of an epoch: expected a whole number from 1 to "
+			"2048, or a list of two, [height, width]; got a list of 3"},
 		{"{source: x, image_size: {0: 128, 16: 192, 16: 160}}",
 			"open request:1:43: image_size: epoch 16 is written twice; expected"},
 		{"{source: x, image_size: {0: 1, 1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, "
 		 "9: 10, 10: 11, 11: 12, 12: 13, 13: 14, 14: 15, 15: 16, 16: 17}}",
 			"open request:1:135: image_size: expected at most 16 sizes"},
-		{"{source: x, image_size: [128, 192]}",
-			"1:25: image_size: expected a whole number from 1 to 2048, since images "
-			"are squares, or a mapping"},
+		{"{source: x, image_size: [128]}",
+			"1:25: image_size: expected a whole number from 1 to 2048, or a list of "
+			"two, [height, width]; got a list of 1"},
+		{"{source: x, image_size: [128, 2049]}",
+			"1:31: image_size: expected a whole number from 1 to 2048"},
+		{"{source: x, image_size: [256, 128], transforms: [RandomResizedCrop: {size: [128, "
+		 "256]}]}",
+			"1:25: image_size: expected 128 x 256, the size that transforms makes, or "
+			"nothing; got 256 x 128"},
 		{"{source: x, views: 0}", "1:20: views: expected a whole number from 1 to 8"},
 		{"{source: x, views: 9}", "1:20: views: expected a whole number from 1 to 8"},
 		{"{source: x, dtype: float64}", "1:20: dtype: expected"},
@@ -217,7 +274,7 @@ static void refuses_in_sentences(void **state)
 			"largest of all epochs, or nothing; got 192"},
 		{LIST("Resize: {size: 224}, CenterCrop: {size: 192}"),
 			"1:25: image_size: the sizes of epochs can replace the size of "
-			"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop"},
+			"RandomResizedCrop or of Resize: {size: [H, W]}, but not of a crop"},
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
@@ -237,6 +294,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_follow_the_epoch),
 		cmocka_unit_test(equal_neighbors_are_one),
+		cmocka_unit_test(a_square_is_one_number),
+		cmocka_unit_test(rectangles_are_height_and_width),
 		cmocka_unit_test(one_size_is_no_mapping),
 		cmocka_unit_test(every_key_tells_streams_apart),
 		cmocka_unit_test(batches_have_room_for_the_largest),

@@ -250,7 +250,7 @@ static void what_costs_nothing_stays_in_the_head(void **state)
 		struct pixel_recipe pixels = transforms_pixels(&read);
 		transforms_steps(&read, &steps);
 		assert_int_equal(pixels.kind, PIXEL_CROP);
-		assert_int_equal(pixels.image_size, 64);
+		assert_true(pixel_size_equal(pixels.size, pixel_square(64)));
 		assert_true(pixels.flip == cases[i].flip);
 		assert_true(pixels.flip_vertical == cases[i].flip_vertical);
 		assert_int_equal(steps.count, cases[i].steps);
@@ -302,7 +302,7 @@ static void random_crops_have_their_padding(void **state)
 	struct pixel_recipe pixels = transforms_pixels(&read);
 	assert_int_equal(pixels.kind, PIXEL_CROP);
 	assert_true(pixels.random_window);
-	assert_int_equal(pixels.image_size, 32);
+	assert_true(pixel_size_equal(pixels.size, pixel_square(32)));
 	assert_int_equal(pixels.padding.left, 4);
 	assert_int_equal(pixels.padding.bottom, 4);
 	assert_int_equal(pixels.padding.mode, PIXEL_PAD_CONSTANT);
@@ -311,7 +311,7 @@ static void random_crops_have_their_padding(void **state)
 			 "pad_if_needed: true, fill: [7, 8, 9], padding_mode: symmetric}]");
 	pixels = transforms_pixels(&read);
 	assert_int_equal(pixels.kind, PIXEL_RESIZE);
-	assert_int_equal(pixels.resize, 40);
+	assert_int_equal(pixels.resize.height, 40);
 	assert_int_equal(pixels.padding.left, 1);
 	assert_int_equal(pixels.padding.top, 2);
 	assert_int_equal(pixels.padding.right, 3);
@@ -370,7 +370,7 @@ static void transforms_mean_what_they_say(void **state)
 		const char *what = NULL;
 		(void)snprintf(text, sizeof text, "{source: x, transforms: %s}", cases[i].list);
 		struct stream_spec spec = must_parse(text);
-		assert_int_equal(spec.image_size, cases[i].size);
+		assert_true(pixel_size_equal(spec.image_size, pixel_square(cases[i].size)));
 		transforms_text(&spec.transforms, told, sizeof told);
 		assert_string_equal(told, cases[i].text);
 		char *json = spec_json(&spec);
@@ -575,7 +575,7 @@ static void transforms_differ(void **state)
 		char text[512];
 		(void)snprintf(text, sizeof text, "{source: x, transforms: %s}", lists[i]);
 		specs[i] = must_parse(text);
-		specs[i].image_size = 0; /* compared by itself, and before */
+		specs[i].image_size = pixel_square(0); /* compared by itself, and before */
 		for (size_t k = 0; k < i; k++) {
 			const char *what = NULL;
 			if (spec_transform_hash(&specs[i]) == spec_transform_hash(&specs[k]))
@@ -710,7 +710,8 @@ static void steps_bound_the_sizes_of_epochs(void **state)
 	struct stream_spec spec = must_parse(
 		"{source: x, image_size: {0: 12, 3: 32}, transforms: "
 		"[RandomResizedCrop: {size: 32}, GaussianBlur: {kernel_size: [3, 23]}]}");
-	assert_int_equal(transforms_least_side(&spec.transforms), 12);
+	assert_int_equal(transforms_least_size(&spec.transforms).height, 12);
+	assert_int_equal(transforms_least_size(&spec.transforms).width, 2);
 	must_refuse("{source: x, image_size: {0: 11, 3: 32}, transforms: [RandomResizedCrop: "
 		    "{size: 32}, RandomApply: {transforms: [GaussianBlur: {kernel_size: 23}]}]}",
 		"open request:1:25: image_size: expected at least 12 in all epochs, which "
@@ -718,7 +719,7 @@ static void steps_bound_the_sizes_of_epochs(void **state)
 	must_refuse("{source: x, image_size: {0: 16, 3: 32}, transforms: [Resize: {size: [32, "
 		    "32]}, RandomCrop: {size: 32}]}",
 		"open request:1:25: image_size: the sizes of epochs can replace the size of "
-		"RandomResizedCrop or of Resize: {size: [N, N]}, but not of a crop, which would "
+		"RandomResizedCrop or of Resize: {size: [H, W]}, but not of a crop, which would "
 		"then "
 		"show another part of the image; write one size, or another list");
 }

@@ -64,9 +64,9 @@ static void refuses_transforms(void **state)
 						   "whole number from 1 to 2048, got \"0\""},
 		{"[RandomResizedCrop: {size: 2049}]", "2:40: RandomResizedCrop: size: expected a "
 						      "whole number from 1 to 2048, got \"2049\""},
-		{"[RandomResizedCrop: {size: [2, 3]}]",
-			"2:40: RandomResizedCrop: size: expected height and width to be the same, "
-			"since images of a batch are squares; got [2, 3]"},
+		{"[RandomResizedCrop: {size: [2, 0]}]",
+			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 2048, "
+			"got \"0\""},
 		{"[RandomResizedCrop: {size: [2]}]",
 			"2:40: RandomResizedCrop: size: expected a whole number from 1 to 2048, or "
 			"a list of two, [height, width]; got a list of 1"},
@@ -155,8 +155,9 @@ static void refuses_transforms(void **state)
 		{"[Resize: {size: [2049, 2049]}]", "2:13: transforms: Resize: size: expected at "
 						   "most 2048, or CenterCrop behind it; got 2049"},
 		{"[Resize: {size: 3}, RandomCrop: {size: 6, padding: [2, 1]}]",
-			"2:13: transforms: RandomCrop: size: expected at most 5, which Resize and "
-			"padding come to, or pad_if_needed: true; got 6"},
+			"2:13: transforms: RandomCrop: size: expected at most 5 x 7 (height x "
+			"width), which Resize and padding make, or pad_if_needed: true; got 6 x "
+			"6"},
 		{"[Resize: {size: 3, max_size: 4}]",
 			"2:32: Resize: unknown key \"max_size\"; expected one of size, "
 			"interpolation, antialias"},
@@ -251,7 +252,7 @@ static void refuses_parameters(void **state)
 			"GaussianBlur: kernel_size: expected a whole number from 1 to 255, got "
 			"\"257\""},
 		{"GaussianBlur: {kernel_size: 129}", 29,
-			"GaussianBlur: kernel_size: expected less than twice the side of the "
+			"GaussianBlur: kernel_size: expected less than twice the width of the "
 			"images, which is 64, since it reaches over their edges; got 129"},
 		{"GaussianBlur: {kernel_size: [1, 3, 5]}", 29,
 			"GaussianBlur: kernel_size: expected an odd number, or [width, height]; "

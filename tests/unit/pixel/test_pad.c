@@ -164,7 +164,7 @@ static uint32_t flipped(bool flip, uint32_t i, uint32_t size)
 static void check_row(const struct pixel_recipe *recipe, const struct pixel_plan *plan,
 	const struct line *across, const struct line *down, const uint8_t *out)
 {
-	uint32_t size = recipe->image_size;
+	uint32_t size = recipe->size.height;
 	for (uint32_t y = 0; y < size; y++)
 		for (uint32_t x = 0; x < size; x++) {
 			int32_t from_x =
@@ -195,13 +195,13 @@ static void check_random(struct pixel_sink *sink, const struct pixel_recipe *rec
 		.mode = pad->mode, .side = source[0], .before = pad->left, .after = pad->right};
 	struct pad_axis y = {
 		.mode = pad->mode, .side = source[1], .before = pad->top, .after = pad->bottom};
-	x.more = missing(pad_side(&x), recipe->image_size);
-	y.more = missing(pad_side(&y), recipe->image_size);
+	x.more = missing(pad_side(&x), recipe->size.height);
+	y.more = missing(pad_side(&y), recipe->size.height);
 	across = *line_make(&x);
 	down = *line_make(&y);
 	struct pixel_plan plan;
 	pixel_plan_make(recipe, key, source[0], source[1], &plan);
-	size_t bytes = 3 * (size_t)recipe->image_size * recipe->image_size;
+	size_t bytes = 3 * (size_t)recipe->size.height * recipe->size.height;
 	memset(out, 0xa5, sizeof(out));
 	sink_run(sink, recipe, &plan, out);
 	check_row(recipe, &plan, &across, &down, out);
@@ -230,7 +230,7 @@ static void test_random_crop(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 4000; i++) {
 		struct pixel_recipe recipe = {.kind = PIXEL_CROP,
-			.image_size = 1 + i % 64,
+			.size = pixel_square(1 + i % 64),
 			.random_window = true,
 			.flip = 0.5,
 			.flip_vertical = 0.5,
@@ -247,7 +247,7 @@ static void test_random_crop(void **state)
 static void test_cifar(void **state)
 {
 	const struct pixel_recipe recipe = {.kind = PIXEL_CROP,
-		.image_size = 32,
+		.size = pixel_square(32),
 		.random_window = true,
 		.padding = {.left = 4, .top = 4, .right = 4, .bottom = 4}};
 	static const uint32_t source[2] = {32, 32};
@@ -299,7 +299,7 @@ static void test_center_crop(void **state)
 	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
 		uint32_t size = cases[i].size, w = cases[i].w, h = cases[i].h;
 		struct pixel_recipe recipe = {
-			.kind = PIXEL_CROP, .image_size = size, .flip = i & 1};
+			.kind = PIXEL_CROP, .size = pixel_square(size), .flip = i & 1};
 		struct pixel_key key = {0};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, w, h, &plan);
@@ -319,7 +319,8 @@ static void test_center_crop(void **state)
 
 static void test_fits(void **state)
 {
-	struct pixel_recipe recipe = {.kind = PIXEL_CROP, .image_size = 32, .random_window = true};
+	struct pixel_recipe recipe = {
+		.kind = PIXEL_CROP, .size = pixel_square(32), .random_window = true};
 	(void)state;
 	assert_true(pixel_recipe_fits(&recipe, 32, 32));
 	assert_false(pixel_recipe_fits(&recipe, 31, 32));
@@ -328,14 +329,16 @@ static void test_fits(void **state)
 	assert_true(pixel_recipe_fits(&recipe, 31, 32));
 	recipe.padding.if_needed = true;
 	assert_true(pixel_recipe_fits(&recipe, 1, 1));
-	recipe = (struct pixel_recipe){.kind = PIXEL_CROP, .image_size = 32};
+	recipe = (struct pixel_recipe){.kind = PIXEL_CROP, .size = pixel_square(32)};
 	assert_true(pixel_recipe_fits(&recipe, 1, 1)); /* CenterCrop pads */
-	recipe = pixel_recipe_train(224);
+	recipe = pixel_recipe_train(pixel_square(224));
 	assert_true(pixel_recipe_fits(&recipe, 1, 1));
-	recipe = (struct pixel_recipe){
-		.kind = PIXEL_RESIZE, .image_size = 32, .resize = 31, .random_window = true};
+	recipe = (struct pixel_recipe){.kind = PIXEL_RESIZE,
+		.size = pixel_square(32),
+		.resize = pixel_square(31),
+		.random_window = true};
 	assert_false(pixel_recipe_fits(&recipe, 500, 375));
-	recipe.resize = 32;
+	recipe.resize = pixel_square(32);
 	assert_true(pixel_recipe_fits(&recipe, 500, 375));
 }
 
@@ -345,8 +348,8 @@ static void test_replay(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < 400; p++) {
 		struct pixel_recipe recipe = {.kind = p & 1 ? PIXEL_CROP : PIXEL_RESIZE,
-			.image_size = 24,
-			.resize = 40,
+			.size = pixel_square(24),
+			.resize = pixel_square(40),
 			.random_window = true,
 			.flip = 0.5,
 			.padding = {.left = 3, .bottom = 9, .mode = PIXEL_PAD_SYMMETRIC}};

@@ -29,7 +29,7 @@ static void test_eval_plan(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
-		struct pixel_recipe recipe = pixel_recipe_eval(cases[i].size);
+		struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(cases[i].size));
 		struct pixel_key key = {0};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, cases[i].w, cases[i].h, &plan);
@@ -49,8 +49,8 @@ static void test_plan_from_crop(void **state)
 {
 	(void)state;
 	for (uint32_t p = 0; p < 500; p++) {
-		struct pixel_recipe recipe =
-			p % 3 ? pixel_recipe_train(1 + p % 300) : pixel_recipe_eval(1 + p % 300);
+		struct pixel_recipe recipe = p % 3 ? pixel_recipe_train(pixel_square(1 + p % 300))
+						   : pixel_recipe_eval(pixel_square(1 + p % 300));
 		struct pixel_key key = {.seed = 5, .position = p};
 		uint32_t w = 1 + p * 7 % 640, h = 1 + p * 13 % 480;
 		struct pixel_plan made, again;
@@ -156,7 +156,7 @@ static struct pixel_sink *sink_new(uint32_t size)
 static void test_flip_vertical(void **state)
 {
 	enum { SIZE = 33 };
-	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
+	struct pixel_recipe recipe = pixel_recipe_train(pixel_square(SIZE));
 	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
 	struct pixel_sink *sink = sink_new(64);
 	(void)state;
@@ -177,11 +177,11 @@ static void test_flip_vertical(void **state)
  * evaluation's. */
 static void test_plan_resize(void **state)
 {
-	struct pixel_recipe recipe = pixel_recipe_eval(224);
+	struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(224));
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	(void)state;
-	recipe.resize = 232;
+	recipe.resize = pixel_square(232);
 	pixel_plan_make(&recipe, &key, 500, 375, &plan);
 	assert_int_equal(plan.resize_w, 309);
 	assert_int_equal(plan.resize_h, 232);
@@ -193,7 +193,7 @@ static void test_plan_resize(void **state)
 	assert_int_equal(plan.resize_h, 232);
 	assert_int_equal(plan.window_x, 4);
 	assert_int_equal(plan.window_y, 4);
-	recipe.resize = 224;
+	recipe.resize = pixel_square(224);
 	recipe.flip = recipe.flip_vertical = 1;
 	pixel_plan_make(&recipe, &key, 3, 65535, &plan);
 	assert_int_equal(plan.resize_w, 224);
@@ -209,7 +209,7 @@ static void test_plan_resize(void **state)
 static void test_flip(void **state)
 {
 	enum { SIZE = 33 };
-	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
+	struct pixel_recipe recipe = pixel_recipe_train(pixel_square(SIZE));
 	uint8_t straight[SIZE * SIZE * 3], flipped[SIZE * SIZE * 3];
 	struct pixel_sink *sink = sink_new(64);
 	(void)state;
@@ -231,7 +231,7 @@ static void test_flip(void **state)
 static void test_identity(void **state)
 {
 	enum { SIZE = 50 };
-	struct pixel_recipe recipe = pixel_recipe_train(SIZE);
+	struct pixel_recipe recipe = pixel_recipe_train(pixel_square(SIZE));
 	struct pixel_plan plan;
 	uint8_t out[SIZE * SIZE * 3], row[PIXEL_PLANES][SIZE];
 	struct pixel_sink *sink = sink_new(SIZE);
@@ -249,7 +249,7 @@ static void test_identity(void **state)
 /* The center crop of a wide image needs neither its left nor its right end. */
 static void test_eval_region(void **state)
 {
-	struct pixel_recipe recipe = pixel_recipe_eval(224);
+	struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(224));
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_region region;
@@ -272,7 +272,7 @@ static void test_eval_region(void **state)
  */
 static void test_eval_extreme(void **state)
 {
-	struct pixel_recipe recipe = pixel_recipe_eval(2048);
+	struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(2048));
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
 	struct pixel_sink *sink = sink_new(2048);
@@ -301,9 +301,9 @@ static void test_resize_extreme(void **state)
 	for (unsigned i = 0; i < 2 * UTIL_COUNT(sources) * UTIL_COUNT(sizes); i++) {
 		const uint32_t *source = sources[i / 2 % UTIL_COUNT(sources)];
 		const uint32_t *size = sizes[i / 2 / UTIL_COUNT(sources)];
-		struct pixel_recipe recipe = pixel_recipe_eval(size[1]);
+		struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(size[1]));
 		struct pixel_plan plan;
-		recipe.resize = size[0];
+		recipe.resize = pixel_square(size[0]);
 		recipe.both = i & 1;
 		recipe.filter = i & 2 ? WEIGHTS_LANCZOS : WEIGHTS_BICUBIC;
 		pixel_plan_make(&recipe, &key, source[0], source[1], &plan);
@@ -323,13 +323,13 @@ static void test_golden(void **state)
 	struct pixel_sink *sink = sink_new(SIZE);
 	(void)state;
 	for (uint32_t p = 0; p < 40; p++) {
-		struct pixel_recipe recipe =
-			p % 4 ? pixel_recipe_train(SIZE - p % 5) : pixel_recipe_eval(SIZE - p % 5);
+		struct pixel_recipe recipe = p % 4 ? pixel_recipe_train(pixel_square(SIZE - p % 5))
+						   : pixel_recipe_eval(pixel_square(SIZE - p % 5));
 		struct pixel_key key = {.seed = 1, .position = p};
 		struct pixel_plan plan;
 		pixel_plan_make(&recipe, &key, 60 + p * 9, 400 - p * 7, &plan);
 		sink_run(sink, &recipe, &plan, out);
-		hash = hash_bytes(hash, out, 3 * (size_t)recipe.image_size * recipe.image_size);
+		hash = hash_bytes(hash, out, 3 * (size_t)recipe.size.height * recipe.size.height);
 	}
 	if (hash_mix(hash) != 0xdf33acc5b75ede51)
 		fail_msg("golden hash: 0x%016llx", (unsigned long long)hash_mix(hash));

@@ -105,7 +105,7 @@ static void make(struct postprocessor *postprocessor, uint64_t number, uint32_t 
 	static uint8_t guarded[GUARD + sizeof(float) * VALUES + GUARD];
 	memset(guarded, 0xa5, sizeof guarded);
 	paint(postprocessor_image(postprocessor, guarded + GUARD));
-	postprocessor_run(postprocessor, &key, side, guarded + GUARD);
+	postprocessor_run(postprocessor, &key, pixel_square(side), guarded + GUARD);
 	for (size_t i = 0; i < GUARD; i++) {
 		assert_int_equal(guarded[i], 0xa5);
 		assert_int_equal(guarded[GUARD + UTIL_MAX(bytes, (size_t)VALUES) + i], 0xa5);
@@ -193,7 +193,8 @@ static void smaller_images_fit(void **state)
 			uint8_t *image = postprocessor_image(postprocessor[i], NULL);
 			for (size_t k = 0; k < 40 * 40 * 3; k++)
 				image[k] = (uint8_t)(k * 11);
-			postprocessor_run(postprocessor[i], &key, 40, i ? again : out);
+			postprocessor_run(
+				postprocessor[i], &key, pixel_square(40), i ? again : out);
 		}
 		assert_memory_equal(out, again, 40 * 40 * 3);
 	}
@@ -235,7 +236,7 @@ static void erasing_works_on_the_row(void **state)
 	assert_ptr_equal(postprocessor_image(postprocessor, row), row);
 	paint(row);
 	paint(plain);
-	postprocessor_run(postprocessor, &key, SIDE, row);
+	postprocessor_run(postprocessor, &key, pixel_square(SIDE), row);
 	for (size_t i = 0; i < VALUES; i++) {
 		assert_true(row[i] == plain[i] || row[i] == 9);
 		erased += row[i] != plain[i];

@@ -60,7 +60,7 @@ static void test_same_rows(void **state)
 	static uint8_t rows[ROWS][ROOM], row[ROOM];
 	static struct many many;
 	const struct pixel_recipe recipe = {.kind = PIXEL_CROP,
-		.image_size = SIZE,
+		.size = pixel_square(SIZE),
 		.random_window = true,
 		.flip = 0.5,
 		.padding = {
@@ -95,7 +95,7 @@ static void test_too_small(void **state)
 	static uint8_t rows[ROWS][ROOM], row[ROOM];
 	static struct many many;
 	struct pixel_recipe recipe = {.kind = PIXEL_CROP,
-		.image_size = SIDE + 2,
+		.size = pixel_square(SIDE + 2),
 		.random_window = true,
 		.padding = {.left = 2}};
 	struct row_maker maker = maker_new();

@@ -265,7 +265,8 @@ static void page_point(FILE *file, const struct sweep *sweep, const struct sweep
 	else
 		(void)fputs("<tr><td>-</td>", file);
 	page_put(file, PAGE_CELL, "%" PRIu64, point->batch_size);
-	page_put(file, PAGE_CELL, "%" PRIu64, point->image_size);
+	char size[SHAPE_SIZE_TEXT];
+	page_put(file, PAGE_CELL, "%s", shape_size_text(point->image_size, size));
 	page_rate(file, &point->rate, spread_median(&point->rate));
 	if (sweep->rounds > 1) {
 		page_rate(file, &point->rate, spread_least(&point->rate));

@@ -129,8 +129,8 @@ static int sweep_make_points(struct sweep *sweep)
 			value[GRID_THREADS] ? value[GRID_THREADS] : measure->daemon.threads;
 		point->batch_size =
 			value[GRID_BATCH] ? value[GRID_BATCH] : measure->recipe.spec.batch_size;
-		point->image_size =
-			value[GRID_IMAGE] ? value[GRID_IMAGE] : measure->recipe.spec.image_size;
+		point->image_size = value[GRID_IMAGE] ? pixel_square((uint32_t)value[GRID_IMAGE])
+						      : measure->recipe.spec.image_size;
 	}
 	return CLI_OK;
 }

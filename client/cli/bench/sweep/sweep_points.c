@@ -29,11 +29,11 @@ const struct sweep_point *sweep_fastest(const struct sweep *sweep)
 
 const char *sweep_name(const struct sweep_point *point, char *buffer, size_t room)
 {
-	char threads[32] = "";
+	char threads[32] = "", size[SHAPE_SIZE_TEXT];
 	if (point->threads)
 		(void)snprintf(threads, sizeof threads, "%" PRIu64 " thread%s, ", point->threads,
 			point->threads == 1 ? "" : "s");
-	(void)snprintf(buffer, room, "%sbatch %" PRIu64 ", %" PRIu64 " px", threads,
-		point->batch_size, point->image_size);
+	(void)snprintf(buffer, room, "%sbatch %" PRIu64 ", %s px", threads, point->batch_size,
+		shape_size_text(point->image_size, size));
 	return buffer;
 }

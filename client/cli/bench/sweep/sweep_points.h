@@ -22,7 +22,9 @@ struct sweep_options {
 
 struct sweep_point {
 	struct grid_point at;
-	uint64_t threads, batch_size, image_size; /* as used, or as asked for if no run succeeded */
+	/* As used, or as asked for if no run succeeded. */
+	uint64_t threads, batch_size;
+	struct pixel_size image_size;
 	struct measure run[SPREAD_MAX];
 	struct spread rate; /* images/s of the daemon, one for each run */
 	struct spread yardstick, torch; /* images/s of the others, in the same rounds */

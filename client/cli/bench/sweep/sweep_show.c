@@ -112,7 +112,7 @@ static void sweep_row(
 {
 	const uint64_t is[GRID_AXES] = {[GRID_THREADS] = point->threads,
 		[GRID_BATCH] = point->batch_size,
-		[GRID_IMAGE] = point->image_size};
+		[GRID_IMAGE] = point->image_size.height};
 	const struct measure *run = sweep_middle(point);
 	char text[24];
 	table_row(table);
@@ -236,7 +236,7 @@ static void sweep_json_point(
 	jsontext_object(json, NULL);
 	jsontext_u64(json, "threads", point->threads);
 	jsontext_u64(json, "batch_size", point->batch_size);
-	jsontext_u64(json, "image_size", point->image_size);
+	shape_json_size(json, "image_size", point->image_size);
 	jsontext_bool(json, "failed", point->failed);
 	sweep_json_spread(json, "images_per_s", &point->rate, 1);
 	sweep_json_run(json, sweep_middle(point));
