@@ -202,7 +202,11 @@ def test_trainer_ends():
         assert end["command"].startswith(tool("dump_batches")) and end["batch_size"] == 4, end
         says_its_memory(end)
         end = daemon.tell(ended[signal.SIGKILL].pid, "signal")
-        begins(end, f"trainer {end['pid']} was killed by SIGKILL, which the kernel's OOM killer did not send: another process did")
+        # Without cgroups in /sys, as in a bare chroot, nothing counts what the OOM killer does.
+        if os.access("/sys/fs/cgroup", os.R_OK) and os.listdir("/sys/fs/cgroup"):
+            begins(end, f"trainer {end['pid']} was killed by SIGKILL, which the kernel's OOM killer did not send: another process did")
+        else:
+            begins(end, f"trainer {end['pid']} was killed by SIGKILL; no counter tells whether memory was short")
         end = daemon.tell(ended[signal.SIGSEGV].pid, "crash")
         begins(end, f"trainer {end['pid']} crashed with SIGSEGV")
         end = daemon.tell(raises.pid, "exit_code", was_given)

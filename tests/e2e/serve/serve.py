@@ -320,7 +320,7 @@ def test_configuration_without_streams_is_logged():
         settings.write_text("idle_exit_s: 0\n")
         with Daemon(home, "--config", settings) as daemon:
             said = f"{settings} defines no streams: trainers open streams of their own"
-            assert said in daemon.text()
+            wait_until(lambda: said in daemon.text(), "the line")
             settings.write_text("open_streams: named\n")
             daemon.process.send_signal(signal.SIGHUP)
             wait_until(lambda: f"{settings} defines no streams, and open_streams: named allows no others" in daemon.text(), "the warning")
