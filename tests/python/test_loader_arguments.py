@@ -439,6 +439,25 @@ class Documented(unittest.TestCase):
         self.assertEqual(told, names)
         self.assertEqual(set(re.findall(r"`([A-Z]\w+)`", section.split("whole batch")[1].split(")")[0])), set(penstock.advice.ON_BATCHES))
 
+    def test_set_epoch(self) -> None:
+        """Every loop over epochs in the examples and the documentation calls it."""
+        root = Path(__file__).resolve().parents[2]
+        loops = 0
+        for path in sorted([root / "README.md", *root.glob("docs/*.md"), *root.glob("docs/guides/*.md"), *root.glob("docs/reference/*.md")]):
+            for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
+                if "penstock.Loader(" in block and re.search(r"for epoch\b", block):
+                    loops += 1
+                    with self.subTest(path.name):
+                        self.assertIn("loader.set_epoch(epoch)", block)
+        self.assertGreater(loops, 3)
+        examples = sorted(root.glob("client/python/examples/train_*.py"))
+        self.assertGreater(len(examples), 5)
+        for path in examples:
+            with self.subTest(path.name):
+                self.assertRegex(path.read_text(), r"\.set_epoch\((self\.trainer\.current_)?epoch\)")
+        self.assertIn("loader.set_epoch(epoch)", sys.modules[penstock.Loader.__module__.split(".")[0]].__doc__ or "")
+        self.assertNotRegex((root / "docs/guides/migrating.md").read_text() + self.TEXT, "set_epoch[^|.]* not needed")
+
     def test_errors(self) -> None:
         told = {row[0].strip("`"): set(row[1].split(", ")) - {""} for row in self.rows() if len(row) == 4}
         told.pop("error")

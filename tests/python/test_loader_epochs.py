@@ -111,6 +111,39 @@ class Epochs(unittest.TestCase):
             self.assertEqual(names(seen), whole(0))
             self.assertEqual(names(source.batches()), whole(4))
 
+    def test_set_epoch_once_it_has_begun(self) -> None:
+        """A framework calls iter() first, and says then which epoch it is."""
+        with loader() as source:
+            for epoch in range(3):
+                it = source.batches()
+                source.set_epoch(epoch)
+                self.assertEqual(names(it), whole(epoch))
+                self.assertEqual(source.state_dict()["epoch"], epoch + 1)
+            it = source.batches()
+            source.set_epoch(9)  # another one: after this
+            source.set_epoch(3)
+            self.assertEqual(names(it) + names(source.batches()), whole(3) + whole(4))
+            it = source.batches()
+            next(it)
+            source.set_epoch(5)  # again
+            self.assertEqual(len(names(it)), 6)
+            self.assertEqual(names(source.batches()), whole(5))
+
+    def test_start_epoch_without_a_state(self) -> None:
+        def pixels(start: int, call: bool) -> "list[bytes]":
+            with loader(dtype="uint8") as source:
+                taken = []
+                for epoch in range(start, 4):
+                    if call:
+                        source.set_epoch(epoch)
+                    taken.append(b"".join(images.tobytes() for images, _ in source))
+                return taken
+
+        straight = pixels(0, False)
+        self.assertEqual(pixels(0, True), straight)
+        self.assertEqual(pixels(2, True), straight[2:])
+        self.assertEqual(pixels(2, False), straight[:2], "epoch 0 again: what the documentation warns of")
+
     def test_set_epoch_wrong(self) -> None:
         with loader() as source:
             for bad in (-1, 2**32):

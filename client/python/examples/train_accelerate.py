@@ -70,6 +70,7 @@ def main() -> None:
 
     step, first = 0, loader.state_dict()["epoch"]
     for epoch in range(first, args.epochs):
+        loader.set_epoch(epoch)  # changes nothing after a state of this epoch was loaded
         model.train()
         for images, labels in loader:
             with accelerator.autocast():

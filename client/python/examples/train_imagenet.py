@@ -224,6 +224,7 @@ class Trainer:
         self.model.train()
         waited, rows, began = 0.0, 0, time.perf_counter()
         asked = began
+        self.train.set_epoch(epoch)  # changes nothing after a state of this epoch was loaded
         done = len(self.train) - self.train.remaining  # above 0 in a resumed epoch
         for done, (images, labels) in enumerate(self.train, done + 1):
             waited += time.perf_counter() - asked

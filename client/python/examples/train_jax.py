@@ -73,6 +73,7 @@ def main() -> None:
     weights = init(jax.random.key(args.seed), len(loader.classes))
     momentum: Weights = jax.tree.map(jnp.zeros_like, weights)
     for epoch in range(args.epochs):
+        loader.set_epoch(epoch)
         right, rows, began = 0, 0, time.perf_counter()
         for images, labels in loader:
             weights, momentum, correct = step(weights, momentum, images, labels)

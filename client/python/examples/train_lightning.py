@@ -58,7 +58,12 @@ class Data(lightning.LightningDataModule):
                                device=trainer.strategy.root_device)
 
     def train_dataloader(self) -> Any:
-        return self.loader(self.args.train, train=True)
+        loader = self.loader(self.args.train, train=True)
+        assert self.trainer is not None
+        # A checkpoint without the loader's state still continues with its own epoch. Lightning loads
+        # the state, if there is one, afterward.
+        loader.set_epoch(self.trainer.current_epoch)
+        return loader
 
     def val_dataloader(self) -> Any:
         return Batches(self.loader(self.args.val, train=False)) if self.args.val else []

@@ -87,6 +87,7 @@ def main() -> None:
 
     last = step + args.steps if args.steps else None
     for epoch in range(epoch, args.epochs):
+        loader.set_epoch(epoch)  # changes nothing after a state of this epoch was loaded
         right = rows = 0
         began = time.perf_counter()
         for images, labels in loader:

@@ -3,6 +3,7 @@
     import penstock
     loader = penstock.Loader('out/train-*.tar', batch_size=256, image_size=224, train=True, seed=0)
     for epoch in range(90):
+        loader.set_epoch(epoch)
         for images, labels in loader: ...
 
 A map of this folder:

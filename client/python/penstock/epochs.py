@@ -2,6 +2,7 @@
 daemon.
 
     for epoch in range(n):
+        loader.set_epoch(epoch)
         for images, labels in loader: ...
 
 The next epoch follows an iteration that runs to its end, and also one that the user leaves by
@@ -112,8 +113,11 @@ class Epochs:
     def set_epoch(self, epoch: int) -> None:
         if epoch < 0 or epoch >= 2**32:
             raise ArgumentError(f"set_epoch({epoch}): expected the number of an epoch, 0 to {2**32 - 1}")
-        if self._live() is not None:
-            self._wanted = epoch
+        turn = self._live()
+        if turn is not None:
+            # A framework may begin the iteration before it says which epoch it is.
+            begun = not turn.given and turn.epoch == epoch
+            self._wanted = None if begun else epoch
         elif epoch != self.at.epoch:
             self.at = self.at.at_epoch(epoch)
 

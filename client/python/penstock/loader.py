@@ -560,8 +560,10 @@ class Loader:
         return left // whole if self._definition()["drop_last"] else -(-left // whole)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration. It is never necessary, because epochs follow each
-        other."""
+        """Sets the epoch of the next iteration. Epochs follow each other by themselves, but a new
+        loader begins at epoch 0: call it in every loop, so that a script which resumes at an epoch
+        without a state reads that epoch. It changes nothing if the epoch comes next anyway, if a
+        state within it was loaded, or if an iteration of it has begun and delivered no batch."""
         self._check()
         with self._lock:
             epoch = checks.number("set_epoch: epoch", epoch, 0, 2**32 - 1)
