@@ -2,6 +2,7 @@
 #include "dataset/folder.h"
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/host/limits.h"
 #include "base/host/roots.h"
 #include "base/name_order.h"
@@ -20,10 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DENTS_BYTES = 1 << 16, SETTLE_NS = 20000000 };
+enum { DENTS_BYTES = 1 << 16, SETTLE_NS = 20000000, LINKS_SLOTS_LEAST = 64 };
 
 struct entry {
 	bool directory;
+	bool link; /* or of a kind that the directory does not tell */
 	char name[]; /* zero-terminated */
 };
 
@@ -40,6 +42,7 @@ struct place {
 	struct place *up; /* NULL: it is the root */
 	uint32_t below; /* places whose `up` it is */
 	int depth;
+	bool linked; /* it is a link, or below one */
 	dev_t dev; /* and ino: once it was entered */
 	ino_t ino;
 	size_t path_size;
@@ -52,6 +55,19 @@ struct queue {
 	size_t count, room;
 };
 
+/* How often a directory was entered through links. */
+struct link {
+	dev_t dev;
+	ino_t ino;
+	uint32_t count; /* 0: a free slot */
+};
+
+/* A hash table with linear probing, at most half full. */
+struct links { /* zeroed is empty */
+	struct link *slot;
+	size_t used, slots; /* slots: a power of two */
+};
+
 struct walk {
 	int root_fd;
 	const char *root;
@@ -59,6 +75,7 @@ struct walk {
 	const struct folder_sink *sink;
 	struct fault *fault;
 	struct queue queue;
+	struct links links;
 	char path[INDEX_NAME_MAX + NAME_MAX + 2];
 	char dents[DENTS_BYTES] __attribute__((aligned(8)));
 };
@@ -129,7 +146,7 @@ static int listing_grow(struct listing *listing, size_t need)
 	return at ? 0 : -ENOMEM;
 }
 
-static int listing_add(struct listing *listing, const char *name, bool directory)
+static int listing_add(struct listing *listing, const char *name, bool directory, bool link)
 {
 	size_t size = strlen(name);
 	size_t need = (size_t)util_align(sizeof(struct entry) + size + 1, _Alignof(struct entry));
@@ -137,6 +154,7 @@ static int listing_add(struct listing *listing, const char *name, bool directory
 		return -ENOMEM;
 	struct entry *entry = (struct entry *)(listing->bytes + listing->used);
 	entry->directory = directory;
+	entry->link = link;
 	memcpy(entry->name, name, size + 1);
 	listing->at[listing->count++] = (uint32_t)listing->used;
 	listing->used += need;
@@ -288,7 +306,7 @@ static int name_take(
 		rc = name_check(walk, fd, name);
 	if (rc < 0)
 		return rc;
-	rc = listing_add(listing, name, kind == S_IFDIR);
+	rc = listing_add(listing, name, kind == S_IFDIR, dent->d_type != DT_DIR);
 	return rc < 0 ? fault_at(walk, "", rc, "has too many names for the memory") : 0;
 }
 
@@ -365,12 +383,16 @@ static int file_tell(struct walk *walk, int fd, const char *name)
 }
 
 /* Puts a directory below `here` into the queue, to be entered later. */
-static int place_add(struct walk *walk, struct place *here, const char *name)
+static int place_add(struct walk *walk, struct place *here, const struct entry *entry)
 {
+	const char *name = entry->name;
 	size_t size = strlen(walk->path) + strlen(name);
 	struct place *place = malloc(sizeof *place + size + 1);
 	if (place) {
-		*place = (struct place){.up = here, .depth = here->depth + 1, .path_size = size};
+		*place = (struct place){.up = here,
+			.depth = here->depth + 1,
+			.linked = here->linked || entry->link,
+			.path_size = size};
 		(void)snprintf(place->path, size + 1, "%s%s", walk->path, name);
 	}
 	if (!place || queue_add(&walk->queue, place) < 0) {
@@ -397,7 +419,7 @@ static int entry_take(struct walk *walk, struct place *here, int fd, const struc
 			"%s/%s%s: a path below %s may have at most %d bytes", walk->root,
 			walk->path, entry->name, walk->root, INDEX_NAME_MAX);
 	if (entry->directory)
-		return place_add(walk, here, entry->name);
+		return place_add(walk, here, entry);
 	memcpy(walk->path + used, entry->name, size + 1);
 	int rc = file_tell(walk, fd, entry->name);
 	walk->path[used] = 0;
@@ -415,6 +437,63 @@ static int place_check(struct walk *walk, const struct place *here)
 		return fault_set(walk->fault, -ELOOP, "%s/%s is more than %d folders deep",
 			walk->root, walk->path, FOLDER_DEPTH_MAX);
 	return 0;
+}
+
+/* The directory's slot, or the free one where it belongs. */
+static struct link *links_at(const struct links *links, dev_t dev, ino_t ino)
+{
+	uint64_t at = hash_mix(hash_u64(hash_u64(HASH_SEED, dev), ino));
+	for (;; at++) {
+		struct link *link = &links->slot[at & (links->slots - 1)];
+		if (!link->count || (link->dev == dev && link->ino == ino))
+			return link;
+	}
+}
+
+static struct links links_grown(const struct links *links)
+{
+	struct links grown = {.slots = UTIL_MAX(links->slots * 2, (size_t)LINKS_SLOTS_LEAST)};
+	grown.slot = calloc(grown.slots, sizeof *grown.slot);
+	for (size_t i = 0; grown.slot && i < links->slots; i++) {
+		const struct link *link = &links->slot[i];
+		if (link->count)
+			*links_at(&grown, link->dev, link->ino) = *link;
+	}
+	grown.used = links->used;
+	return grown;
+}
+
+/* Counts one more entry into a directory and returns how often it was entered; 0 without memory. */
+static uint32_t links_add(struct links *links, dev_t dev, ino_t ino)
+{
+	if (links->used * 2 >= links->slots) {
+		struct links grown = links_grown(links);
+		if (!grown.slot)
+			return 0;
+		free(links->slot);
+		*links = grown;
+	}
+	struct link *link = links_at(links, dev, ino);
+	links->used += !link->count;
+	*link = (struct link){dev, ino, link->count + 1};
+	return link->count;
+}
+
+/* Links in directories that are linked themselves multiply: 30 directories with two links each to
+ * the next one are 2^30 paths. */
+static int place_count(struct walk *walk, const struct place *here)
+{
+	if (!here->linked)
+		return 0;
+	uint32_t count = links_add(&walk->links, here->dev, here->ino);
+	if (!count)
+		return fault_at(walk, "", -ENOMEM, "has too many links for the memory");
+	if (count <= FOLDER_LINKS_MAX)
+		return 0;
+	return fault_set(walk->fault, -ELOOP,
+		"%s/%s is a folder that links lead to more than %d times: each time its images are "
+		"samples again, and links in linked folders multiply; remove links",
+		walk->root, here->path, FOLDER_LINKS_MAX);
 }
 
 static int place_list(
@@ -457,6 +536,8 @@ static int place_enter(
 	here->dev = st.st_dev;
 	here->ino = st.st_ino;
 	int rc = place_check(walk, here);
+	if (rc == 0)
+		rc = place_count(walk, here);
 	return rc < 0 ? rc : place_list(walk, here, fd, mtime_of(&st), ret_listing);
 }
 
@@ -512,9 +593,11 @@ int folder_walk(int root_fd, const char *root, enum class_order order,
 	walk->sink = sink;
 	walk->fault = fault;
 	walk->queue = (struct queue){0};
+	walk->links = (struct links){0};
 	place->below = 1; /* so that it lives until the last class was walked */
 	int rc = root_walk(walk, place);
 	queue_deinit(&walk->queue);
+	free(walk->links.slot);
 	free(place);
 	return rc;
 }

@@ -14,8 +14,9 @@
  * per image, and the paths of the directories that were seen and not entered, with some 100 bytes
  * each. 1.3 million images in a thousand folders need some 200 KiB; in one folder, 50 MiB. Two
  * descriptors. Symbolic links are followed; a link that leads back to a folder above it is an
- * error. Left out: names that begin with a dot, "__MACOSX", files with extensions other than .jpg,
- * .jpeg and .png in any case, and everything that is neither a file nor a directory.
+ * error, and so is a folder that links lead to more than 100 times. Left out: names that begin with
+ * a dot, "__MACOSX", files with extensions other than .jpg, .jpeg and .png in any case, and
+ * everything that is neither a file nor a directory.
  *
  * Blocks. One walk per thread. */
 #pragma once
@@ -26,7 +27,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FOLDER_DEPTH_MAX = 64 };
+enum {
+	FOLDER_DEPTH_MAX = 64,
+	/* A directory that links lead to more often is refused. */
+	FOLDER_LINKS_MAX = 100,
+};
 
 /* The order of class folders, and so of their labels: as ImageFolder's, or as timm's. */
 enum class_order { CLASS_ORDER_BYTEWISE, CLASS_ORDER_NATURAL };

@@ -165,6 +165,53 @@ static void test_cycle(void **state)
 	assert_non_null(strstr(fault.text, "a/b/up/ leads back to"));
 }
 
+/* Thirty folders with two links each to the next one are 2^30 paths. */
+static void test_links_that_multiply(void **state)
+{
+	const char *folder = *state;
+	char name[64], to[64];
+	fixture_file(folder, "class/1.jpg", "1");
+	fixture_file(folder, ".far/30/1.jpg", "1");
+	for (int i = 0; i < 30; i++) {
+		(void)snprintf(name, sizeof name, ".far/%d", i);
+		assert_int_equal(mkdir(fixture_path(folder, name), 0755), 0);
+		(void)snprintf(to, sizeof to, "../%d", i + 1);
+		(void)snprintf(name, sizeof name, ".far/%d/a", i);
+		assert_int_equal(symlink(to, fixture_path(folder, name)), 0);
+		(void)snprintf(name, sizeof name, ".far/%d/b", i);
+		assert_int_equal(symlink(to, fixture_path(folder, name)), 0);
+	}
+	assert_int_equal(symlink("../.far/0", fixture_path(folder, "class/links")), 0);
+	struct seen seen = {0};
+	struct fault fault;
+	assert_int_equal(walk(folder, &seen, &fault), -ELOOP);
+	assert_non_null(strstr(fault.text, "/class/links/"));
+	assert_non_null(strstr(fault.text, "links lead to more than 100 times"));
+}
+
+/* A folder may be linked from many places, a hundred times; so may what is below it. */
+static void test_links_to_one(void **state)
+{
+	const char *folder = *state;
+	char name[64];
+	fixture_file(folder, ".far/deep/1.jpg", "1");
+	fixture_file(folder, "class/0.jpg", "1");
+	for (int i = 0; i <= FOLDER_LINKS_MAX; i++) {
+		struct seen seen = {0};
+		struct fault fault = {""};
+		if (i == FOLDER_LINKS_MAX || i == 1)
+			assert_int_equal(walk(folder, &seen, &fault), 0);
+		if (i == FOLDER_LINKS_MAX)
+			assert_int_equal(seen.bytes, 1 + FOLDER_LINKS_MAX);
+		(void)snprintf(name, sizeof name, "class/%03d", i);
+		assert_int_equal(symlink("../.far", fixture_path(folder, name)), 0);
+	}
+	struct seen seen = {0};
+	struct fault fault = {""};
+	assert_int_equal(walk(folder, &seen, &fault), -ELOOP);
+	assert_non_null(strstr(fault.text, "/class/100"));
+}
+
 static void test_depth(void **state)
 {
 	const char *folder = *state;
@@ -205,6 +252,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_natural, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_links, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_cycle, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_links_that_multiply, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_links_to_one, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_depth, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_unreadable, fixture_setup, fixture_teardown),
 	};
