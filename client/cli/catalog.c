@@ -19,23 +19,15 @@ static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uin
 	return 0;
 }
 
-int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
-{
-	struct label_rule rule;
-	struct fault fault = {{0}};
-	if (label_keys_parse(labels, "--labels", &rule, &fault) < 0)
-		return cli_fail(CLI_USAGE, "%s", fault.text);
-	return catalog_open_rule(source, &rule, ret_dataset);
-}
-
-int catalog_open_rule(
-	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
+static int catalog_open_checked(const char *source, const struct label_rule *rule, bool check_sizes,
+	struct dataset **ret_dataset)
 {
 	struct progress progress;
 	struct fault fault = {{0}};
 	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
 	struct dataset_options options = {
 		.rule = rule,
+		.check_sizes = check_sizes,
 		.progress = catalog_progress,
 		.progress_context = &progress,
 	};
@@ -49,6 +41,21 @@ int catalog_open_rule(
 	for (uint32_t i = 0; (warning = dataset_warning(*ret_dataset, i)); i++)
 		cli_note("%s", warning);
 	return CLI_OK;
+}
+
+int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
+{
+	struct label_rule rule;
+	struct fault fault = {{0}};
+	if (label_keys_parse(labels, "--labels", &rule, &fault) < 0)
+		return cli_fail(CLI_USAGE, "%s", fault.text);
+	return catalog_open_checked(source, &rule, true, ret_dataset);
+}
+
+int catalog_open_rule(
+	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
+{
+	return catalog_open_checked(source, rule, false, ret_dataset);
 }
 
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)

@@ -14,8 +14,11 @@
 	"where labels come from: auto, none, folder, cls, json or a mapping, " \
 	"'{manifest: labels.csv}' (auto)"
 
-/* Opens `source` with the labels that --labels names. CLI_OK, or the exit code after saying why. */
+/* Opens `source` with the labels that --labels names, for a command that reads all of it: the index
+ * is made anew if a file has another size than it says. CLI_OK, or the exit code after saying
+ * why. */
 int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
+/* The same with a rule, for a command that reads few samples or none: files are not looked at. */
 int catalog_open_rule(
 	const char *source, const struct label_rule *rule, struct dataset **ret_dataset);
 

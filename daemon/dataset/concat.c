@@ -21,14 +21,44 @@ uint64_t concat_samples(const struct concat *concat)
 	return concat->first[concat->count];
 }
 
-uint64_t concat_fingerprint(const struct concat *concat)
+/* With `instead` in place of the fingerprint of dataset `part`. */
+static uint64_t fingerprint_with(const struct concat *concat, uint32_t part, uint64_t instead)
 {
 	if (concat->count == 1)
-		return dataset_fingerprint(concat->dataset[0]);
+		return instead;
 	uint64_t h = hash_u64(HASH_SEED, concat->count);
 	for (uint32_t i = 0; i < concat->count; i++)
-		h = hash_u64(h, dataset_fingerprint(concat->dataset[i]));
+		h = hash_u64(h, i == part ? instead : dataset_fingerprint(concat->dataset[i]));
 	return hash_mix(h);
+}
+
+uint64_t concat_fingerprint(const struct concat *concat)
+{
+	return fingerprint_with(concat, 0, dataset_fingerprint(concat->dataset[0]));
+}
+
+uint64_t concat_earlier(const struct concat *concat, uint32_t i)
+{
+	for (uint32_t part = 0; part < concat->count; part++) {
+		uint32_t count = 0;
+		uint64_t was;
+		for (; (was = dataset_earlier(concat->dataset[part], count)); count++)
+			if (count == i)
+				return fingerprint_with(concat, part, was);
+		i -= count;
+	}
+	return 0;
+}
+
+bool concat_was(const struct concat *concat, uint64_t fingerprint)
+{
+	uint64_t was;
+	if (fingerprint == concat_fingerprint(concat))
+		return true;
+	for (uint32_t i = 0; (was = concat_earlier(concat, i)); i++)
+		if (was == fingerprint)
+			return true;
+	return false;
 }
 
 struct sampler_pick concat_find(const struct concat *concat, uint64_t number)

@@ -24,6 +24,12 @@ uint64_t concat_samples(const struct concat *concat);
 /* With one dataset, its fingerprint; with several, a hash of theirs in order. */
 uint64_t concat_fingerprint(const struct concat *concat);
 
+/* Whether a state with this fingerprint fits: see dataset_was. */
+bool concat_was(const struct concat *concat, uint64_t fingerprint);
+/* Fingerprints besides the present one that fit: number `i` from 0; 0 after the last. Of several
+ * datasets, those in which one of them differs. */
+uint64_t concat_earlier(const struct concat *concat, uint32_t i);
+
 /* Which dataset has sample `number` (below concat_samples), and the sample's number there. */
 struct sampler_pick concat_find(const struct concat *concat, uint64_t number);
 /* The number in the whole list of a sample of one dataset. */

@@ -505,8 +505,8 @@ static int sample_check(const struct dataset *dataset, const struct sample *samp
 		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
 		return fault_set(fault, -ESTALE,
-			"%s/%s has %llu bytes, but %s says %u: delete the index, it will be built "
-			"again",
+			"%s/%s has %llu bytes, but %s says %u: delete the index, or run penstock "
+			"check on the folder: it will be built again",
 			shard->path, sample->name, (unsigned long long)st.st_size,
 			index_name(shard), sample->size);
 	return 0;

@@ -4,6 +4,7 @@
  *   dataset.[ch]           an open dataset: what it answers about its samples
  *   dataset_impl.h         struct dataset, for the files of this folder
  *   dataset_open.c         from what a user names to an open dataset; opening.h has its parts
+ *   dataset_renew.c        images that were rewritten in place: finds them, compares two openings
  *   dataset_labels.c       checks the labels of a rule once all indexes exist
  *   opening.h              a dataset while it is being opened
  *   opening_find.c         where indexes are stored, and whether the stored one can be used
@@ -35,7 +36,8 @@
  *                              (source.h)
  * Images are .jpg, .jpeg and .png files in any case; their content is examined when they are
  * decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
- * folders are followed; a link that leads nowhere or back is an error.
+ * folders are followed; a link that leads nowhere or back is an error, and so is a folder that
+ * links lead to more than 100 times.
  *
  * Order: in a folder, that of torchvision's ImageFolder (folder.h); in a tar, that of the tar.
  * Keys: in a folder, the relative path without its last extension. In a tar, the member's path cut
@@ -87,6 +89,14 @@ struct dataset_options {
 	enum dataset_labels labels;
 	/* If not NULL, replaces `labels` (label_rule.h). Borrowed while dataset_open runs. */
 	const struct label_rule *rule;
+	/* Look at every file of a folder, and build the index again if one has another size than
+	 * the index says. Otherwise only the folders' modification times are compared, which stay
+	 * the same when an image is rewritten in place. */
+	bool check_sizes;
+	/* If not NULL, an opening of the same source whose sizes are out of date: its index is not
+	 * used, and is built again unless another process has done that. Only for folders. Borrowed
+	 * while dataset_open runs. */
+	const struct dataset *instead_of;
 	progress_fn *progress;
 	void *progress_context;
 };
@@ -125,6 +135,23 @@ uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' si
 uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */
 /* Covers keys, sizes and labels in order; neither paths nor the division into shards. */
 uint64_t dataset_fingerprint(const struct dataset *dataset);
+/* Whether a state with this fingerprint fits: it is the dataset's own, or that of an index that
+ * this one has replaced with the same names and labels in the same order. Images may have been
+ * rewritten in between: other pixels, the same samples. At most 16 indexes are remembered, as long
+ * as the file of the index exists. */
+bool dataset_was(const struct dataset *dataset, uint64_t fingerprint);
+/* The fingerprints of those indexes, the latest first: number `i` from 0; 0 after the last. */
+uint64_t dataset_earlier(const struct dataset *dataset, uint32_t i);
+
+/* 0, or -ESTALE with a fault that says what differs: whether readers of `old`, a folder, can go on
+ * with `fresh`: the same names with the same labels in the same order. */
+int dataset_continues(const struct dataset *old, const struct dataset *fresh, struct fault *fault);
+
+/* Looks at every file of a folder: *ret becomes whether all have the sizes that the index says.
+ * Files that cannot be examined are left to their readers. Blocks. 0, or as dataset_sample. */
+int dataset_sizes_fit(const struct dataset *dataset, const struct dataset_options *options,
+	bool *ret, struct fault *fault);
+
 /* The number of files in a folder whose extensions are not those of images, counted when its index
  * was built; 0 for tars. */
 uint64_t dataset_passed(const struct dataset *dataset);

@@ -43,6 +43,9 @@ struct dataset {
 	int scratch_fd;
 	uint64_t scratch_bytes;
 	uint64_t count, bytes, largest, fingerprint, indexed_ns, passed;
+	uint64_t names; /* of a folder: the digest of names and labels in its index */
+	uint32_t earlier_count;
+	uint64_t earlier[INDEX_EARLIER]; /* fingerprints */
 	struct dataset_shard *shard;
 	char **class_names;
 	char *cache_folder; /* NULL: no cache folder can be used */

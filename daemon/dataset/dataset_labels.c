@@ -177,5 +177,7 @@ int dataset_labels_settle(struct dataset *dataset, const struct index_head *head
 	/* The shape of a row is part of a batch, so it is part of the fingerprint. */
 	uint64_t shape = (uint64_t)dataset->label_type << 32 | width;
 	dataset->fingerprint = hash_mix(hash_u64(dataset->fingerprint, shape));
+	for (uint32_t i = 0; i < dataset->earlier_count; i++)
+		dataset->earlier[i] = hash_mix(hash_u64(dataset->earlier[i], shape));
 	return 0;
 }

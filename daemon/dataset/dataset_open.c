@@ -76,6 +76,30 @@ static int sources_agree(const struct opening *opening, uint32_t *first, uint32_
 		a->path, label_names[a->source], b->path, label_names[b->source]);
 }
 
+/* A folder has one index. */
+static void earlier_take(struct dataset *dataset, const struct index_head *head, bool labels)
+{
+	dataset->names = labels ? head->digest_names : head->digest_names_unlabelled;
+	for (; dataset->earlier_count < head->earlier_count; dataset->earlier_count++) {
+		const struct index_digests *was = &head->earlier[dataset->earlier_count];
+		dataset->earlier[dataset->earlier_count] =
+			digest_finish(labels ? was->digest : was->unlabelled, dataset->count);
+	}
+}
+
+/* Opens a folder's index now: it may be replaced at any time by one with other sizes, and this
+ * dataset must go on with its own. */
+static int index_hold(const struct dataset *dataset, struct fault *fault)
+{
+	int fd;
+	if (!dataset->container->files)
+		return 0;
+	int rc = dataset_index_acquire(dataset, 0, &fd, fault);
+	if (rc == 0)
+		dataset_index_release(dataset, 0);
+	return rc;
+}
+
 static int dataset_sum(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
@@ -103,6 +127,8 @@ static int dataset_sum(struct opening *opening)
 	dataset->labelled = labels && first != UINT32_MAX &&
 			    dataset->shard[first].source != DATASET_LABELS_NONE;
 	dataset->fingerprint = digest_finish(digest, dataset->count);
+	if (dataset->container->files)
+		earlier_take(dataset, &opening->heads[0], labels);
 	if (dataset->container->files && opening->heads[0].members > dataset->count)
 		dataset->passed = opening->heads[0].members - dataset->count;
 	return 0;
@@ -171,6 +197,8 @@ static int opening_run(struct opening *opening)
 		rc = opening_nonempty(opening);
 	if (rc == 0 && dataset_index_files_new(dataset) < 0)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
+	if (rc == 0)
+		rc = index_hold(dataset, opening->fault);
 	if (rc == 0 && opening->labels)
 		rc = dataset_labels_settle(
 			dataset, opening->heads, opening->labels, opening->cache, opening->fault);
@@ -191,8 +219,8 @@ static void classes_drop(struct dataset *dataset)
 	dataset_classes_free(dataset);
 }
 
-int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
-	struct fault *fault)
+static int dataset_open_once(const char *spec, const struct dataset_options *options,
+	struct dataset **ret, struct fault *fault)
 {
 	static const struct dataset_options defaults;
 	struct source_paths paths = {0};
@@ -226,4 +254,28 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 	classes_drop(dataset);
 	*ret = dataset;
 	return 0;
+}
+
+int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
+	struct fault *fault)
+{
+	struct dataset *dataset = NULL;
+	bool fits = true;
+	int rc = dataset_open_once(spec, options, &dataset, fault);
+	if (rc < 0 || !options || !options->check_sizes || dataset->indexed_ns) {
+		if (rc == 0)
+			*ret = dataset;
+		return rc;
+	}
+	rc = dataset_sizes_fit(dataset, options, &fits, fault);
+	if (rc == 0 && fits) {
+		*ret = dataset;
+		return 0;
+	}
+	struct dataset_options again = *options;
+	again.instead_of = dataset;
+	if (rc == 0)
+		rc = dataset_open_once(spec, &again, ret, fault);
+	dataset_free(dataset);
+	return rc;
 }

@@ -115,6 +115,8 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
 		head.samples > most * INDEX_RECORDS)
 		return INDEX_E_DAMAGED;
+	if (head.earlier_count > INDEX_EARLIER)
+		return INDEX_E_DAMAGED;
 	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
 	if ((file_size && file_size != pages * INDEX_PAGE) ||
 		head.record_pages != (head.samples + INDEX_RECORDS - 1) / INDEX_RECORDS ||
@@ -318,6 +320,8 @@ int index_writer_name_label(struct index_writer *writer, const char *name, size_
 	record->name_offset = (uint16_t)(names->used - size - label_size);
 	record->name_size = (uint16_t)size;
 	record->label_size = (uint16_t)label_size;
+	writer->name_hash = hash_bytes(HASH_SEED, name, size);
+	writer->label_hash = hash_bytes(HASH_SEED, label, label_size);
 	return 0;
 }
 
@@ -336,6 +340,11 @@ int index_writer_add_hashed(struct index_writer *writer, const struct index_reco
 		return writer_result(writer, rc);
 	head->digest = digest_append(head->digest, hash);
 	head->digest_unlabelled = digest_append(head->digest_unlabelled, hash_unlabelled);
+	uint64_t labelled = hash_u64(writer->name_hash, writer->label_hash);
+	labelled = hash_mix(hash_u64(labelled, (uint64_t)record->label)) % DIGEST_PRIME;
+	head->digest_names = digest_append(head->digest_names, labelled);
+	head->digest_names_unlabelled = digest_append(
+		head->digest_names_unlabelled, hash_mix(writer->name_hash) % DIGEST_PRIME);
 	head->samples++;
 	head->bytes += record->size;
 	head->largest = UTIL_MAX(head->largest, record->size);
@@ -351,6 +360,37 @@ int index_writer_add(struct index_writer *writer, const struct index_record *rec
 	return index_writer_add_hashed(writer, record,
 		digest_sample(key, key_size, record->size, record->label),
 		digest_sample(key, key_size, record->size, -1));
+}
+
+/* Appends a pair that is neither the index's own nor there already. */
+static void earlier_add(struct index_head *head, struct index_digests digests)
+{
+	if (digests.digest == head->digest && digests.unlabelled == head->digest_unlabelled)
+		return;
+	for (uint64_t i = 0; i < head->earlier_count; i++)
+		if (head->earlier[i].digest == digests.digest)
+			return;
+	if (head->earlier_count < INDEX_EARLIER)
+		head->earlier[head->earlier_count++] = digests;
+}
+
+void index_writer_replaces(
+	struct index_writer *writer, const struct index_head *old, bool unlabelled)
+{
+	struct index_head *head = &writer->head;
+	bool same = old->digest_names == head->digest_names && old->samples == head->samples;
+	bool names = old->digest_names_unlabelled == head->digest_names_unlabelled &&
+		     old->samples == head->samples;
+	if (!same && !(unlabelled && names))
+		return;
+	earlier_add(head, (struct index_digests){same ? old->digest : old->digest_unlabelled,
+				  old->digest_unlabelled});
+	for (uint64_t i = 0; i < old->earlier_count; i++) {
+		struct index_digests digests = old->earlier[i];
+		if (!same)
+			digests.digest = digests.unlabelled;
+		earlier_add(head, digests);
+	}
 }
 
 static int tables_put(struct index_writer *writer, const void *data, size_t size)

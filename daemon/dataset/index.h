@@ -15,9 +15,9 @@
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
  * It is written to a temporary file beside its place, synced and renamed, so that no reader sees a
- * partial index. Its contents do not depend on when or where it was made, so two processes that
- * build it at once write the same bytes. Byte order is the machine's; an index with another byte
- * order has another magic and is built again.
+ * partial index. Its contents depend on the data and on the index that it replaces, not on when or
+ * where it was made, so two processes that build it at once write the same bytes. Byte order is the
+ * machine's; an index with another byte order has another magic and is built again.
  *
  * The writer streams: records go to the file itself, names and tables to unlinked files beside it
  * that are appended at the end. Its memory does not grow with the number of samples. A writer
@@ -35,6 +35,7 @@ enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127 };
 /* Version 5 only differs in the order of a folder's samples, which then is ImageFolder's, and in
  * what follows `lines` in the head. Indexes of tars still have version 4. */
 enum { INDEX_VERSION = 4, INDEX_VERSION_FOLDER = 5 };
+enum { INDEX_EARLIER = 16 }; /* replaced indexes that are remembered */
 enum { INDEX_NAME_MAX = LABEL_NAME_MAX }; /* bytes of a member's name or of a relative path */
 enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its label */
 
@@ -112,9 +113,18 @@ struct index_head {
 	uint64_t lines; /* for a manifest: the sum of manifest_mark over the samples' lines */
 	/* How a tar ends (enum tar_end), and where that was seen. Earlier releases wrote zeros. */
 	uint64_t tail, tail_at;
+	/* As digest, of names without sizes, with and without labels: what stays the same when
+	 * images are rewritten in place. Zero in indexes of earlier releases. */
+	uint64_t digest_names, digest_names_unlabelled;
+	/* The digests of the indexes that this one replaced with the same names and labels, the
+	 * latest first: states that were taken with them still fit. Only for folders. */
+	uint64_t earlier_count;
+	struct index_digests {
+		uint64_t digest, unlabelled;
+	} earlier[INDEX_EARLIER];
 };
 
-_Static_assert(sizeof(struct index_head) == 192, "index head");
+_Static_assert(sizeof(struct index_head) == 472, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
@@ -171,6 +181,7 @@ struct index_writer {
 	 * shard_*, members, dotted, labelless, lines and tail before index_writer_finish. */
 	struct index_head head;
 	uint64_t base;
+	uint64_t name_hash, label_hash; /* of what was written last for a record */
 	/* Of writing, kept once it is set: the place is at fault, not what is indexed. */
 	int error;
 };
@@ -199,6 +210,11 @@ int index_writer_add(struct index_writer *writer, const struct index_record *rec
  * caller then keeps head.label_width. */
 int index_writer_add_hashed(struct index_writer *writer, const struct index_record *record,
 	uint64_t hash, uint64_t hash_unlabelled);
+
+/* Remembers the digests of the index with head `old`, which this one replaces, if the names and
+ * labels of both are the same; with `unlabelled`, if the names are. Before index_writer_finish. */
+void index_writer_replaces(
+	struct index_writer *writer, const struct index_head *old, bool unlabelled);
 
 int index_writer_entry(struct index_writer *writer, uint32_t kind, int64_t mtime_ns,
 	const char *text, size_t size);

@@ -26,6 +26,9 @@ struct opening {
 	struct fault *fault;
 	char *cache; /* NULL: no cache folder can be used */
 	struct index_head *heads; /* per shard */
+	/* A folder's index that is out of date and will be replaced; magic 0: none. */
+	struct index_head replaced;
+	bool anew; /* options.instead_of: its index was built again */
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;

@@ -62,8 +62,12 @@ static int index_write(
 		rc = shard_unchanged(opening, number, fd);
 	if (rc == 0 && job.labels)
 		rc = labels_unchanged(opening->labels, opening->fault);
+	if (rc == 0 && opening->replaced.magic)
+		index_writer_replaces(
+			&writer, &opening->replaced, opening->asked == DATASET_LABELS_NONE);
 	if (rc == 0)
 		rc = index_writer_finish(&writer, &bytes);
+	opening->anew |= rc == 0;
 	*ret_place = writer.error != 0;
 	opening->progress.samples += rc == 0 ? writer.head.samples : 0;
 	index_writer_deinit(&writer);

@@ -141,6 +141,13 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	*names = (struct names){0};
 }
 
+/* Whether the caller found the sizes in this index out of date, and it was not built again yet. */
+static bool is_instead_of(const struct opening *opening, uint32_t number, uint32_t crc)
+{
+	const struct dataset *old = opening->options.instead_of;
+	return old && !opening->anew && number < old->shards && old->shard[number].head_crc == crc;
+}
+
 int opening_examine(
 	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size)
 {
@@ -167,8 +174,12 @@ int opening_examine(
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
 	rc = container->files ? tables_check(opening, fd, base, &head, &names) : FOUND;
+	if (rc == FOUND && container->files && is_instead_of(opening, number, crc))
+		rc = FOUND_STALE;
 	if (rc == FOUND)
 		index_adopt(opening, number, &head, crc, base, &names);
+	else if (rc == FOUND_STALE && container->files)
+		opening->replaced = head;
 	return rc;
 }
 

@@ -3,7 +3,6 @@
 #include "stream/stream_impl.h"
 
 #include "base/clock.h"
-#include "base/host/roots.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -193,10 +192,10 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault)
 {
-	uint64_t fingerprint = concat_fingerprint(&stream->parts),
-		 order = stream_order_hash(stream);
-	if (state->fingerprint != fingerprint)
-		return stream_dataset_differs(stream, state->fingerprint, fingerprint, fault);
+	uint64_t order = stream_order_hash(stream);
+	if (!stream_was(stream, state->fingerprint))
+		return stream_dataset_differs(
+			stream, state->fingerprint, stream_fingerprint(stream), fault);
 	if (state->seed != stream->spec.seed)
 		return stream_state_differs("seed", false, state->seed, stream->spec.seed, fault);
 	if (state->order != order)
@@ -265,23 +264,21 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 }
 
 /* Opens one dataset, or the part of it that the split names. */
-static int stream_open_part(struct stream *stream, const char *source,
-	const struct dataset_options *options, struct fault *fault)
+static int stream_open_part(
+	struct stream *stream, const struct dataset_options *options, struct fault *fault)
 {
 	const struct stream_environment *environment = stream->environment;
-	const char *text = stream->spec.sampling.split;
-	struct split split = {0};
+	const uint32_t part = stream->parts.count;
 	char path[SPEC_TEXT];
-	int result = text[0] ? split_parse(text, &split, fault) : 0;
-	if (!result)
-		result = split_source(&split, source, path, sizeof path, fault);
-	struct shelf_entry **shared = &stream->shared[stream->parts.count];
+	int result = stream_part_source(stream, part, path, fault);
 	if (!result)
 		result = shelf_open(environment->shelf, path, options, environment->entry_points,
-			shared, fault);
-	if (!result)
-		concat_add(&stream->parts, (*shared)->dataset);
-	return result;
+			&stream->shared[part], fault);
+	if (result)
+		return result;
+	stream->through[part] = stream->shared[part];
+	concat_add(&stream->parts, stream->shared[part]->dataset);
+	return 0;
 }
 
 static int stream_open(
@@ -291,10 +288,10 @@ static int stream_open(
 	const char *name[SAMPLER_PARTS];
 	int result = 0;
 	if (!sources->count)
-		return stream_open_part(stream, stream->spec.source, options, fault);
+		return stream_open_part(stream, options, fault);
 	for (uint32_t i = 0; !result && i < sources->count; i++) {
 		name[i] = sampling_source(sources, i);
-		result = stream_open_part(stream, name[i], options, fault);
+		result = stream_open_part(stream, options, fault);
 	}
 	return result ? result : concat_agree(&stream->parts, name, fault);
 }
@@ -358,11 +355,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	pthread_mutex_init(&stream->lock, NULL);
 	fetch_reader_init(&stream->reader);
 	workers_share_init(&stream->share);
-	struct dataset_options options = {.cache_dir = environment->cache_dir,
-		.index_in_cache = roots_count() > 0,
-		.rule = &spec->labels,
-		.progress = progress,
-		.progress_context = progress_context};
+	struct dataset_options options = stream_dataset_options(stream, progress, progress_context);
 	struct extent_geometry geometry;
 	uint32_t slots = 0;
 	int result = stream_open(stream, &options, fault);
@@ -413,6 +406,7 @@ void stream_free(struct stream *stream)
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
 	fetch_reader_deinit(&stream->reader);
+	stream_renew_deinit(stream);
 	for (uint32_t i = 0; i < stream->parts.count; i++)
 		shelf_close(stream->environment->shelf, stream->shared[i]);
 	sampling_lists_close(stream->environment->lists, &stream->lists);
@@ -429,6 +423,7 @@ void stream_cancel(struct stream *stream)
 	stream->draining = true;
 	if (first)
 		fetch_cancel(stream->environment->fetch, &stream->reader);
+	tickets_unpark(stream, -1);
 }
 
 bool stream_idle(struct stream *stream)
@@ -676,6 +671,8 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.reading = stream->reading,
 		.queued = stream->queued,
 	};
+	for (const struct stream_ticket *t = stream->parked; t; t = t->next_free)
+		ret->parked++;
 	for (int i = 0; i < DECODE_STAGES; i++)
 		ret->decode_ns += ret->stage_ns[i] = stream->stage_ns[i];
 	memcpy(ret->broken, stream->broken, sizeof ret->broken);

@@ -3,6 +3,7 @@
  * A map of this folder:
  *   stream.[ch]       opens and frees a stream; the cursor: which batch each slot gets next
  *   stream_impl.h     the struct stream that stream.c and tickets.c share
+ *   stream_renew.c    goes on when images of a folder were rewritten in place
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
@@ -90,6 +91,11 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	struct sampling_lists *lists, progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault);
 
+/* The fingerprint that trainers are told: that of the samples as the stream was opened. */
+uint64_t stream_fingerprint(const struct stream *stream);
+/* Whether a state with this fingerprint is of the stream's samples (dataset_was). */
+bool stream_was(const struct stream *stream, uint64_t fingerprint);
+
 /* 0, or -ESTALE with a fault when a state belongs to another dataset, seed or order. `ret_note`
  * becomes "" or a difference that is allowed: another transform, which changes the pixels but not
  * the samples. */
@@ -174,10 +180,35 @@ struct stream_stats {
 	 * entry points did not fit them. */
 	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
 	uint64_t reading, queued; /* tickets that are with fetch; with the workers */
+	uint64_t parked; /* of those queued: that wait for an index that is made anew */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;
 };
 void stream_stats(struct stream *stream, struct stream_stats *ret);
 const char *stream_reason_name(unsigned reason);
+
+/* Images of a folder that were rewritten in place have other sizes than the index says. The samples
+ * that meet them are parked; the event loop has a thread make the index anew; then the samples are
+ * read with it, and no trainer notices. While a program is rewriting a folder, this happens again
+ * after a pause (shelf_renew), for which samples wait, but at most 30 seconds. A sample for which
+ * that would be longer is broken, and so is one that was parked three times because its file does
+ * not stop changing; from then on that sample does not wait for a pause. */
+struct stream_renewal {
+	uint32_t part; /* which dataset */
+	/* Of shelf_renew, or -EBUSY: rows of the index before it are still being made. */
+	int result;
+	struct shelf_entry *fresh; /* NULL unless result is 0 */
+	uint64_t after_ns, took_ns;
+	bool made; /* by this stream, not by another one of the same dataset */
+	struct fault fault;
+};
+/* Event loop: whether an index must be made anew; then *ret->part is set, and the caller runs
+ * stream_renew on a thread and stream_renewed after it. One at a time. */
+bool stream_wants_renewal(struct stream *stream, struct stream_renewal *ret);
+/* A thread: blocks. Gives up soon after stream_cancel. */
+void stream_renew(struct stream *stream, struct stream_renewal *renewal);
+/* Event loop: takes the new index into use and goes on with what was parked; fails the stream if
+ * its samples or labels are others. */
+void stream_renewed(struct stream *stream, struct stream_renewal *renewal);
 
 /* Takes the broken samples seen since the last call, at most `room`; returns how many. For the
  * quarantine file. */

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX };
+enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX, STREAM_RESTLESS = 64 };
 
 /* One sample in flight: its bytes, and a row for each of its views, one after the other. */
 struct stream_ticket {
@@ -22,6 +22,8 @@ struct stream_ticket {
 	uint64_t cost_ns; /* of the views made so far */
 	uint64_t position, epoch;
 	uint32_t part; /* the number of the sample's dataset in the stream */
+	struct shelf_entry *entry; /* through which it is read */
+	unsigned parked; /* how often, with its present sample */
 	uint32_t padded; /* SLOTS_PADDED or 0 */
 	struct sidecar_place place; /* of its entry points, once its bytes have been read */
 	struct fault fault;
@@ -39,7 +41,9 @@ struct stream {
 	const struct stream_environment *environment;
 	struct stream_spec spec;
 	struct shelf_entry *shared[SAMPLER_PARTS]; /* datasets, shared with other streams */
-	struct concat parts; /* the same datasets as one sequence of samples */
+	/* The same datasets as one sequence of samples, as they were opened: names, labels and
+	 * fingerprint stay valid when images are rewritten. */
+	struct concat parts;
 	struct sampling_lists lists;
 	struct fetch_reader reader;
 	struct workers_share share;
@@ -59,6 +63,7 @@ struct stream {
 	struct tally tally;
 	uint64_t assigned_ns[EXTENT_SLOTS_MAX]; /* when the slot got its batch */
 	bool draining;
+	bool renewing; /* a thread is in stream_renew */
 
 	/* Guards everything below. Held for a few instructions, never while calling out. */
 	pthread_mutex_t lock;
@@ -79,12 +84,20 @@ struct stream {
 	} broken_in[STREAM_BROKEN_EPOCHS];
 	struct stream_broken kept[STREAM_BROKEN_KEPT];
 	unsigned kept_count;
+	/* Per dataset: the entry through which samples are read, which follows `shared` when the
+	 * index is made anew; the entry before it, which tickets may still use; and the time before
+	 * which no other is asked for. */
+	struct shelf_entry *through[SAMPLER_PARTS], *retired[SAMPLER_PARTS];
+	uint64_t renew_after_ns[SAMPLER_PARTS];
+	struct stream_ticket *parked; /* their files have other sizes than the index says */
+	/* Numbers of samples, plus one, whose files do not stop changing; by number. */
+	uint64_t restless[STREAM_RESTLESS];
 };
 
-/* The entry points kept for one of the datasets; NULL: none are kept. */
+/* The entry points kept for one of the datasets; NULL: none are kept. Event loop. */
 static inline struct sidecar *stream_sidecar(const struct stream *stream, uint32_t part)
 {
-	return stream->shared[part]->sidecar;
+	return stream->through[part]->sidecar;
 }
 
 /* tickets.c */
@@ -95,3 +108,22 @@ int tickets_init(struct stream *stream, struct fault *fault);
 void tickets_deinit(struct stream *stream);
 /* Submits samples of assigned slots to fetch while tickets are free. */
 void tickets_issue(struct stream *stream);
+/* A dataset whose parked tickets wait for another index that may be made now; -1: none. */
+int tickets_parked(struct stream *stream);
+/* Takes the parked tickets of a dataset (-1: of all) back: their samples are read again, or, if the
+ * stream has stopped, the tickets are returned. Event loop. */
+void tickets_unpark(struct stream *stream, int part);
+/* Whether tickets still use an entry. */
+bool tickets_use(struct stream *stream, const struct shelf_entry *entry);
+
+/* stream_renew.c */
+
+/* The path of one of the datasets, or of the part of it that the split names. 0, or a negative
+ * errno with a fault. */
+int stream_part_source(
+	const struct stream *stream, uint32_t part, char path[SPEC_TEXT], struct fault *fault);
+/* What the datasets are opened with. */
+struct dataset_options stream_dataset_options(
+	const struct stream *stream, progress_fn *progress, void *context);
+/* Closes the entries that followed `shared`. */
+void stream_renew_deinit(struct stream *stream);

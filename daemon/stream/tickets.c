@@ -10,6 +10,7 @@
  * other thread writes it; the slot is FILLING all that time. */
 #include "stream/stream_impl.h"
 
+#include "base/clock.h"
 #include "base/util.h"
 
 #include <assert.h>
@@ -18,7 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKETS_AHEAD = 256, TICKETS_FEW = 2 };
+enum { TICKETS_AHEAD = 256, TICKETS_FEW = 2, TICKETS_PARKED = 3 };
+/* How long a sample waits until an index may be made anew. Well below the time after which a
+ * trainer takes its stream for dead. */
+#define TICKETS_PARKED_NS 30000000000ull
 
 const char *stream_reason_name(unsigned reason)
 {
@@ -90,10 +94,13 @@ static uint64_t tickets_urgency(const struct stream *stream, uint64_t serial)
 	return ahead;
 }
 
+/* Under the lock. */
 static void ticket_pick(struct stream_ticket *t, struct sampler_pick pick)
 {
 	t->part = pick.part;
-	t->item.dataset = t->stream->parts.dataset[pick.part];
+	t->entry = t->stream->through[pick.part];
+	t->parked = 0;
+	t->item.dataset = t->entry->dataset;
 	t->item.number = pick.number;
 }
 
@@ -105,7 +112,7 @@ static uint64_t ticket_number(const struct stream_ticket *t)
 
 static struct sidecar *ticket_sidecar(const struct stream_ticket *t)
 {
-	return stream_sidecar(t->stream, t->part);
+	return t->entry->sidecar;
 }
 
 /* Where fetch writes labels that are floats, when it reads the sample's record of the index. */
@@ -203,6 +210,7 @@ static void ticket_return(struct stream_ticket *t)
 		stream->filled |= 1ull << t->slot;
 		stream->batches++;
 	}
+	t->entry = NULL;
 	t->next_free = stream->free;
 	stream->free = t;
 	stream->tickets_free++;
@@ -329,6 +337,16 @@ static void ticket_zero_rows(struct stream_ticket *t)
 	}
 }
 
+/* A ticket that a worker had goes back to fetch, with its sample or another one. Under the lock. */
+static void ticket_again(struct stream_ticket *t)
+{
+	t->item.next = NULL;
+	t->view = 0;
+	t->fault.text[0] = 0;
+	t->stream->reading++;
+	t->stream->queued--;
+}
+
 /* Deals with a broken sample: reads a substitute, marks the row, or fails the stream. */
 static void ticket_broken(struct stream_ticket *t, unsigned reason, const char *message)
 {
@@ -353,16 +371,129 @@ static void ticket_broken(struct stream_ticket *t, unsigned reason, const char *
 		ticket_return(t);
 		return;
 	}
-	ticket_pick(t,
-		sampler_substitute(&stream->sampler, (uint32_t)t->epoch, t->position, t->attempt));
-	t->item.next = NULL;
-	t->view = 0;
-	t->fault.text[0] = 0;
+	struct sampler_pick pick =
+		sampler_substitute(&stream->sampler, (uint32_t)t->epoch, t->position, t->attempt);
 	pthread_mutex_lock(&stream->lock);
-	stream->reading++;
-	stream->queued--;
+	ticket_pick(t, pick);
+	ticket_again(t);
 	pthread_mutex_unlock(&stream->lock);
 	fetch_submit(stream->environment->fetch, &t->item);
+}
+
+/* Whether the file has another size than the index says. Of a tar, that is a fault. */
+static bool ticket_outdated(const struct stream_ticket *t)
+{
+	return (t->item.result == FETCH_E_CHANGED || t->item.result == FETCH_E_SHORT) &&
+	       dataset_in_files(t->item.dataset);
+}
+
+enum ticket_fate { TICKET_BROKEN, TICKET_PARKED, TICKET_AGAIN };
+
+/* Where the sample is noted if its file does not stop changing. */
+static uint64_t *ticket_restless(struct stream_ticket *t)
+{
+	uint64_t number = ticket_number(t) + 1;
+	return &t->stream->restless[number % STREAM_RESTLESS];
+}
+
+/* Whether the ticket may wait for another index. A file that never stops changing holds its stream
+ * up once: after that its sample does not wait for a pause to end. Under the lock. */
+static bool ticket_may_park(struct stream_ticket *t)
+{
+	const struct stream *stream = t->stream;
+	uint64_t now = clock_ns(), after = stream->renew_after_ns[t->part];
+	uint64_t *restless = ticket_restless(t);
+	bool noted = *restless == ticket_number(t) + 1;
+	if (stream->cancelled)
+		return false;
+	if (t->parked < (noted ? 1 : TICKETS_PARKED))
+		return now + (noted ? 0 : TICKETS_PARKED_NS) >= after;
+	*restless = ticket_number(t) + 1;
+	return false;
+}
+
+/* Parks a ticket until the index was made anew, or has it read again if it was meanwhile. */
+static enum ticket_fate ticket_park(struct stream_ticket *t)
+{
+	struct stream *stream = t->stream;
+	enum ticket_fate fate = TICKET_BROKEN;
+	if (!ticket_outdated(t))
+		return TICKET_BROKEN;
+	pthread_mutex_lock(&stream->lock);
+	if (t->entry != stream->through[t->part]) {
+		t->entry = stream->through[t->part];
+		t->item.dataset = t->entry->dataset;
+		ticket_again(t);
+		fate = TICKET_AGAIN;
+	} else if (ticket_may_park(t)) {
+		t->parked++;
+		t->next_free = stream->parked;
+		stream->parked = t;
+		fate = TICKET_PARKED;
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return fate;
+}
+
+int tickets_parked(struct stream *stream)
+{
+	pthread_mutex_lock(&stream->lock);
+	int part = -1;
+	uint64_t now = clock_ns();
+	for (const struct stream_ticket *t = stream->parked; t && part < 0; t = t->next_free)
+		if (now >= stream->renew_after_ns[t->part])
+			part = (int)t->part;
+	pthread_mutex_unlock(&stream->lock);
+	return part;
+}
+
+/* Takes the parked tickets of a dataset out of the list, linked by next_free. Under the lock. */
+static struct stream_ticket *tickets_take_parked(struct stream *stream, int part)
+{
+	struct stream_ticket *taken = NULL, **at = &stream->parked;
+	while (*at) {
+		struct stream_ticket *t = *at;
+		if (part >= 0 && t->part != (uint32_t)part) {
+			at = &t->next_free;
+			continue;
+		}
+		*at = t->next_free;
+		t->next_free = taken;
+		taken = t;
+	}
+	return taken;
+}
+
+void tickets_unpark(struct stream *stream, int part)
+{
+	struct fetch_item *chain = NULL;
+	pthread_mutex_lock(&stream->lock);
+	struct stream_ticket *taken = tickets_take_parked(stream, part);
+	bool stopped = stream->cancelled || stream->failed;
+	for (struct stream_ticket *t = taken; t && !stopped; t = t->next_free) {
+		t->entry = stream->through[t->part];
+		t->item.dataset = t->entry->dataset;
+		ticket_again(t);
+		t->item.next = chain;
+		chain = &t->item;
+	}
+	pthread_mutex_unlock(&stream->lock);
+	for (struct stream_ticket *next; taken && stopped; taken = next) {
+		next = taken->next_free;
+		ticket_return(taken);
+	}
+	if (chain)
+		fetch_submit(stream->environment->fetch, chain);
+}
+
+bool tickets_use(struct stream *stream, const struct shelf_entry *entry)
+{
+	bool used = false;
+	pthread_mutex_lock(&stream->lock);
+	for (uint32_t i = 0; i < stream->tickets; i++)
+		used |= stream->ticket[i].entry == entry;
+	pthread_mutex_unlock(&stream->lock);
+	return used;
 }
 
 static bool tickets_stopped(struct stream *stream)
@@ -377,11 +508,19 @@ static bool tickets_stopped(struct stream *stream)
 static void ticket_unread(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
+	const struct stream_environment *wake = stream->environment;
 	int result = t->item.result;
 	if (result == FETCH_OK)
 		fetch_release(stream->environment->fetch, &t->item);
 	if (result > 0 && !tickets_stopped(stream)) {
-		ticket_broken(t, (unsigned)result, t->fault.text);
+		enum ticket_fate fate = ticket_park(t);
+		/* A ticket that was parked may have been returned by now, and its stream freed. */
+		if (fate == TICKET_PARKED)
+			wake->wake(wake->wake_context);
+		else if (fate == TICKET_AGAIN)
+			fetch_submit(wake->fetch, &t->item);
+		else
+			ticket_broken(t, (unsigned)result, t->fault.text);
 		return;
 	}
 	if (result < 0 && result != -ECANCELED)

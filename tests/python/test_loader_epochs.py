@@ -4,8 +4,10 @@ also with other batches."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,9 +22,9 @@ import support
 from support import penstock
 
 
-def loader(**arguments: Any) -> Any:
+def loader(source: Any = None, **arguments: Any) -> Any:
     base = {"batch_size": 8, "image_size": 32, "framework": "numpy", "dtype": "uint8", "seed": 9}
-    return penstock.Loader(support.dataset(), **{**base, **arguments})
+    return penstock.Loader(source or support.dataset(), **{**base, **arguments})
 
 
 def names(batches: Any) -> "list[tuple[int, int]]":
@@ -630,6 +632,35 @@ class Troubles(unittest.TestCase):
             child.stdin.close()
             child.stdout.close()
             self.assertEqual(sum(1 for _ in source), 7)
+
+
+class Rewritten(unittest.TestCase):
+    """Images of a folder that are rewritten in place: the samples stay the same, so a loop goes on, and its state fits."""
+
+    def test_loop_and_state(self) -> None:
+        source = support.folder / "rewritten"
+        shutil.copytree(support.dataset(), source)
+
+        def rewrite() -> None:
+            for path in source.rglob("*.jpg"):
+                path.write_bytes(path.read_bytes() + b"\0")  # the same pixels in a file of another size
+
+        with loader(source) as before:
+            whole = positions(before.batches())
+        with loader(source) as first:
+            batches = first.batches()
+            head = positions(itertools.islice(batches, 2))
+            state = first.state_dict()
+            rewrite()
+            self.assertEqual(head + positions(batches), whole)
+        with loader(source) as second:
+            self.assertNotEqual(second.state_dict()["fingerprint"], state["fingerprint"])
+            second.load_state_dict(state)
+            self.assertEqual(positions(second.batches()), whole[2 * 8 :])
+            second.load_state_dict({**state, "position": 0})
+            self.assertEqual(positions(second.batches()), whole)
+            with self.assertRaisesRegex(penstock.StateError, "another dataset"):
+                second.load_state_dict({**state, "fingerprint": "0123456789abcdef"})
 
 
 if __name__ == "__main__":

@@ -537,8 +537,8 @@ static int plan_resume(struct plan *plan)
 	int code = resume_read(plan->named_state, &state);
 	if (code != CLI_OK)
 		return code;
-	unsigned n = resume_compare(&state, spec, concat_fingerprint(&plan->recipe.parts),
-		plan->epoch.samples, difference);
+	unsigned n =
+		resume_compare(&state, spec, &plan->recipe.parts, plan->epoch.samples, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);
 		if (difference[i].refused)

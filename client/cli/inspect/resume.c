@@ -195,7 +195,7 @@ __attribute__((format(printf, 2, 3))) static void resume_advise(
 	va_end(args);
 }
 
-static bool resume_differs_dataset(
+static void resume_differs_dataset(
 	const struct spec_state *state, uint64_t here, struct resume_difference *ret)
 {
 	*ret = (struct resume_difference){.what = "dataset", .refused = true};
@@ -205,7 +205,6 @@ static bool resume_differs_dataset(
 		"samples were added, removed, renamed, relabeled or resized since, or this is "
 		"another source; name the source that the state was taken from, or start without "
 		"the state");
-	return state->fingerprint != here;
 }
 
 static bool resume_differs_seed(const struct spec_state *state, const struct stream_spec *spec,
@@ -275,16 +274,20 @@ static bool resume_differs_rows(const struct spec_state *state,
 }
 
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	uint64_t fingerprint, uint64_t samples, struct resume_difference ret[RESUME_DIFFERENCES])
+	const struct concat *parts, uint64_t samples,
+	struct resume_difference ret[RESUME_DIFFERENCES])
 {
+	/* Also where images were rewritten since: the samples are the same. */
+	bool fits = concat_was(parts, state->fingerprint);
 	struct resume_meaning meaning;
 	unsigned n = 0;
 	resume_recognise(state, spec, &meaning);
-	n += resume_differs_dataset(state, fingerprint, &ret[n]);
+	if (!fits)
+		resume_differs_dataset(state, concat_fingerprint(parts), &ret[n++]);
 	n += resume_differs_seed(state, spec, &ret[n]);
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* For another dataset the position means nothing. */
-	if (state->fingerprint == fingerprint)
+	if (fits)
 		n += resume_differs_position(state, samples, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;

@@ -5,6 +5,7 @@
  * all, so that a refusal can say "shuffled" and "training, 224 px" instead of sixteen digits. */
 #pragma once
 
+#include "dataset/concat.h"
 #include "dataset/dataset.h"
 #include "definition/spec.h"
 #include "order/order.h"
@@ -59,7 +60,8 @@ enum { RESUME_DIFFERENCES = 5 };
 /* Finds what differs between a stream of this definition and the state, the dataset first.
  * Returns the number of differences. */
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	uint64_t fingerprint, uint64_t samples, struct resume_difference ret[RESUME_DIFFERENCES]);
+	const struct concat *parts, uint64_t samples,
+	struct resume_difference ret[RESUME_DIFFERENCES]);
 
 /* Whether a difference prevents resuming. */
 bool resume_refused(const struct resume_difference *difference, unsigned count);

@@ -311,8 +311,8 @@ static int state_compare(struct state *state)
 	if (code != CLI_OK)
 		return code;
 	resume_recognise(&state->state, spec, &state->meaning);
-	state->differences = resume_compare(&state->state, spec,
-		concat_fingerprint(&state->recipe.parts), state->epoch.samples, state->difference);
+	state->differences = resume_compare(
+		&state->state, spec, &state->recipe.parts, state->epoch.samples, state->difference);
 	return CLI_OK;
 }
 

@@ -8,7 +8,7 @@ together. Therefore a run with another batch size or another number of ranks can
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -103,8 +103,9 @@ class State:
     def same_place(self, other: State) -> bool:
         return (self.epoch, self.position) == (other.epoch, other.position)
 
-    def check_fits(self, stream: State) -> None:
-        """StateError if the state belongs to another stream."""
+    def check_fits(self, stream: State, earlier: Collection[str] = ()) -> None:
+        """StateError if the state belongs to another stream. `earlier`: fingerprints that its dataset had before images
+        were rewritten in place, which changes pixels and not samples."""
         what = {
             "fingerprint": "another dataset",
             "seed": "another seed",
@@ -112,7 +113,7 @@ class State:
         }
         for key, belongs in what.items():
             mine, its = getattr(self, key), getattr(stream, key)
-            if mine != its:
+            if mine != its and not (key == "fingerprint" and mine in earlier):
                 raise StateError(
                     f"the state belongs to {belongs}: its {key} is {mine}, and the loader's is {its}. Create the "
                     "loader with the arguments that it had when the state was taken, or begin without a state"

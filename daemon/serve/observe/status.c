@@ -11,6 +11,7 @@
 #include "serve/session/session.h"
 #include "serve/state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -186,6 +187,19 @@ static void status_warnings(struct jsontext *json, const struct group *group)
 	jsontext_end(json);
 }
 
+/* States with these fingerprints fit too: see concat_earlier. */
+static void status_earlier(struct jsontext *json, const struct group *group)
+{
+	char text[24];
+	uint64_t was;
+	jsontext_array(json, "earlier_fingerprints");
+	for (uint32_t i = 0; (was = concat_earlier(stream_samples_of(group->stream), i)); i++) {
+		(void)snprintf(text, sizeof text, "%016" PRIx64, was);
+		jsontext_string(json, NULL, text);
+	}
+	jsontext_end(json);
+}
+
 /* The samples of the dataset, and those of an epoch, which differ if the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
@@ -195,6 +209,7 @@ static void status_samples(struct jsontext *json, const struct group *group)
 		json, "labelled", dataset_labelled(stream_samples_of(group->stream)->dataset[0]));
 	jsontext_u64(json, "classes", dataset_classes(stream_dataset(group->stream)));
 	status_warnings(json, group);
+	status_earlier(json, group);
 }
 
 static void status_running(struct jsontext *json, struct group *group)
@@ -466,6 +481,11 @@ void status_wait(struct group *group, char *buffer, size_t room)
 		(void)snprintf(buffer, room, "trainer %d holds %d of %u batches and releases none",
 			holder->client->pid, session_held(holder),
 			stream_extent(group->stream)->slots);
+	else if (stats.parked)
+		(void)snprintf(buffer, room,
+			"indexing: images of %.300s were rewritten in place, and %llu samples wait "
+			"for its new index",
+			group->spec.source, (unsigned long long)stats.parked);
 	else if (stats.queued)
 		(void)snprintf(buffer, room,
 			"decoding: %llu rows wait for or are with the %u workers",

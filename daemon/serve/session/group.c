@@ -106,6 +106,7 @@ void group_turn(struct group *group)
 		return;
 	account_turn(group);
 	stream_collect(group->stream);
+	(void)renew_task_take(group);
 	(void)quarantine_task_take(group);
 	if (stream_failed(group->stream, &code, &text)) {
 		char call[SPEC_CALL];

@@ -136,8 +136,7 @@ static int join_check_origin(
 static int join_check_dataset(const struct group *group, struct fault *fault)
 {
 	const struct job *job = group->job;
-	if (!job || !job->begun ||
-		job->fingerprint == concat_fingerprint(stream_samples_of(group->stream)))
+	if (!job || !job->begun || stream_was(group->stream, job->fingerprint))
 		return 0;
 	return fault_set(fault, -EBUSY,
 		"rank %" PRIu32
@@ -272,6 +271,17 @@ static int join_may_begin(const struct client *client, struct fault *fault)
 
 /* ---- where it begins ---- */
 
+/* A trainer that continues goes on with the fingerprint that it knows, and all ranks of a job have
+ * one, though images may have been rewritten in between: the samples are the same. */
+static uint64_t join_fingerprint(const struct member *m)
+{
+	const struct group *group = m->group;
+	if (m->state.given)
+		return m->state.fingerprint;
+	return group->job && group->job->begun ? group->job->fingerprint
+					       : stream_fingerprint(group->stream);
+}
+
 static void join_send_opened(struct member *m)
 {
 	const struct stream *stream = m->group->stream;
@@ -286,7 +296,7 @@ static void join_send_opened(struct member *m)
 		.samples = stream_samples(stream),
 		.epoch_samples = stream_epoch_samples(stream),
 		.batches = stream_batches(stream),
-		.fingerprint = concat_fingerprint(stream_samples_of(stream)),
+		.fingerprint = join_fingerprint(m),
 		.order = stream_order_hash(stream),
 		.transform = stream_transform_hash(stream),
 		.seed = spec->seed,
@@ -367,7 +377,7 @@ static void join_mark_rank(const struct group *group)
 	const struct stream_spec *spec = &group->spec;
 	if (!job->begun) {
 		job->origin = spec->state;
-		job->fingerprint = concat_fingerprint(stream_samples_of(group->stream));
+		job->fingerprint = stream_fingerprint(group->stream);
 	}
 	job->begun = true;
 	job->seen[spec->rank / 64] |= 1ull << spec->rank % 64;

@@ -109,6 +109,7 @@ struct group {
 	uint64_t opened_ns; /* when the stream was opened */
 	struct account_group account;
 	struct quarantine_task quarantine;
+	struct renew_task renewal;
 	struct path_task paths;
 };
 

@@ -76,6 +76,7 @@ static void sweep_group_second(struct group *group)
 		return;
 	}
 	account_tick(group);
+	(void)renew_task_take(group); /* after a pause */
 	sweep_laggards(group);
 }
 
@@ -173,12 +174,12 @@ static void sweep_free(struct group *group)
 	free(group);
 }
 
-/* Whether threads still use its stream to name samples. Both must be asked: each looks for
- * itself. */
+/* Whether threads still use its stream: to name samples, or to make its index anew. All must be
+ * asked: each looks for itself. */
 static bool sweep_is_read_for(struct group *group)
 {
-	bool named = path_task_collect(group);
-	return quarantine_task_take(group) || named;
+	bool named = path_task_collect(group), renewed = renew_task_take(group);
+	return quarantine_task_take(group) || named || renewed;
 }
 
 void sweep_groups(struct server *server)

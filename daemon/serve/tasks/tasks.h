@@ -7,6 +7,7 @@
  *   open_task.c        opens a stream: building its index may take minutes
  *   path_task.c        looks up which file a sample is
  *   quarantine_task.c  appends broken samples to the quarantine file
+ *   renew_task.c       makes an index anew whose images were rewritten
  *   close_task.c       frees a stream, whose storage may hang
  *   reload_task.c      reads the configuration again
  *
@@ -108,6 +109,17 @@ struct quarantine_task {
 
 /* Begins to name what is new. True while lines are being written: the stream must stay. */
 bool quarantine_task_take(struct group *group);
+
+/* ---- renew_task.c ---- */
+
+struct renew_task {
+	struct task task;
+	struct stream_renewal renewal; /* the thread's */
+};
+
+/* Begins to make an index anew that the stream wants, and takes it into use when it is made. True
+ * while a thread runs: the stream must stay. */
+bool renew_task_take(struct group *group);
 
 /* ---- close_task.c ---- */
 

@@ -1,5 +1,6 @@
 /* dataset: shards and files that were replaced, rewritten or removed after they were indexed. */
 #include "base/store.h"
+#include "dataset/index.h"
 #include "unit/dataset/dataset_fixture.h"
 
 static void test_stale(void **state)
@@ -127,6 +128,145 @@ static void test_changed_in_place(void **state)
 	dataset_free(d);
 }
 
+static struct dataset *open_with(const char *name, const struct dataset_options *more)
+{
+	struct dataset_options options = *more;
+	struct dataset *dataset = NULL;
+	options.cache_dir = cache;
+	if (dataset_open(in(name), &options, &dataset, &fault) < 0)
+		fail_msg("%s", fault.text);
+	return dataset;
+}
+
+/* A caller that reads everything looks at the sizes, and has the index built again. */
+static void test_check_sizes(void **state)
+{
+	const struct dataset_options check_sizes = {.check_sizes = true};
+	make_classes("set");
+	dataset_free(open_good("set"));
+	struct dataset *d = open_with("set", &check_sizes);
+	assert_int_equal(dataset_indexed_ns(d), 0);
+	dataset_free(d);
+	fixture_file(root, "set/a/1.jpg", "longer than it was");
+	d = open_good("set");
+	assert_int_equal(dataset_indexed_ns(d), 0);
+	bool fits = true;
+	assert_int_equal(dataset_sizes_fit(d, &check_sizes, &fits, &fault), 0);
+	assert_false(fits);
+	uint64_t was = dataset_fingerprint(d);
+	dataset_free(d);
+	d = open_with("set", &check_sizes);
+	assert_true(dataset_indexed_ns(d) > 0);
+	check(d, 0, "a/1.jpg", 0, "longer than it was");
+	assert_true(dataset_fingerprint(d) != was);
+	dataset_free(d);
+	/* Missing files are left to their readers. */
+	assert_int_equal(unlink(in("set/a/1.jpg")), 0);
+	assert_int_equal(symlink("gone", in("set/a/1.jpg")), 0);
+	d = open_good("set");
+	fits = false;
+	assert_int_equal(dataset_sizes_fit(d, &check_sizes, &fits, &fault), 0);
+	assert_true(fits);
+	dataset_free(d);
+	make_tar("x.tar", 1, 0, 4, "");
+	d = open_with("x.tar", &check_sizes);
+	dataset_free(d);
+}
+
+static int stops(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
+{
+	return samples == 0;
+}
+
+static void test_check_sizes_stops(void **state)
+{
+	make_classes("set");
+	struct dataset *d = open_good("set");
+	const struct dataset_options options = {.check_sizes = true, .progress = stops};
+	bool fits;
+	assert_int_equal(dataset_sizes_fit(d, &options, &fits, &fault), -ECANCELED);
+	dataset_free(d);
+}
+
+/* An index is built again in place of one whose sizes are out of date, once; the old opening goes
+ * on with its own. */
+static void test_instead_of(void **state)
+{
+	make_classes("set");
+	struct dataset *old = open_good("set"), *third;
+	fixture_file(root, "set/a/1.jpg", "longer than it was");
+	const struct dataset_options again = {.instead_of = old};
+	struct dataset *fresh = open_with("set", &again);
+	assert_true(dataset_indexed_ns(fresh) > 0);
+	check(fresh, 0, "a/1.jpg", 0, "longer than it was");
+	assert_int_equal(dataset_continues(old, fresh, &fault), 0);
+	third = open_with("set", &again);
+	assert_int_equal(dataset_indexed_ns(third), 0);
+	assert_true(dataset_same(fresh, third));
+	dataset_free(third);
+	/* Names and sizes of before, though the index was replaced before anything was read. */
+	struct sample sample;
+	assert_int_equal(dataset_sample(old, 0, &sample, &fault), 0);
+	assert_string_equal(sample.name, "a/1.jpg");
+	assert_int_equal(sample.size, 7);
+	fixture_file(root, "set/a/9.jpg", "one more");
+	third = open_good("set");
+	assert_int_equal(dataset_continues(old, third, &fault), -ESTALE);
+	assert_non_null(strstr(fault.text, "set were rewritten, added or removed"));
+	assert_non_null(strstr(fault.text, "it had 4 samples, and has 5 now"));
+	dataset_free(third);
+	assert_int_equal(unlink(in("set/a/2.JPEG")), 0);
+	third = open_good("set");
+	assert_int_equal(dataset_continues(old, third, &fault), -ESTALE);
+	assert_non_null(strstr(fault.text, "some have other names or labels"));
+	dataset_free(third);
+	dataset_free(fresh);
+	dataset_free(old);
+}
+
+/* States of indexes with the same names and labels fit, the latest 16; labels: none needs only the
+ * names. */
+static void test_earlier(void **state)
+{
+	enum { ROUNDS = INDEX_EARLIER + 3 };
+	uint64_t was[ROUNDS + 1], bare[2];
+	char text[64] = "longer than it was";
+	struct dataset *d, *none;
+	make_classes("set");
+	for (int i = 0; i <= ROUNDS; i++) {
+		d = open_good("set");
+		was[i] = dataset_fingerprint(d);
+		assert_true(dataset_was(d, was[i]));
+		for (int j = 0; j < i; j++)
+			assert_int_equal(dataset_was(d, was[j]), i - j <= INDEX_EARLIER);
+		assert_int_equal(dataset_earlier(d, 0), i ? was[i - 1] : 0);
+		assert_int_equal(dataset_earlier(d, INDEX_EARLIER), 0);
+		dataset_free(d);
+		(void)strcat(text, "x");
+		/* Another file under the name: the folder's time changes. */
+		fixture_file(root, "set/a/new", text);
+		assert_int_equal(rename(in("set/a/new"), in("set/a/1.jpg")), 0);
+	}
+	d = open_good("set");
+	assert_int_equal(open_labels("set", DATASET_LABELS_NONE, &none), 0);
+	bare[0] = dataset_fingerprint(none);
+	assert_true(dataset_earlier(none, 0) != dataset_earlier(d, 0));
+	dataset_free(none);
+	dataset_free(d);
+	fixture_file(root, "set/a/new", "yy");
+	assert_int_equal(rename(in("set/a/new"), in("set/a/1.jpg")), 0);
+	assert_int_equal(open_labels("set", DATASET_LABELS_NONE, &none), 0);
+	bare[1] = dataset_fingerprint(none);
+	assert_true(bare[0] != bare[1] && dataset_was(none, bare[0]));
+	dataset_free(none);
+	/* A name that differs is another dataset. */
+	assert_int_equal(rename(in("set/a/1.jpg"), in("set/a/0.jpg")), 0);
+	d = open_good("set");
+	assert_int_equal(dataset_earlier(d, 0), 0);
+	assert_false(dataset_was(d, was[ROUNDS]));
+	dataset_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +275,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stale_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dangling_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changed_in_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_check_sizes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_check_sizes_stops, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_instead_of, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_earlier, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * batch shows are not shared; the last holder frees a dataset. */
 #include "unit/fetch/fetch_fixture.h"
 
+#include "base/clock.h"
 #include "stream/shelf.h"
 
 static struct fetch *shelf_fetch(void)
@@ -170,6 +171,188 @@ static void test_many_at_once(void **state)
 	place_deinit(&place);
 }
 
+/* ---- images that are rewritten in place ---- */
+
+struct renewing {
+	struct shelf shelf;
+	char *root, cache[FIXTURE_PATH], source[FIXTURE_PATH];
+	struct dataset_options options;
+	struct shelf_entry *old;
+};
+
+static void renewing_init(struct renewing *r)
+{
+	shelf_init(&r->shelf, shelf_fetch());
+	r->root = fixture_folder();
+	(void)snprintf(r->cache, sizeof r->cache, "%s/cache", r->root);
+	(void)snprintf(r->source, sizeof r->source, "%s/set", r->root);
+	fixture_file(r->root, "set/a/1.jpg", "one");
+	fixture_file(r->root, "set/b/2.jpg", "two");
+	r->options = (struct dataset_options){.cache_dir = r->cache};
+	struct fault fault = {""};
+	assert_int_equal(shelf_open(&r->shelf, r->source, &r->options, true, &r->old, &fault), 0);
+}
+
+static void renewing_deinit(struct renewing *r)
+{
+	shelf_close(&r->shelf, r->old);
+	assert_true(list_is_empty(&r->shelf.entries));
+	shelf_deinit(&r->shelf);
+	fetch_free(r->shelf.fetch);
+	fixture_remove(r->root);
+}
+
+static int renew(struct renewing *r, struct shelf_entry *old, struct shelf_entry **ret,
+	uint64_t *ret_after_ns, bool *ret_made, struct fault *fault)
+{
+	return shelf_renew(
+		&r->shelf, old, r->source, &r->options, ret, ret_after_ns, ret_made, fault);
+}
+
+static uint64_t first_size(const struct shelf_entry *entry)
+{
+	struct sample sample;
+	struct fault fault;
+	assert_int_equal(dataset_sample(entry->dataset, 0, &sample, &fault), 0);
+	return sample.size;
+}
+
+static void wait_until_ns(uint64_t until)
+{
+	while (clock_ns() < until) {
+		struct timespec pause = {.tv_nsec = 1000000};
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+static void test_renewed(void **state)
+{
+	(void)state;
+	struct renewing r;
+	struct shelf_entry *one = NULL, *two = NULL, *three = NULL;
+	struct fault fault = {""};
+	uint64_t after = 0, again = 0;
+	bool made = false;
+	renewing_init(&r);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten");
+	assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), 0);
+	assert_true(made && one != r.old && one->sidecar && after > clock_ns());
+	assert_int_equal(first_size(one), 9);
+	assert_int_equal(first_size(r.old), 3); /* for those that still read it */
+	/* Another holder of the old one gets the same, whatever the pause. */
+	assert_int_equal(renew(&r, r.old, &two, &again, &made, &fault), 0);
+	assert_true(!made && two == one && again == after);
+	/* Too soon; then a second time, after a pause that is twice as long. */
+	fixture_file(r.root, "set/a/1.jpg", "rewritten again");
+	assert_int_equal(renew(&r, one, &three, &again, &made, &fault), SHELF_E_SOON);
+	assert_true(!made && again == after && !three);
+	wait_until_ns(after);
+	assert_int_equal(renew(&r, one, &three, &again, &made, &fault), 0);
+	assert_true(made && again > clock_ns() + SHELF_PAUSE_NS);
+	assert_int_equal(first_size(three), 15);
+	/* A renewal that changes nothing. */
+	wait_until_ns(again);
+	shelf_close(&r.shelf, two);
+	assert_int_equal(renew(&r, three, &two, &after, &made, &fault), SHELF_E_SAME);
+	assert_true(made && after > clock_ns() + 2 * SHELF_PAUSE_NS);
+	assert_null(three->next);
+	shelf_close(&r.shelf, three);
+	shelf_close(&r.shelf, one);
+	renewing_deinit(&r);
+}
+
+/* The pause belongs to the dataset: it outlives the streams that read it. */
+static void test_renewed_pause_stays(void **state)
+{
+	(void)state;
+	struct renewing r;
+	struct shelf_entry *one = NULL;
+	struct fault fault = {""};
+	uint64_t after;
+	bool made;
+	renewing_init(&r);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten");
+	assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), 0);
+	shelf_close(&r.shelf, one);
+	shelf_close(&r.shelf, r.old);
+	assert_true(list_is_empty(&r.shelf.entries));
+	assert_int_equal(shelf_open(&r.shelf, r.source, &r.options, true, &r.old, &fault), 0);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten again");
+	assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), SHELF_E_SOON);
+	renewing_deinit(&r);
+}
+
+/* All holders of the old entry are told why they cannot go on; the index is made once. */
+static void test_renewed_misfit(void **state)
+{
+	(void)state;
+	struct renewing r;
+	struct shelf_entry *one = NULL;
+	struct fault fault;
+	uint64_t after;
+	bool made;
+	renewing_init(&r);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten");
+	fixture_file(r.root, "set/a/3.jpg", "added");
+	for (int i = 0; i < 3; i++) {
+		fault = (struct fault){""};
+		assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), -ESTALE);
+		assert_non_null(strstr(fault.text, "it had 2 samples, and has 3 now"));
+		assert_true(made == (i == 0) && !one);
+	}
+	renewing_deinit(&r);
+	/* What can no longer be indexed is an error of its own, and not tried again at once. */
+	renewing_init(&r);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten");
+	fixture_file(r.root, "set/c/nothing.txt", "a class without images");
+	assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), -EINVAL);
+	assert_true(made && strstr(fault.text, "without an image"));
+	assert_int_equal(renew(&r, r.old, &one, &after, &made, &fault), SHELF_E_SOON);
+	renewing_deinit(&r);
+}
+
+struct renewal_thread {
+	struct renewing *r;
+	struct shelf_entry *entry;
+	bool made;
+	int result;
+};
+
+static void *renew_one(void *context)
+{
+	struct renewal_thread *t = context;
+	struct fault fault = {""};
+	uint64_t after;
+	t->result = renew(t->r, t->r->old, &t->entry, &after, &t->made, &fault);
+	return NULL;
+}
+
+static void test_renewed_once(void **state)
+{
+	(void)state;
+	struct renewing r;
+	struct renewal_thread job[6];
+	pthread_t thread[UTIL_COUNT(job)];
+	unsigned made = 0;
+	renewing_init(&r);
+	fixture_file(r.root, "set/a/1.jpg", "rewritten");
+	for (size_t i = 0; i < UTIL_COUNT(job); i++) {
+		job[i] = (struct renewal_thread){.r = &r};
+		assert_int_equal(pthread_create(&thread[i], NULL, renew_one, &job[i]), 0);
+	}
+	for (size_t i = 0; i < UTIL_COUNT(job); i++) {
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_int_equal(job[i].result, 0);
+		assert_ptr_equal(job[i].entry, job[0].entry);
+		made += job[i].made;
+	}
+	assert_int_equal(made, 1);
+	assert_int_equal(job[0].entry->holders, UTIL_COUNT(job) + 1);
+	for (size_t i = 0; i < UTIL_COUNT(job); i++)
+		shelf_close(&r.shelf, job[i].entry);
+	renewing_deinit(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +361,10 @@ int main(void)
 		cmocka_unit_test(test_touched),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_many_at_once),
+		cmocka_unit_test(test_renewed),
+		cmocka_unit_test(test_renewed_pause_stays),
+		cmocka_unit_test(test_renewed_misfit),
+		cmocka_unit_test(test_renewed_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
