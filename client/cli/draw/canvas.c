@@ -133,6 +133,16 @@ static void canvas_average(const uint8_t *rgb, int w, int h, const double area[4
 		out[c] = weight > 0 ? (uint8_t)lround(sum[c] / weight) : 0;
 }
 
+struct canvas_box canvas_fit(struct canvas_box box, int w, int h)
+{
+	const bool wide = (int64_t)w * box.h >= (int64_t)h * box.w;
+	const int across = wide ? box.w : (int)((int64_t)box.h * w / h),
+		  down = wide ? (int)((int64_t)box.w * h / w) : box.h;
+	const struct canvas_box fit = {.w = UTIL_MAX(across, 1), .h = UTIL_MAX(down, 1)};
+	return (struct canvas_box){
+		box.x + (box.w - fit.w) / 2, box.y + (box.h - fit.h) / 2, fit.w, fit.h};
+}
+
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h)
 {
 	struct canvas_box seen = canvas_clip(canvas, box);

@@ -34,6 +34,9 @@ void canvas_stroke(struct canvas *canvas, const double line[4], double thick, ui
 void canvas_dim(
 	struct canvas *canvas, struct canvas_box outer, struct canvas_box inner, int percent);
 
+/* The largest box with the proportions w : h in the middle of `box`. */
+struct canvas_box canvas_fit(struct canvas_box box, int w, int h);
+
 /* Scales an image of w x h pixels to the box: each pixel is the average of the area that it
  * covers. */
 void canvas_image(struct canvas *canvas, struct canvas_box box, const uint8_t *rgb, int w, int h);

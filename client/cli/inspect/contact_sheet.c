@@ -105,11 +105,13 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 {
 	const struct contact_sheet *sheet = pen->sheet;
 	const struct penstock_sample *s = &sheet->batch->samples[row];
-	int tile = (int)sheet->tile, side = (int)sheet->batch->width;
-	struct canvas_box box = {x, y, tile, tile};
+	const int tile = (int)sheet->tile, width = (int)sheet->batch->width,
+		  height = (int)sheet->batch->height;
+	const struct canvas_box box =
+		canvas_fit((struct canvas_box){x, y, tile, tile}, width, height);
 	const uint8_t *pixels =
 		(const uint8_t *)sheet->batch->images + row * sheet->batch->image_bytes;
-	canvas_image(pen->canvas, box, pixels, side, (int)sheet->batch->height);
+	canvas_image(pen->canvas, box, pixels, width, height);
 	if (s->flags & (PENSTOCK_INVALID | PENSTOCK_SUBSTITUTED))
 		canvas_frame(pen->canvas, box, 3,
 			s->flags & PENSTOCK_INVALID ? SHEET_RED : SHEET_ORANGE);

@@ -90,7 +90,8 @@ static void step_sheet_cell(struct step_sheet_pen *pen, unsigned line, unsigned 
 {
 	struct canvas_box box = step_sheet_box(pen, line, column);
 	const struct pixel_size size = pen->trace->head.size;
-	canvas_image(pen->canvas, box, rgb, (int)size.width, (int)size.height);
+	canvas_image(pen->canvas, canvas_fit(box, (int)size.width, (int)size.height), rgb,
+		(int)size.width, (int)size.height);
 	box.y += box.h + 4;
 	step_sheet_text(pen->canvas, box, STEP_SHEET_LINES, caption);
 }

@@ -2,6 +2,7 @@
  * a run over time, the command line, images, letters. */
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
+#include "base/util.h"
 #include "client/cli/draw/canvas.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/picture.h"
@@ -393,9 +394,30 @@ static void test_canvas_letters(void **state)
 	canvas_deinit(&turned);
 }
 
+/* An image keeps its proportions, in the middle of its box. */
+static void test_canvas_fit(void **state)
+{
+	static const struct {
+		int w, h;
+		struct canvas_box fit;
+	} cases[] = {
+		{7, 7, {10, 20, 100, 100}},
+		{64, 128, {35, 20, 50, 100}},
+		{128, 64, {10, 45, 100, 50}},
+		{1, 2048, {59, 20, 1, 100}},
+	};
+	const struct canvas_box box = {10, 20, 100, 100};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		const struct canvas_box fit = canvas_fit(box, cases[i].w, cases[i].h);
+		assert_memory_equal(&fit, &cases[i].fit, sizeof fit);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_canvas_fit),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_series),
