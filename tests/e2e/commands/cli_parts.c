@@ -1,8 +1,8 @@
 /* cli_parts: the command's small parts that can be judged by themselves: numbers for people,
  * a run over time, the command line, images, letters. */
+#include "base/util.h"
 #include "client/cli/bench/series.h"
 #include "client/cli/cli.h"
-#include "base/util.h"
 #include "client/cli/draw/canvas.h"
 #include "client/cli/draw/font.h"
 #include "client/cli/draw/picture.h"
