@@ -227,28 +227,6 @@ const char *spec_client_key(const struct stream_spec *spec)
 	return NULL;
 }
 
-/* Lists are equal if they have the same effect: one may be written and the other implied. */
-static bool spec_equal(size_t key, const struct stream_spec *a, const struct stream_spec *b)
-{
-	switch (key) {
-	case SPEC_KEY_sources:
-		return sampling_sources_equal(&a->sampling.sources, &b->sampling.sources);
-	case SPEC_KEY_labels:
-		return label_keys_equal(&a->labels, &b->labels);
-	case SPEC_KEY_transforms:
-		return spec_transform_hash(a) == spec_transform_hash(b);
-	case SPEC_KEY_image_size:
-		return pixel_size_equal(a->image_size, b->image_size) &&
-		       shape_sizes_equal(&a->shape.sizes, &b->shape.sizes);
-	case SPEC_KEY_mean:
-		return shape_channels_equal(&a->shape.mean, &b->shape.mean);
-	case SPEC_KEY_std:
-		return shape_channels_equal(&a->shape.std, &b->shape.std);
-	default:
-		return yaml_equal(&spec_keys[key], a, b);
-	}
-}
-
 static bool spec_same_weights(const struct sampling *a, const struct sampling *b)
 {
 	bool file = a->weighed.count || b->weighed.count;
@@ -259,7 +237,7 @@ static bool spec_same_weights(const struct sampling *a, const struct sampling *b
 bool spec_same(const struct stream_spec *a, const struct stream_spec *b, const char **ret_what)
 {
 	for (size_t i = 0; i < SPEC_KEYS; i++)
-		if (spec_who[i].alike == SPEC_SAME && !spec_equal(i, a, b)) {
+		if (spec_who[i].alike == SPEC_SAME && !spec_keys_equal((enum spec_key)i, a, b)) {
 			*ret_what = spec_keys[i].name;
 			return false;
 		}

@@ -10,6 +10,7 @@
  *   spec.[ch]               the definition: its keys read, written, compared
  *   spec_keys.[ch]          the table of keys, as the YAML reader takes it
  *   spec_check.[ch]         checks of the keys together, and the values that they imply
+ *   spec_differ.[ch]        what tells the streams of one dataset apart, for people
  *   spec_meaning.c          how the definition makes pixels, and its hashes in states
  *   spec_state.[ch]         the key `state`: where to resume
  *   label_keys.[ch]         the key `labels`

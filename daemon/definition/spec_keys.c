@@ -58,3 +58,25 @@ _Static_assert((int)SPEC_KEYS <= (int)YAML_KEYS_MAX, "a bit of `given` for each 
 _Static_assert(SAMPLER_LENGTH_MAX == 281474976710656 && SAMPLER_REPEATS == 16 &&
 		       SHAPE_SIDE_MAX == 2048 && SHAPE_VIEWS_MAX == 8,
 	"the ranges in proto/keys.h");
+
+/* Lists are equal if they have the same effect: one may be written and the other implied. */
+bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struct stream_spec *b)
+{
+	switch (key) {
+	case SPEC_KEY_sources:
+		return sampling_sources_equal(&a->sampling.sources, &b->sampling.sources);
+	case SPEC_KEY_labels:
+		return label_keys_equal(&a->labels, &b->labels);
+	case SPEC_KEY_transforms:
+		return spec_transform_hash(a) == spec_transform_hash(b);
+	case SPEC_KEY_image_size:
+		return pixel_size_equal(a->image_size, b->image_size) &&
+		       shape_sizes_equal(&a->shape.sizes, &b->shape.sizes);
+	case SPEC_KEY_mean:
+		return shape_channels_equal(&a->shape.mean, &b->shape.mean);
+	case SPEC_KEY_std:
+		return shape_channels_equal(&a->shape.std, &b->shape.std);
+	default:
+		return yaml_equal(&spec_keys[key], a, b);
+	}
+}

@@ -16,3 +16,6 @@ struct spec_who {
 };
 
 extern const struct spec_who spec_who[SPEC_KEYS];
+
+/* Whether the key has the same effect in both definitions. */
+bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struct stream_spec *b);
