@@ -43,6 +43,11 @@ const char *answer_name(const struct node *stream)
 	return *name ? name : "(private)";
 }
 
+const char *answer_differs(const struct node *stream)
+{
+	return document_text(stream, "differs", "");
+}
+
 bool answer_splits(const struct node *stream)
 {
 	return strcmp(document_text(stream, "share", ""), "split") == 0;

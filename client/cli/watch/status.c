@@ -9,6 +9,7 @@
 #include "client/cli/recipe.h"
 #include "client/cli/table.h"
 #include "penstock/penstock.h"
+#include "proto/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,9 +89,22 @@ static void status_daemon(const struct node *root)
 	status_given("page", document_text(root, "http", ""));
 	status_confined(document_get(root, "confinement"));
 	status_recorder(root);
-	/* A single stream reports its own verdict. */
-	if (document_count(document_get(root, "streams")) > 1)
-		status_given("verdict", document_text(root, "verdict", ""));
+}
+
+/* The first lines answer why a user asks. An older daemon has no remedy. */
+static void status_verdict(const struct node *root)
+{
+	const char *verdict = document_text(root, "verdict", ""),
+		   *remedy = document_text(root, "remedy", "");
+	bool none = !document_count(document_get(root, "streams"));
+	if (none)
+		verdict = "no stream is open";
+	if (!*verdict)
+		return;
+	table_sentence(0, 2 + STATUS_NAME, "verdict", verdict, STATUS_WIDTH);
+	if (*remedy && !none)
+		table_sentence(0, 2 + STATUS_NAME, "remedy", remedy, STATUS_WIDTH);
+	(void)printf("\n");
 }
 
 static void status_memory(const struct node *memory)
@@ -229,16 +243,29 @@ static void status_share(const struct node *streams, const struct node *stream)
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
+/* "job rank 2", "(private), evaluation, seed 3": what tells streams apart is a part of the name, as
+ * long as it is short. */
+static void status_name(const struct node *stream, int most, char *buffer, size_t room)
+{
+	const char *differs = answer_differs(stream);
+	size_t size = strlen(differs);
+	char rank[24] = "";
+	if (answer_splits(stream))
+		(void)snprintf(rank, sizeof rank, " rank %.0f", document_number(stream, "rank", 0));
+	(void)snprintf(buffer, room, "%.120s%s%s%.*s%s", answer_name(stream), rank,
+		*differs ? ", " : "", (int)utf8_cut(differs, (size_t)most), differs,
+		size > (size_t)most ? "..." : "");
+}
+
 static void status_row(struct table *table, const struct node *stream)
 {
+	enum { STATUS_DIFFERS = 32 };
 	struct recipe recipe;
+	char name[TABLE_CELL];
 	recipe_of_stream(&recipe, stream);
+	status_name(stream, STATUS_DIFFERS, name, sizeof name);
 	table_row(table);
-	if (answer_splits(stream))
-		table_cell(table, false, "%.150s rank %.0f", answer_name(stream),
-			document_number(stream, "rank", 0));
-	else
-		table_cell(table, false, "%s", answer_name(stream));
+	table_cell(table, false, "%s", name);
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
@@ -273,13 +300,29 @@ static void status_labels(const struct node *stream)
 	}
 }
 
+/* The verdict on a single stream is the daemon's, which comes first. */
+static void status_held(const struct node *streams, const struct node *stream)
+{
+	const char *verdict = document_text(stream, "verdict", ""),
+		   *remedy = document_text(stream, "remedy", "");
+	char text[1024];
+	if (document_count(streams) < 2)
+		return;
+	if (*verdict)
+		table_sentence(0, 1, "", verdict, STATUS_WIDTH);
+	(void)snprintf(text, sizeof text, "remedy: %s", remedy);
+	if (*remedy)
+		table_sentence(0, 1, "", text, STATUS_WIDTH);
+}
+
 /* What does not fit into the row: the source, what the stream is doing, its trainers. */
 static void status_sentences(const struct node *streams, size_t at)
 {
 	const struct node *stream = document_at(streams, at, NULL);
 	const char *state = document_text(stream, "state", "serving"),
-		   *verdict = document_text(stream, "verdict", "");
-	(void)printf("%s: %s\n", answer_name(stream), document_text(stream, "source", "?"));
+		   *differs = answer_differs(stream);
+	(void)printf("%s%s%s: %s\n", answer_name(stream), *differs ? ", " : "", differs,
+		document_text(stream, "source", "?"));
 	status_recipe(stream);
 	status_labels(stream);
 	status_share(streams, stream);
@@ -289,8 +332,8 @@ static void status_sentences(const struct node *streams, size_t at)
 			document_u64(stream, "indexed_samples", 0) == 1 ? "" : "s");
 	else if (strcmp(state, "serving") != 0)
 		(void)printf("  %s\n", state);
-	else if (*verdict)
-		table_sentence(0, 1, "", verdict, STATUS_WIDTH);
+	else
+		status_held(streams, stream);
 	status_trainers(streams, at);
 }
 
@@ -325,12 +368,11 @@ static void status_print(const struct node *root)
 {
 	const struct node *streams = document_get(root, "streams"),
 			  *notices = document_get(root, "notices");
+	status_verdict(root);
 	status_daemon(root);
 	status_memory(document_get(root, "memory"));
 	if (document_count(streams))
 		status_streams(streams);
-	else
-		(void)printf("\nno stream is open\n");
 	for (size_t i = 0; i < document_count(notices); i++)
 		(void)printf("note: %s\n", document_string(document_at(notices, i, NULL)));
 }
@@ -340,8 +382,8 @@ int status_main(int argc, char **argv)
 	static const struct command command = {
 		.name = "status",
 		.operands = "",
-		.about = "Shows what the running daemon is doing: its streams, their trainers, its "
-			 "memory.",
+		.about = "Shows what the running daemon is doing: what holds its trainers up, its "
+			 "memory,\nits streams and their trainers.",
 	};
 	bool as_json = false;
 	const char *socket = NULL, *operand[OPTIONS_OPERANDS];

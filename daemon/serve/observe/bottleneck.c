@@ -147,15 +147,14 @@ void bottleneck_server(
 	struct verdict verdict;
 	unsigned groups;
 	const struct group *worst = bottleneck_worst(server, &verdict, &groups);
-	const struct stream_spec *spec = worst ? &worst->spec : NULL;
+	char name[2 * SPEC_NAME];
 	(void)snprintf(ret_remedy, VERDICT_TEXT, "%s", worst ? verdict.remedy : "");
+	if (worst)
+		differs_name(worst, name, sizeof name);
 	if (!worst)
 		(void)snprintf(buffer, room, "no trainer");
-	else if (groups > 1 && spec->share == SPEC_SHARE_SPLIT)
-		(void)snprintf(
-			buffer, room, "%s rank %u: %s", spec->name, spec->rank, verdict.sentence);
-	else if (groups > 1 && spec->name[0])
-		(void)snprintf(buffer, room, "%s: %s", spec->name, verdict.sentence);
+	else if (groups > 1)
+		(void)snprintf(buffer, room, "%s: %s", name, verdict.sentence);
 	else
 		(void)snprintf(buffer, room, "%s", verdict.sentence);
 }

@@ -4,6 +4,7 @@
  *   observe.h            this header
  *   account.[ch]         where time goes, second by second
  *   bottleneck.c         what holds a stream up, from the accounts
+ *   differs.c            what tells the streams of one dataset apart
  *   totals.c             what all streams counted since the start
  *   recorder.[ch]        what the flight recorder's witness is told, and what it measured
  *   status.c             the status, as JSON
@@ -36,6 +37,17 @@ void bottleneck_find(const struct group *group, struct verdict *ret);
  * its remedy. */
 void bottleneck_server(
 	const struct server *server, char *buffer, size_t room, char ret_remedy[VERDICT_TEXT]);
+
+/* ---- differs.c ---- */
+
+enum { DIFFERS_TEXT = 400 };
+
+/* What tells the stream apart from the others of its dataset: "evaluation, seed 3"; "" if it is the
+ * only one, or if its name or rank does. Where even the definitions are the same: its trainer. */
+void differs_text(const struct group *group, char *buffer, size_t room);
+/* Its name for a sentence beside other streams: "train", "job rank 2", and without a name "imagenet
+ * (evaluation, seed 3)". */
+void differs_name(const struct group *group, char *buffer, size_t room);
 
 /* ---- totals.c ---- */
 

@@ -5,7 +5,6 @@
 #include "base/host/cpu.h"
 #include "base/util.h"
 #include "definition/label_keys.h"
-#include "definition/spec_differ.h"
 #include "proto/jsontext.h"
 #include "serve/confined.h"
 #include "serve/session/handouts.h"
@@ -280,36 +279,16 @@ static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 		shape_json_sizes(json, "image_sizes", &spec->shape.sizes, spec->image_size);
 }
 
-/* What tells the stream apart from the others of its dataset: "evaluation, seed 3"; "" if it is the
- * only one. Where the definitions are the same, the first trainer does, or the rank, which has a
- * key of its own. */
-static void status_differs(struct jsontext *json, const struct group *group)
-{
-	enum { STATUS_DIFFERS = 400 };
-	char text[STATUS_DIFFERS];
-	const struct member *first = list_first(&group->members, struct member, of_group);
-	bool others = false;
-	uint64_t keys = 0;
-	list_each (g, &group->server->groups, struct group, node) {
-		if (g == group || g->closing || strcmp(g->spec.source, group->spec.source) != 0)
-			continue;
-		others = true;
-		keys |= spec_differ(&group->spec, &g->spec);
-	}
-	(void)spec_differ_text(&group->spec, keys, text, sizeof text);
-	if (others && !keys && first && !group->spec.name[0] && !group->job)
-		(void)snprintf(text, sizeof text, "trainer %d", (int)first->client->pid);
-	jsontext_string(json, "differs", text);
-}
-
 static void status_group(struct jsontext *json, struct group *group)
 {
 	const struct stream_spec *spec = &group->spec;
+	char differs[DIFFERS_TEXT];
 	jsontext_object(json, NULL);
 	jsontext_string(json, "name", spec->name);
 	jsontext_string(json, "source", spec->source);
 	jsontext_string(json, "group", group->name[0] == '\n' ? "" : group->name);
-	status_differs(json, group);
+	differs_text(group, differs, sizeof differs);
+	jsontext_string(json, "differs", differs);
 	jsontext_u64(json, "batch_size", spec->batch_size);
 	shape_json_size(json, "image_size", spec->image_size);
 	status_pixels(json, spec);

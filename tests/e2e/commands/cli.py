@@ -757,10 +757,11 @@ def test_status_and_stop():
         images = make_dataset(home / "images")
         with Daemon(home, "--threads", "2", "--recorder", home / ("recorders-" * 6)) as daemon:
             env = environment(home, PENSTOCK_SOCKET=daemon.socket)
-            assert "no stream is open" in run(home, "status", env=env)[0]
+            assert run(home, "status", env=env)[0].startswith("verdict        no stream is open\n\npenstockd ")
             trainer = daemon.trainer(source=images, batch_size=8, image_size=32, batches=1000, sleep_ms=20)
             trainer.line()
             text = run(home, "status", env=env)[0]
+            assert text.startswith("verdict ") and text.index("verdict ") < text.index("\npenstockd "), text
             for words in (f"pid {daemon.process.pid}", daemon.socket, "reserved", "8x32", f"\n  trainer {trainer.process.pid}", str(images),
                           "\n  entry points kept\n", "\n  training, 32 px, batch 8, shuffled, seed 0\n"):
                 assert words in text, text
@@ -828,13 +829,80 @@ def test_status_of_a_daemon_that_lies():
             path = str(home / f"run/{i}.sock")
             with answering(path, json.dumps(lie).encode()):
                 out, err = run(home, "status", "--socket", path)
-                assert out.startswith("penstockd ") and err == "" and "18,446,744" not in out, (out, err)
+                assert out.split()[0] in ("verdict", "penstockd") and "penstockd ?, pid" in out and err == "" and "18,446,744" not in out, (out, err)
                 assert all(c == "\n" or c.isprintable() for c in out) and "\nline" not in out, out
                 assert json.loads(run(home, "status", "--json", "--socket", path)[0]) == lie
         for i, text in enumerate((b"[" * 30000, b"\x00", b"{", b"")):
             path = str(home / f"run/{i}.bad")
             with answering(path, text):
                 refuse(home, "status", "--socket", path, code=1, says="is not JSON")
+
+
+def test_status_begins_with_the_verdict():
+    """First the sentence, then the remedy on its own lines; of several streams each has its own, of a single one not again."""
+    root = {"verdict": "b: decode-bound: 1 core decodes 300 images/s", "remedy": "try --threads 2, in Python threads=2, or a smaller image_size, or pack",
+            "streams": [{"name": "a", "source": "/d", "verdict": "not held up", "remedy": ""},
+                        {"name": "b", "source": "/d", "verdict": "decode-bound: 1 core decodes 300 images/s", "remedy": "try --threads 2"}]}
+    head = ("verdict        b: decode-bound: 1 core decodes 300 images/s\n"
+            "remedy         try --threads 2, in Python threads=2, or a smaller image_size, or\n"
+            "               pack\n\npenstockd ")
+    with folder() as home:
+        os.makedirs(home / "run", mode=0o700)
+        path = str(home / "run/a.sock")
+        with answering(path, json.dumps(root).encode()):
+            out = run(home, "status", "--socket", path)[0]
+            assert out.startswith(head), out
+            assert "\na: /d\n" in out and "\n  not held up\n" in out, out
+            assert "\n  decode-bound: 1 core decodes 300 images/s\n  remedy: try --threads 2\n" in out, out
+        path = str(home / "run/b.sock")
+        with answering(path, json.dumps(dict(root, streams=root["streams"][1:])).encode()):
+            out = run(home, "status", "--socket", path)[0]
+            assert out.startswith(head) and out.count("decode-bound") == 1 and out.count("try --threads 2") == 1, out
+        path = str(home / "run/old.sock")
+        with answering(path, json.dumps({"streams": [{"name": "a"}]}).encode()):
+            assert run(home, "status", "--socket", path)[0].startswith("penstockd "), "a daemon that has no verdict yet"
+
+
+def test_streams_of_a_dataset_are_told_apart():
+    """By what differs in their definitions; a stream that is alone with its dataset needs nothing."""
+    with folder() as home:
+        images, others = make_dataset(home / "images"), make_dataset(home / "others")
+        with Daemon(home, "--threads", "2") as daemon:
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+
+            def differs():
+                streams = json.loads(run(home, "status", "--json", env=env)[0])["streams"]
+                return {(Path(stream["source"]).name, stream["differs"]) for stream in streams}
+            common = {"source": images, "batch_size": 8, "image_size": 32, "batches": 1000, "sleep_ms": 20}
+            trainers = []
+
+            def train(**options):
+                trainers.append(daemon.trainer(**dict(common, **options)))
+                trainers[-1].line()
+            train()
+            train(source=others, seed=9)
+            assert differs() == {("images", ""), ("others", "")}, differs()
+            train(seed=3)
+            train(train=0, image_size=48)
+            assert differs() == {("images", "training, 32 px, seed 0"), ("images", "training, 32 px, seed 3"),
+                                 ("images", "evaluation, 48 px, seed 0"), ("others", "")}, differs()
+            text = run(home, "status", env=env)[0]
+            for words in ("\n(private), evaluation, 48 px, seed 0 ", f"\n(private), training, 32 px, seed 3: {images}\n"):
+                assert words in text, text
+            verdict = json.loads(run(home, "status", "--json", env=env)[0])["verdict"]
+            assert re.match(r"(others: |images \((training|evaluation), \d\d px, seed [03]\): )", verdict), verdict
+            trainers.pop().kill()
+            wait_until(lambda: ("images", "seed 3") in differs() and ("images", "seed 0") in differs(), "the evaluation to be gone")
+            for trainer in trainers:
+                trainer.kill()
+        with Daemon(home, "--threads", "2") as daemon:
+            env = environment(home, PENSTOCK_SOCKET=daemon.socket)
+            trainers = []
+            train()
+            train()
+            assert differs() == {("images", f"trainer {trainer.process.pid}") for trainer in trainers}, "nothing else differs"
+            for trainer in trainers:
+                trainer.kill()
 
 
 def test_status_of_many():
