@@ -103,7 +103,7 @@ static void differ_node(
 static void differ_flag(enum spec_key key, const char *name, bool on, char *buffer, size_t room)
 {
 	if (key == SPEC_KEY_train)
-		(void)snprintf(buffer, room, "%s", on ? "training" : "evaluation");
+		(void)snprintf(buffer, room, "%s", on ? "train" : "eval");
 	else if (key == SPEC_KEY_shuffle)
 		(void)snprintf(buffer, room, "%s", on ? "shuffled" : "in order");
 	else

@@ -10,7 +10,7 @@
  * what a batch has count: not the name, the group or the state. */
 uint64_t spec_differ(const struct stream_spec *a, const struct stream_spec *b);
 
-/* Writes "evaluation, 96 px, seed 3": the values that `spec` has under these keys. What `train`
+/* Writes "eval, 96 px, seed 3": the values that `spec` has under these keys. What `train`
  * implies is left out where `train` is among them. Truncates to the room. Returns `buffer`. */
 const char *spec_differ_text(
 	const struct stream_spec *spec, uint64_t keys, char *buffer, size_t room);

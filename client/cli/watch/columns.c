@@ -3,6 +3,8 @@
 
 #include "base/util.h"
 
+#include <string.h>
+
 enum { COLUMNS_NARROW = 60 };
 
 static int columns_measure(const struct columns *columns, int c, bool utf8)
@@ -32,13 +34,40 @@ static int columns_ranked(const struct columns *columns, int rank)
 	return -1;
 }
 
+/* Widens the columns of lower rank last, up to `most` each. */
+static void columns_widen(struct columns *columns, const int *most, int left)
+{
+	for (int rank = 0; rank < columns->count; rank++) {
+		int c = columns_ranked(columns, rank);
+		if (c < 0 || !columns->width[c])
+			continue;
+		int more = UTIL_MAX(UTIL_MIN(left, most[c] - columns->width[c]), 0);
+		columns->width[c] += more;
+		left -= more;
+	}
+}
+
+/* What is left of the width. */
+static int columns_left(const struct columns *columns, int width)
+{
+	bool first = true;
+	for (int c = 0; c < columns->count; c++) {
+		if (!columns->width[c])
+			continue;
+		width -= columns->width[c] + (first ? 0 : columns->gap);
+		first = false;
+	}
+	return width;
+}
+
 void columns_plan(struct columns *columns, int width, bool utf8)
 {
-	int wanted[COLUMNS_MOST] = {0}, left = width, shown = 0;
+	int wanted[COLUMNS_MOST] = {0}, most[COLUMNS_MOST] = {0}, left = width, shown = 0;
 	columns->gap = width < COLUMNS_NARROW ? 1 : 2;
+	memset(columns->width, 0, sizeof columns->width);
 	for (int c = 0; c < columns->count; c++) {
 		wanted[c] = columns_measure(columns, c, utf8);
-		columns->width[c] = 0;
+		most[c] = columns->column[c].most;
 	}
 	for (int rank = 0; rank < columns->count; rank++) {
 		int c = columns_ranked(columns, rank), gap = shown ? columns->gap : 0;
@@ -48,14 +77,8 @@ void columns_plan(struct columns *columns, int width, bool utf8)
 		left -= columns->width[c] + gap;
 		shown++;
 	}
-	for (int rank = 0; rank < columns->count; rank++) {
-		int c = columns_ranked(columns, rank);
-		if (c < 0 || !columns->width[c])
-			continue;
-		int more = UTIL_MIN(left, wanted[c] - columns->width[c]);
-		columns->width[c] += more;
-		left -= more;
-	}
+	columns_widen(columns, wanted, columns_left(columns, width));
+	columns_widen(columns, most, columns_left(columns, width));
 }
 
 void columns_head(const struct columns *columns, struct paper *paper)

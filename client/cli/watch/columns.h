@@ -1,5 +1,5 @@
 /* columns: a table that fits a width. It leaves out the columns that matter least, cuts those that
- * may be cut, and draws only the rows that the caller asks for.
+ * may be cut, lets bars grow into what is left, and draws only the rows that the caller asks for.
  *
  * It draws on a paper. Any thread; its only state is the plan. */
 #pragma once
@@ -15,6 +15,7 @@ struct column {
 	bool right; /* numbers */
 	unsigned char rank; /* 0 matters most */
 	unsigned char least; /* may be cut down to this width; 0: never cut */
+	unsigned char most; /* a bar: may grow to this width where there is room; 0: no bar */
 };
 
 struct columns_cell {
@@ -30,7 +31,7 @@ struct columns {
 	 * out. */
 	void (*cell)(const void *context, size_t row, int column, struct columns_cell *ret_cell);
 	const void *context;
-	/* Set by columns_plan: */
+	/* Set by columns_plan, which measures cells while all widths are 0: */
 	int width[COLUMNS_MOST]; /* 0: left out */
 	int gap;
 };

@@ -243,7 +243,7 @@ static void status_share(const struct node *streams, const struct node *stream)
 	table_sentence(0, 1, "", text, STATUS_WIDTH);
 }
 
-/* "job rank 2", "(private), evaluation, seed 3": what tells streams apart is a part of the name, as
+/* "job rank 2", "(private), eval, seed 3": what tells streams apart is a part of the name, as
  * long as it is short. */
 static void status_name(const struct node *stream, int most, char *buffer, size_t room)
 {

@@ -11,7 +11,14 @@
 #include <string.h>
 
 /* A fact is a label, a bar and a few words; facts share a line while they fit. */
-enum { HEAD_NAME = 12, HEAD_LABEL = 10, HEAD_BAR = 6, HEAD_FACT = 40, HEAD_TEXT = 128 };
+enum {
+	HEAD_NAME = 12,
+	HEAD_LABEL = 10,
+	HEAD_BAR = 6,
+	HEAD_BAR_MOST = 32,
+	HEAD_FACT = 40,
+	HEAD_TEXT = 128
+};
 
 double top_number(const struct node *object, const char *key)
 {
@@ -173,6 +180,14 @@ static void head_sentence(const struct node *root, char *buffer, size_t room)
 			several ? ": " : "", text);
 }
 
+/* What would help; "" if nothing is wrong, or if the daemon is older. */
+static const char *head_remedy(const struct node *root)
+{
+	if (!document_count(document_get(root, "streams")))
+		return "";
+	return document_text(root, "remedy", document_text(top_worst(root), "remedy", ""));
+}
+
 void top_verdict(const struct top_view *view, struct paper *paper)
 {
 	char text[TOP_SENTENCE];
@@ -183,6 +198,12 @@ void top_verdict(const struct top_view *view, struct paper *paper)
 		return;
 	paper_line(paper);
 	paper_wrap(paper, PAPER_BOLD, text);
+	const char *remedy = head_remedy(view->now);
+	if (!*remedy)
+		return;
+	paper_line(paper);
+	paper_put(paper, PAPER_DIM, "remedy: ");
+	paper_wrap(paper, PAPER_PLAIN, remedy);
 }
 
 void top_line(struct paper *paper, const char *label, unsigned attr, const char *text)
@@ -200,10 +221,13 @@ static unsigned head_attr(double share)
 	return share > 0.98 ? PAPER_BAD : share > 0.9 ? PAPER_WARN : PAPER_GOOD;
 }
 
-static void head_bar(const struct top_view *view, struct paper *paper, unsigned attr, double share)
+/* `room`: columns for the whole fact. What a fact does not need makes its bar longer. */
+static void head_bar(
+	const struct top_view *view, struct paper *paper, unsigned attr, double share, int room)
 {
 	char bar[BAR_ROOM];
-	paper_put(paper, attr, "%s", bar_share(share, HEAD_BAR, view->utf8, bar));
+	int cells = UTIL_MAX(UTIL_MIN(HEAD_BAR + room - HEAD_FACT, HEAD_BAR_MOST), HEAD_BAR);
+	paper_put(paper, attr, "%s", bar_share(share, cells, view->utf8, bar));
 }
 
 void top_bar_line(const struct top_view *view, struct paper *paper, const char *label, double share,
@@ -215,7 +239,7 @@ void top_bar_line(const struct top_view *view, struct paper *paper, const char *
 	paper_field(paper, PAPER_DIM, label, HEAD_NAME, false);
 	paper_tab(paper, paper->at + 1);
 	if (!isnan(share)) {
-		head_bar(view, paper, PAPER_GOOD, share);
+		head_bar(view, paper, PAPER_GOOD, share, paper->width / 2);
 		paper_tab(paper, paper->at + 1);
 	}
 	paper_wrap(paper, PAPER_PLAIN, text);
@@ -242,7 +266,7 @@ static void head_fact(
 	paper_field(paper, PAPER_DIM, label, HEAD_LABEL, false);
 	paper_tab(paper, paper->at + 1);
 	if (!isnan(share)) {
-		head_bar(flow->view, paper, attr, share);
+		head_bar(flow->view, paper, attr, share, each);
 		paper_tab(paper, paper->at + 1);
 	}
 	int room = (place + 1) * each - paper->at - (place + 1 < flow->abreast);

@@ -142,6 +142,7 @@ static void pages_evidence(
 		{"read_busy", "reading"}, {"buffers_full", "buffers"}};
 	const struct node *evidence = document_get(stream, "bottleneck");
 	top_line(paper, "verdict", PAPER_BOLD, document_text(stream, "verdict", ""));
+	top_line(paper, "remedy", PAPER_PLAIN, document_text(stream, "remedy", ""));
 	for (size_t i = 0; i < UTIL_COUNT(shares); i++) {
 		char percent[24];
 		double share = top_number(evidence, shares[i].key);
@@ -181,6 +182,7 @@ void top_page_stream(const struct top_view *view, const struct node *stream, str
 	}
 	(void)snprintf(text, sizeof text, "%s", answer_name(stream));
 	top_line(paper, "stream", PAPER_BOLD, text);
+	top_line(paper, "differs", PAPER_PLAIN, answer_differs(stream));
 	top_line(paper, "source", PAPER_PLAIN, document_text(stream, "source", ""));
 	pages_recipe(stream, paper);
 	pages_share(stream, paper);
@@ -344,6 +346,7 @@ void top_page_help(struct paper *paper)
 		{"waits",
 			"share of the last seconds in which a trainer held no batch and waited for "
 			"one: what the loader costs it"},
+		{"differs", "what tells the stream apart from the others of its dataset"},
 		{"slots", "batches in memory, from dark to light: held by trainers, ready, being "
 			  "filled, free"},
 		{"held up by", "what keeps this stream from being faster; `trainer`: nothing in "

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_SLOTS = 8, TABLE_VERDICT = 32 };
+enum { TABLE_SLOTS = 8, TABLE_SLOTS_MOST = 32, TABLE_VERDICT = 32 };
 
 enum stream_column {
 	STREAM_NAME,
+	STREAM_DIFFERS,
 	STREAM_STATE,
 	STREAM_EPOCH,
 	STREAM_BATCH,
@@ -30,19 +31,20 @@ enum stream_column {
 };
 
 static const struct column stream_columns[STREAM_COLUMNS] = {
-	[STREAM_NAME] = {"stream", false, 0, 13},
-	[STREAM_STATE] = {"state", false, 6, 0},
-	[STREAM_EPOCH] = {"epoch", true, 5, 0},
-	[STREAM_BATCH] = {"batch", true, 2, 0},
-	[STREAM_RATE] = {"images/s", true, 1, 0},
-	[STREAM_SLOTS] = {"slots", false, 8, 0},
-	[STREAM_READY] = {"ready", true, 9, 0},
-	[STREAM_WAITS] = {"waits", true, 3, 0},
-	[STREAM_BOTTLENECK] = {"held up by", false, 4, 0},
-	[STREAM_TRAINERS] = {"trainers", true, 7, 0},
-	[STREAM_BROKEN] = {"broken", true, 10, 0},
-	[STREAM_SHAPE] = {"shape", true, 11, 0},
-	[STREAM_SOURCE] = {"source", false, 12, 20},
+	[STREAM_NAME] = {"stream", false, 0, 13, 0},
+	[STREAM_DIFFERS] = {"differs", false, 4, 20, 0},
+	[STREAM_STATE] = {"state", false, 7, 0, 0},
+	[STREAM_EPOCH] = {"epoch", true, 6, 0, 0},
+	[STREAM_BATCH] = {"batch", true, 2, 0, 0},
+	[STREAM_RATE] = {"images/s", true, 1, 0, 0},
+	[STREAM_SLOTS] = {"slots", false, 9, 0, TABLE_SLOTS_MOST},
+	[STREAM_READY] = {"ready", true, 10, 0, 0},
+	[STREAM_WAITS] = {"waits", true, 3, 0, 0},
+	[STREAM_BOTTLENECK] = {"held up by", false, 5, 0, 0},
+	[STREAM_TRAINERS] = {"trainers", true, 8, 0, 0},
+	[STREAM_BROKEN] = {"broken", true, 11, 0, 0},
+	[STREAM_SHAPE] = {"shape", true, 12, 0, 0},
+	[STREAM_SOURCE] = {"source", false, 13, 20, 0},
 };
 
 enum trainer_column {
@@ -61,17 +63,17 @@ enum trainer_column {
 };
 
 static const struct column trainer_columns[TRAINER_COLUMNS] = {
-	[TRAINER_PID] = {"trainer", true, 0, 0},
-	[TRAINER_STREAM] = {"stream", false, 7, 8},
-	[TRAINER_GIVEN] = {"batches", true, 4, 0},
-	[TRAINER_AT] = {"at", true, 10, 0},
-	[TRAINER_HELD] = {"holds", true, 3, 0},
-	[TRAINER_WAITS] = {"waits", true, 1, 0},
-	[TRAINER_CPU] = {"CPUs", true, 9, 0},
-	[TRAINER_RESIDENT] = {"memory", true, 5, 0},
-	[TRAINER_GPU] = {"GPU memory", true, 6, 0},
-	[TRAINER_BLOCKS] = {"blocks others", true, 2, 0},
-	[TRAINER_COMMAND] = {"command", false, 8, 10},
+	[TRAINER_PID] = {"trainer", true, 0, 0, 0},
+	[TRAINER_STREAM] = {"stream", false, 7, 8, 0},
+	[TRAINER_GIVEN] = {"batches", true, 4, 0, 0},
+	[TRAINER_AT] = {"at", true, 10, 0, 0},
+	[TRAINER_HELD] = {"holds", true, 3, 0, 0},
+	[TRAINER_WAITS] = {"waits", true, 1, 0, 0},
+	[TRAINER_CPU] = {"CPUs", true, 9, 0, 0},
+	[TRAINER_RESIDENT] = {"memory", true, 5, 0, 0},
+	[TRAINER_GPU] = {"GPU memory", true, 6, 0, 0},
+	[TRAINER_BLOCKS] = {"blocks others", true, 2, 0, 0},
+	[TRAINER_COMMAND] = {"command", false, 8, 10, 0},
 };
 
 static const char *const stream_orders[] = {"newest first", "waits", "images/s", "name"};
@@ -93,9 +95,19 @@ const char *top_order_name(enum top_page page, unsigned order)
 
 void top_identity(const struct node *stream, char *buffer, size_t room)
 {
-	(void)snprintf(buffer, room, "%.0f %.80s\n%.80s\n%.80s", document_number(stream, "rank", 0),
-		document_text(stream, "name", ""), document_text(stream, "group", ""),
+	const struct node *first = document_at(document_get(stream, "trainers"), 0, NULL);
+	const char *name = document_text(stream, "name", ""),
+		   *group = document_text(stream, "group", "");
+	int n = snprintf(buffer, room, "%.0f %.60s\n%.60s\n%.60s",
+		document_number(stream, "rank", 0), name, group,
 		document_text(stream, "source", ""));
+	/* Streams of one dataset without a name: by what stays as it is when others come and go. */
+	if (!*name && !*group && n > 0 && (size_t)n < room)
+		(void)snprintf(buffer + n, room - (size_t)n, "\n%.0f %d %.0f %.0f %.0f",
+			document_number(first, "pid", 0), document_bool(stream, "train", true),
+			document_number(stream, "seed", 0),
+			document_number(stream, "image_size", 0),
+			document_number(stream, "batch_size", 0));
 }
 
 /* The last part of a path: it tells unnamed streams apart. */
@@ -115,6 +127,19 @@ static void table_name(const struct node *stream, struct columns_cell *cell)
 	else
 		(void)snprintf(cell->text, sizeof cell->text, "%s %.200s", answer_name(stream),
 			table_last(document_text(stream, "source", "")));
+}
+
+/* A row of a trainer has no column for what tells streams of a dataset apart: a stream without a
+ * name is then "imagenet, eval". */
+static void table_trainer_stream(const struct node *stream, struct columns_cell *cell)
+{
+	const char *differs = answer_differs(stream);
+	if (!*differs || answer_splits(stream) || *document_text(stream, "name", "") ||
+		*document_text(stream, "group", ""))
+		table_name(stream, cell);
+	else
+		(void)snprintf(cell->text, sizeof cell->text, "%.200s, %.200s",
+			table_last(document_text(stream, "source", "")), differs);
 }
 
 static void table_number(double value, struct columns_cell *cell)
@@ -147,9 +172,11 @@ static void table_batch(const struct node *stream, struct columns_cell *cell)
 		top_count(document_number(stream, "batches", 0), of, sizeof of));
 }
 
+/* Before the table is planned, the bar has its least width. */
 static void table_slots(
-	const struct top_view *view, const struct node *stream, struct columns_cell *cell)
+	const struct top_rows *rows, const struct node *stream, struct columns_cell *cell)
 {
+	int width = UTIL_MAX(rows->columns.width[STREAM_SLOTS], TABLE_SLOTS);
 	const double amounts[BAR_KINDS] = {document_number(stream, "leased", 0),
 		document_number(stream, "ready", 0), document_number(stream, "slots_filling", 0),
 		document_number(stream, "slots_free", 0)};
@@ -158,7 +185,7 @@ static void table_slots(
 			return;
 	char bar[BAR_ROOM];
 	(void)snprintf(cell->text, sizeof cell->text, "%s",
-		bar_parts(amounts, BAR_KINDS, TABLE_SLOTS, view->utf8, bar));
+		bar_parts(amounts, BAR_KINDS, width, rows->view->utf8, bar));
 }
 
 static void table_bottleneck(const struct node *stream, struct columns_cell *cell)
@@ -200,12 +227,15 @@ static void table_ready(const struct node *stream, struct columns_cell *cell)
 			document_number(stream, "ready", 0), document_number(stream, "slots", 0));
 }
 
-static void table_stream_place(const struct top_view *view, const struct node *stream, int column,
+static void table_stream_place(const struct top_rows *rows, const struct node *stream, int column,
 	struct columns_cell *cell)
 {
 	switch ((enum stream_column)column) {
 	case STREAM_NAME:
 		table_name(stream, cell);
+		break;
+	case STREAM_DIFFERS:
+		(void)snprintf(cell->text, sizeof cell->text, "%s", answer_differs(stream));
 		break;
 	case STREAM_STATE:
 		table_state(stream, cell);
@@ -217,7 +247,7 @@ static void table_stream_place(const struct top_view *view, const struct node *s
 		table_batch(stream, cell);
 		break;
 	case STREAM_SLOTS:
-		table_slots(view, stream, cell);
+		table_slots(rows, stream, cell);
 		break;
 	case STREAM_READY:
 		table_ready(stream, cell);
@@ -265,7 +295,7 @@ static void table_stream_cell(
 {
 	const struct top_rows *rows = context;
 	const struct node *stream = rows->row[row].stream;
-	table_stream_place(rows->view, stream, column, ret_cell);
+	table_stream_place(rows, stream, column, ret_cell);
 	table_stream_pace(stream, column, ret_cell);
 }
 
@@ -331,7 +361,7 @@ static void table_trainer_cell(
 		break;
 	case TRAINER_STREAM:
 		if (rows->several)
-			table_name(rows->row[row].stream, ret_cell);
+			table_trainer_stream(rows->row[row].stream, ret_cell);
 		break;
 	case TRAINER_CPU:
 		cpu = top_number(trainer, "cpu");

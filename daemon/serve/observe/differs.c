@@ -24,7 +24,6 @@ void differs_text(const struct group *group, char *buffer, size_t room)
 		(void)snprintf(buffer, room, "trainer %d", (int)first->client->pid);
 }
 
-/* "train", "job rank 2", "imagenet (evaluation, seed 3)" */
 void differs_name(const struct group *group, char *buffer, size_t room)
 {
 	const struct stream_spec *spec = &group->spec;

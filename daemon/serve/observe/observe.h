@@ -42,11 +42,11 @@ void bottleneck_server(
 
 enum { DIFFERS_TEXT = 400 };
 
-/* What tells the stream apart from the others of its dataset: "evaluation, seed 3"; "" if it is the
+/* What tells the stream apart from the others of its dataset: "eval, seed 3"; "" if it is the
  * only one, or if its name or rank does. Where even the definitions are the same: its trainer. */
 void differs_text(const struct group *group, char *buffer, size_t room);
 /* Its name for a sentence beside other streams: "train", "job rank 2", and without a name "imagenet
- * (evaluation, seed 3)". */
+ * (eval, seed 3)". */
 void differs_name(const struct group *group, char *buffer, size_t room);
 
 /* ---- totals.c ---- */

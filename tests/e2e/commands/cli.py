@@ -884,13 +884,13 @@ def test_streams_of_a_dataset_are_told_apart():
             assert differs() == {("images", ""), ("others", "")}, differs()
             train(seed=3)
             train(train=0, image_size=48)
-            assert differs() == {("images", "training, 32 px, seed 0"), ("images", "training, 32 px, seed 3"),
-                                 ("images", "evaluation, 48 px, seed 0"), ("others", "")}, differs()
+            assert differs() == {("images", "train, 32 px, seed 0"), ("images", "train, 32 px, seed 3"),
+                                 ("images", "eval, 48 px, seed 0"), ("others", "")}, differs()
             text = run(home, "status", env=env)[0]
-            for words in ("\n(private), evaluation, 48 px, seed 0 ", f"\n(private), training, 32 px, seed 3: {images}\n"):
+            for words in ("\n(private), eval, 48 px, seed 0 ", f"\n(private), train, 32 px, seed 3: {images}\n"):
                 assert words in text, text
             verdict = json.loads(run(home, "status", "--json", env=env)[0])["verdict"]
-            assert re.match(r"(others: |images \((training|evaluation), \d\d px, seed [03]\): )", verdict), verdict
+            assert re.match(r"(others: |images \((train|eval), \d\d px, seed [03]\): )", verdict), verdict
             trainers.pop().kill()
             wait_until(lambda: ("images", "seed 3") in differs() and ("images", "seed 0") in differs(), "the evaluation to be gone")
             for trainer in trainers:

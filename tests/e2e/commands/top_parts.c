@@ -179,6 +179,93 @@ static void test_first_page(void **state)
 	document_free(root);
 }
 
+static const char three[] =
+	"{'version':'0.1.0','pid':4121,'uptime_s':100.0,'threads':2,'cpus':2,'verdict':'d (eval, "
+	"48 "
+	"px, seed 0): decode-bound','remedy':'try --threads 4','bottleneck':{},'streams':["
+	"{'name':'','source':'/data/d','differs':'train, 32 px, seed "
+	"0','state':'serving','epoch':1,"
+	"'batch':2,'batches':30,'rate':1234,'slots':4,'leased':2,'ready':2,'slots_filling':0,"
+	"'slots_free':0,'batch_size':16,'image_size':32,'bottleneck':{'kind':'decode','share':0.5,"
+	"'trainer_wait':0.5,'slots_full':0.25},'trainers':[{'pid':1,'waits':0.5,'given':3,'held':1}"
+	"]},"
+	"{'name':'','source':'/data/d','differs':'eval, 48 px, seed 0','state':'serving','epoch':1,"
+	"'batch':2,'batches':30,'rate':1234,'slots':4,'leased':1,'ready':1,'slots_filling':1,"
+	"'slots_free':1,'batch_size':16,'image_size':48,'bottleneck':{'kind':'decode','share':0.5,"
+	"'trainer_wait':0.5},'verdict':'decode-bound','remedy':'try --threads 4',"
+	"'trainers':[{'pid':2,'waits':0.5,'given':3,'held':1}]}]}";
+
+/* Streams of one dataset are told apart at any usual width, and the remedy follows the verdict. */
+static void test_told_apart(void **state)
+{
+	(void)state;
+	struct node *root = parse(three);
+	struct top_view view = view_of(root);
+	static const int widths[] = {80, 120, 200};
+	for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+		char *text = draw(&view, widths[i], 30);
+		assert_shows(
+			text, "d (eval, 48 px, seed 0): decode-bound\nremedy: try --threads 4\n");
+		assert_shows(text, "(private) d  train, 32 px, seed 0 ");
+		assert_shows(text, "(private) d  eval, 48 px, seed 0 ");
+		assert_shows(text, " d, eval, 48 px, seed 0 ");
+		free(text);
+	}
+	assert_int_equal(top_view_key(&view, TOP_KEY_DOWN), TOP_REDRAW);
+	assert_int_equal(top_view_key(&view, TOP_KEY_ENTER), TOP_REDRAW);
+	char *text = draw(&view, 80, 30);
+	assert_shows(text, "differs      eval, 48 px, seed 0\n");
+	assert_shows(text, "remedy       try --threads 4\n");
+	free(text);
+	document_free(root);
+}
+
+/* How many cells of a bar of slots the line has. */
+static int slots_in(const char *line)
+{
+	int cells = 0;
+	for (; *line; line++)
+		cells += strncmp(line, "█", 3) == 0 || strncmp(line, "▓", 3) == 0 ||
+			 strncmp(line, "▒", 3) == 0 || strncmp(line, "░", 3) == 0;
+	return cells;
+}
+
+/* What a terminal is wider than needed becomes longer bars. */
+static void test_width_is_used(void **state)
+{
+	(void)state;
+	struct node *root = parse(three);
+	struct top_view view = view_of(root);
+	int before = 0;
+	for (int width = 120; width <= 200; width += 20) {
+		char *text = draw(&view, width, 30), *line = line_with(text, "(private) d  eval");
+		int cells = slots_in(line);
+		assert_true(cells >= before && cells >= 8);
+		/* All columns are there and the bar may grow: no part of the width is left. */
+		if (cells > 8 && cells < 32)
+			assert_int_equal(paper_columns(line, true), width);
+		before = cells;
+		free(line);
+		free(text);
+	}
+	assert_int_equal(before, 32);
+	/* Facts share a line in as many columns as fit; their bars take the rest of each. */
+	static const struct {
+		int width, cells;
+	} bars[] = {
+		{60, 26}, {79, 32}, {80, 6}, {100, 16}, {119, 25}, {120, 6}, {150, 16}, {200, 6}};
+	for (size_t i = 0; i < sizeof bars / sizeof bars[0]; i++) {
+		char *text = draw(&view, bars[i].width, 30), *line = line_with(text, "trainers ");
+		char *fact = strndup(line, strcspn(line, "%"));
+		assert_int_equal(
+			slots_in(fact) + (strstr(fact, "▌") || strstr(fact, "▍")), bars[i].cells);
+		free(fact);
+		free(line);
+		free(text);
+	}
+	document_free(root);
+}
+
 /* Each size has as many lines as were asked for, none wider, and what matters most. */
 static void test_sizes(void **state)
 {
@@ -555,7 +642,7 @@ static void test_text(void **state)
 	char *text = text_of(&paper);
 	for (const char *c = text; *c; c++)
 		assert_true((unsigned char)*c < 0x7f && (*c >= ' ' || *c == '\n'));
-	assert_shows(text, "####-- 62 %");
+	assert_shows(text, "##########------ 62 %");
 	assert_shows(text, "1,234/5,004");
 	assert_shows(text, "4131");
 	assert_shows(text, "pread instead");
@@ -641,6 +728,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_page),
+		cmocka_unit_test(test_told_apart),
+		cmocka_unit_test(test_width_is_used),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_closer),
 		cmocka_unit_test(test_pages),

@@ -22,10 +22,10 @@ static void test_what_differs(void **state)
 	differ(plain, plain, "");
 	differ("{source: /d, seed: 3}", plain, "seed 3");
 	differ(plain, "{source: /d, seed: 3}", "seed 0");
-	differ("{source: /d, train: false}", plain, "evaluation");
-	differ(plain, "{source: /d, train: false}", "training");
+	differ("{source: /d, train: false}", plain, "eval");
+	differ(plain, "{source: /d, train: false}", "train");
 	differ("{source: /d, train: false, image_size: 96, batch_size: 8}", plain,
-		"evaluation, 96 px, batch 8");
+		"eval, 96 px, batch 8");
 	differ("{source: /d, image_size: {0: 64, 3: 96}}", plain, "64 to 96 px");
 	differ("{source: /d, split: \"train[:90%]\"}", plain, "split train[:90%]");
 	differ(plain, "{source: /d, split: \"train[:90%]\"}", "no split");
@@ -48,12 +48,12 @@ static void test_what_differs(void **state)
 /* Where one trains and the other evaluates, only what this does not imply is written. */
 static void test_what_training_implies(void **state)
 {
-	differ("{source: /d, train: false, shuffle: true}", "{source: /d}", "evaluation");
+	differ("{source: /d, train: false, shuffle: true}", "{source: /d}", "eval");
 	differ("{source: /d, train: false, drop_last: true, on_broken: fail}", "{source: /d}",
-		"evaluation, on_broken fail");
+		"eval, on_broken fail");
 	differ("{source: /d, train: false, transforms: [Resize: {size: 80}, CenterCrop: {size: "
 	       "64}]}",
-		"{source: /d}", "evaluation, 64 px, Resize 80, CenterCrop 64");
+		"{source: /d}", "eval, 64 px, Resize 80, CenterCrop 64");
 }
 
 /* What is not a part of the batches does not count. */
@@ -79,7 +79,7 @@ static void test_little_room(void **state)
 		assert_int_equal(text[room], 'x');
 		assert_true(utf8_is_valid(text));
 	}
-	assert_string_equal(text, "evaluation, seed 4, salt größe");
+	assert_string_equal(text, "eval, seed 4, salt größe");
 }
 
 int main(void)
