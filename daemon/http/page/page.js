@@ -281,6 +281,8 @@
 
 	const stateOf = (stream) => text(stream.state) || "state not known";
 	const nameOf = (stream) => text(stream.name) || text(stream.source) || "(without a name)";
+	/* "val · rank 2 of 4", "/data/imagenet · eval, seed 3": with what tells it apart from the others of its dataset. */
+	const calledOf = (stream) => [nameOf(stream), rankOf(stream), text(stream.differs)].filter(Boolean).join(" · ");
 	const waitOf = (stream) => number(object(stream.bottleneck).trainer_wait);
 	const TONES = {trainer: "good", decode: "warn", read: "warn", memory: "warn", held: "bad"};
 
@@ -327,7 +329,7 @@
 		put($("verdict"), verdictOf(status, streams, worst));
 		put($("remedy"), streams.length ? text(status.remedy) : "");
 		mark($("verdict-card"), "data-tone", streams.length ? TONES[kind] || "" : "");
-		put($("verdict-of"), !worst ? "" : streams.length > 1 ? `Evidence of ${nameOf(worst)}, over the last 10 seconds` :
+		put($("verdict-of"), !worst ? "" : streams.length > 1 ? `Evidence of ${calledOf(worst)}, over the last 10 seconds` :
 			"Evidence of the last 10 seconds");
 		bars($("evidence"), evidenceOf(worst));
 		keyed($("notices"), list(status.notices).map(text).filter(Boolean), (notice) => notice,
@@ -449,7 +451,8 @@
 	/* ---- streams ---- */
 
 	const rankOf = (stream) => (stream.share === "split" && number(stream.rank) !== null ? `rank ${stream.rank} of ${stream.world_size}` : "");
-	const keyOf = (stream) => [stream.name, stream.source, stream.group, stream.rank].map(String).join("\n");
+	const keyOf = (stream) => [stream.name, stream.source, stream.group, stream.rank, stream.train, stream.seed, stream.image_size,
+		stream.batch_size].map(String).join("\n");
 
 	function atOf(stream) {
 		if (stateOf(stream) === "indexing") {
@@ -506,12 +509,12 @@
 		const parts = {title: part("title"), state: part("state"), at: part("at note"), rate: part("rate")};
 		const progress = newTrough("position in the epoch");
 		const summary = make("summary", {}, parts.title, parts.state, parts.at, parts.rate, progress.node);
-		const sentence = make("p", {class: "sentence"}), notice = make("p", {class: "sentence", "data-tone": "warn"});
+		const sentence = make("p", {class: "sentence"}), remedy = make("p", {class: "sentence remedy"}), notice = make("p", {class: "sentence", "data-tone": "warn"});
 		const slots = make("div", {class: "trough stack", role: "img"}), legend = make("ul", {class: "legend"});
 		const slotsBox = make("div", {}, make("p", {class: "note"}, "slots of shared memory"), slots, legend), facts = make("dl");
-		const node = make("details", {class: "stream"}, summary, make("div", {class: "inside"}, sentence, notice, slotsBox, facts));
+		const node = make("details", {class: "stream"}, summary, make("div", {class: "inside"}, sentence, remedy, notice, slotsBox, facts));
 		node.open = open;
-		const entry = {node, ...parts, progress, sentence, notice, slots, legend, slotsBox, facts, stream: null};
+		const entry = {node, ...parts, progress, sentence, remedy, notice, slots, legend, slotsBox, facts, stream: null};
 		node.addEventListener("toggle", () => node.open && showInside(entry));
 		return entry;
 	}
@@ -520,6 +523,8 @@
 		const stream = entry.stream, parts = slotParts(stream);
 		put(entry.sentence, text(stream.verdict));
 		show(entry.sentence, text(stream.verdict));
+		put(entry.remedy, text(stream.remedy));
+		show(entry.remedy, text(stream.remedy));
 		put(entry.notice, text(stream.notice));
 		show(entry.notice, text(stream.notice));
 		show(entry.slotsBox, parts.length);
@@ -530,7 +535,7 @@
 
 	function showStream(entry, stream) {
 		entry.stream = stream;
-		put(entry.title, [nameOf(stream), rankOf(stream)].filter(Boolean).join(" · "));
+		put(entry.title, calledOf(stream));
 		put(entry.state, stateOf(stream));
 		put(entry.at, atOf(stream));
 		put(entry.rate, number(stream.rate) === null ? "" : perSecond(stream.rate));
@@ -552,7 +557,7 @@
 	/* Shows the first few streams, or all after a click. */
 	function showStreams(streams) {
 		const filter = wanted();
-		const found = streams.filter((stream) => fits([nameOf(stream), text(stream.source), text(stream.group), stateOf(stream)], filter));
+		const found = streams.filter((stream) => fits([calledOf(stream), text(stream.source), text(stream.group), stateOf(stream)], filter));
 		const shown = allStreams ? found : found.slice(0, FEW_STREAMS);
 		put($("streams-count"), filter ? `${count(found.length)} of ${count(streams.length)}` : streams.length > 1 ? count(streams.length) : "");
 		put($("streams-empty"), streams.length ? `No stream fits “${$("filter").value}”.` :
@@ -569,7 +574,7 @@
 			rank: stream.share === "split" ? number(stream.rank) : null})));
 	}
 
-	const CELLS = [["pid", "pid", (t) => (number(t.pid) === null ? UNKNOWN : String(t.pid))], ["stream", "name", (t) => nameOf(t.stream)],
+	const CELLS = [["pid", "pid", (t) => (number(t.pid) === null ? UNKNOWN : String(t.pid))], ["stream", "name", (t) => [nameOf(t.stream), text(t.stream.differs)].filter(Boolean).join(" · ")],
 		["rank", "", (t) => (t.rank === null ? "–" : `${t.rank} of ${t.stream.world_size}`)],
 		["epoch, batch", "", (t) => (number(t.epoch) === null ? "–" : `${count(t.epoch)}, ${count(number(t.batch))}`)],
 		["holds", "", (t) => (number(t.held) === null ? "–" : number(t.stream.slots) === null ? count(t.held) :
@@ -693,7 +698,7 @@
 		keyed($("sheet"), rows.map((row, place) => ({row, place})), (item) => item.place, newTile,
 			(tile, item) => drawTile(tile, words, picture, item.place, item.row));
 		picture.close();
-		put($("sheet-note"), `${nameOf(stream)}: epoch ${count(number(words.epoch))}, batch ${count(number(words.batch))}; ${count(rows.length)} of ` +
+		put($("sheet-note"), `${calledOf(stream)}: epoch ${count(number(words.epoch))}, batch ${count(number(words.batch))}; ${count(rows.length)} of ` +
 			`${several(number(words.batch_rows), "row")}` + (words.step > 1 ? `, every ${words.step === 2 ? "second" : `${words.step}th`} pixel` : ""));
 	}
 
@@ -718,13 +723,15 @@
 		sheetBusy = false;
 	}
 
+	/* The end has what tells streams apart, so the beginning gives way. */
+	const shortened = (words, most) => (words.length > most ? `…${words.slice(1 - most)}` : words);
 	const sheetKey = (stream, place) => `${keyOf(stream)}\n${streamsNow.slice(0, place).filter((other) => keyOf(other) === keyOf(stream)).length}`;
 
 	function showSheetStreams(streams) {
 		streamsNow = streams;
 		keyed($("sheet-stream"), streams.map((stream, place) => ({stream, place})), (item) => sheetKey(item.stream, item.place),
 			(item) => ({node: make("option", {value: sheetKey(item.stream, item.place)})}),
-			(entry, item) => put(entry.node, [nameOf(item.stream), rankOf(item.stream)].filter(Boolean).join(" · ").slice(0, 80)));
+			(entry, item) => put(entry.node, shortened(calledOf(item.stream), 80)));
 		show($("sheet-form"), streams.length);
 		show($("sheet-empty"), !streams.length);
 	}

@@ -111,8 +111,25 @@ def test_keys_may_be_absent():
         page.quiet()
 
 
+def test_streams_of_a_dataset_are_told_apart():
+    """By what differs, everywhere a stream is named; each has its own remedy."""
+    long = "/data/" + "deep/" * 20 + "imagenet"
+    train = stream("", [trainer(11)], source=long, differs="train, 96 px, seed 1")
+    evaluates = stream("", [trainer(12)], source=long, differs="eval, 96 px, seed 2", seed=2, train=False, remedy="try --threads 4")
+    with fake_of(status([train, evaluates])) as fake, look(fake) as page:
+        for words in (f"{long} · train, 96 px, seed 1", f"{long} · eval, 96 px, seed 2"):
+            page.reads(words, "#streams")
+        page.value("document.querySelectorAll('#streams details').forEach((one) => { one.open = true; })")
+        page.reads("try --threads 4", "#streams")
+        page.reads(f"{long} · eval, 96 px, seed 2", "#trainers")
+        options = page.value("[...document.querySelectorAll('#sheet-stream option')].map((option) => option.textContent)")
+        assert [option[-30:] for option in options] == [f"imagenet · {words}"[-30:] for words in ("train, 96 px, seed 1", "eval, 96 px, seed 2")], options
+        assert all(len(option) == 80 and option[0] == "…" for option in options), options
+        page.quiet()
+
+
 def test_hostile_names_stay_text():
-    evil = stream(HOSTILE, [trainer(1, command=HOSTILE)], source=HOSTILE, group=HOSTILE, notice=HOSTILE, verdict=HOSTILE, state=HOSTILE,
+    evil = stream(HOSTILE, [trainer(1, command=HOSTILE)], differs=HOSTILE, remedy=HOSTILE, source=HOSTILE, group=HOSTILE, notice=HOSTILE, verdict=HOSTILE, state=HOSTILE,
                   broken={HOSTILE: 1}, decode=HOSTILE)
     said = status([evil], verdict=HOSTILE, remedy=HOSTILE, notices=[HOSTILE], socket=HOSTILE, version=HOSTILE, http=HOSTILE, config=HOSTILE,
                   memory={"budget": 1000, "reserved": 10, "lines": [{"name": HOSTILE, "bytes": 10}]},
