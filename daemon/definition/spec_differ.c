@@ -67,11 +67,13 @@ static void differ_json(
 static void differ_size(const struct stream_spec *spec, char *buffer, size_t room)
 {
 	const struct shape_sizes *sizes = &spec->shape.sizes;
+	char first[SHAPE_SIZE_TEXT], last[SHAPE_SIZE_TEXT];
 	if (sizes->count)
-		(void)snprintf(buffer, room, "%" PRIu32 " to %" PRIu32 " px", sizes->at[0].side,
-			sizes->at[sizes->count - 1].side);
+		(void)snprintf(buffer, room, "%s to %s px",
+			shape_size_text(sizes->at[0].size, first),
+			shape_size_text(sizes->at[sizes->count - 1].size, last));
 	else
-		(void)snprintf(buffer, room, "%" PRIu32 " px", spec->image_size);
+		(void)snprintf(buffer, room, "%s px", shape_size_text(spec->image_size, first));
 }
 
 /* A file by its name, without its folder. */

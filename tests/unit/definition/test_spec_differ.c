@@ -27,6 +27,7 @@ static void test_what_differs(void **state)
 	differ("{source: /d, train: false, image_size: 96, batch_size: 8}", plain,
 		"eval, 96 px, batch 8");
 	differ("{source: /d, image_size: {0: 64, 3: 96}}", plain, "64 to 96 px");
+	differ("{source: /d, image_size: [256, 128]}", plain, "256 x 128 px");
 	differ("{source: /d, split: \"train[:90%]\"}", plain, "split train[:90%]");
 	differ(plain, "{source: /d, split: \"train[:90%]\"}", "no split");
 	differ("{source: /d, indices: /lists/some.npy}", plain, "indices some.npy");
