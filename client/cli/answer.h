@@ -13,9 +13,9 @@ enum { ANSWER_SENTENCE = 1024 };
  * bytes). */
 int answer_ask(const char *socket, char **ret_text, struct node **ret_root, char *said);
 
-/* About one stream of a status: its name, what tells it apart from the others of its dataset ("": it
- * is the only one, or its name does), whether each rank has a stream of its own, and how many broken
- * samples it met. */
+/* About one stream of a status: its name, what tells it apart from the others of its dataset ("":
+ * it is the only one, or its name does), whether each rank has a stream of its own, and how many
+ * broken samples it met. */
 const char *answer_name(const struct node *stream);
 const char *answer_differs(const struct node *stream);
 bool answer_splits(const struct node *stream);
