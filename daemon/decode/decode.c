@@ -98,7 +98,7 @@ void decode_weave(uint8_t *to, const uint8_t *const rgb[DECODE_PLANES], size_t p
 
 struct decode_limits decode_limits_default(void)
 {
-	return (struct decode_limits){.pixels = 64000000,
+	return (struct decode_limits){.pixels = DECODE_PIXELS,
 		.scans = 500,
 		.scan_pixels = 208000000,
 		.scratch = DECODER_SCRATCH_MOST,
@@ -139,7 +139,7 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 	decoder->limits = *limits;
 	decoder->stages.since = ticks_now();
 	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : limits->scratch,
-		    limits->large))
+		    limits->large, limits->spill))
 		goto no_memory;
 	const struct planes_kernels *kernels = NULL;
 	int result = planes_kernels_choose(&kernels, fault);
@@ -190,24 +190,24 @@ uint64_t decoder_scratch_bytes(uint64_t scratch)
 	return decoder_whole_bytes() + scratch - DECODER_SCRATCH_WHOLE + jpegdec_bytes();
 }
 
-static int begin_format(
-	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret)
+static int begin_format(struct decoder *decoder, const struct decode_limits *limits,
+	const uint8_t *data, size_t size, struct decode_info *ret)
 {
 	if (sniff_jpeg(data, size)) {
 		ret->format = DECODE_JPEG;
-		return decode_jpeg_begin(decoder->jpeg, &decoder->limits, data, size, ret);
+		return decode_jpeg_begin(decoder->jpeg, limits, data, size, ret);
 	}
 	if (sniff_png(data, size)) {
 		ret->format = DECODE_PNG;
-		return decode_png_begin(decoder->png, &decoder->limits, data, size, ret);
+		return decode_png_begin(decoder->png, limits, data, size, ret);
 	}
 	return sentence_set(&decoder->sentence, DECODE_E_NOT_IMAGE,
 		"neither JPEG nor PNG; it looks like %s: %s", sniff_name(data, size),
 		sniff_advice(data, size));
 }
 
-int decoder_begin(
-	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret)
+static int begin(struct decoder *decoder, const struct decode_limits *limits, const uint8_t *data,
+	size_t size, struct decode_info *ret)
 {
 	decoder_abort(decoder);
 	decoder->sentence.text[0] = 0;
@@ -217,13 +217,19 @@ int decoder_begin(
 	decoder->size = size;
 	decoder->open = true;
 	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_LIBRARY);
-	int outcome = begin_format(decoder, data, size, &decoder->info);
+	int outcome = begin_format(decoder, limits, data, size, &decoder->info);
 	(void)stages_enter(&decoder->stages, before);
 	if (outcome)
 		decoder_abort(decoder);
 	else
 		*ret = decoder->info;
 	return outcome;
+}
+
+int decoder_begin(
+	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret)
+{
+	return begin(decoder, &decoder->limits, data, size, ret);
 }
 
 void decoder_abort(struct decoder *decoder)
@@ -246,27 +252,54 @@ void decoder_shrink(struct decoder *decoder, uint8_t shrink)
 	decode_jpeg_shrink(decoder->jpeg, shrink);
 }
 
-static uint64_t need(const struct decoder *decoder)
+static uint64_t need(const struct decoder *decoder, bool spilled)
 {
-	return decoder->info.format == DECODE_JPEG ? decode_jpeg_need(decoder->jpeg)
-						   : decode_png_need(decoder->png);
+	return decoder->info.format == DECODE_JPEG ? decode_jpeg_need(decoder->jpeg, spilled)
+						   : decode_png_need(decoder->png, spilled);
+}
+
+static bool can_spill(const struct decoder *decoder)
+{
+	return decoder->limits.spill && decoder->limits.large;
 }
 
 uint64_t decoder_large_bytes(const struct decoder *decoder)
 {
 	if (!decoder->open)
 		return 0;
-	uint64_t bytes = need(decoder);
-	return scratch_would_borrow(&decoder->scratch, bytes) ? util_align(bytes, SCRATCH_ALIGN)
-							      : 0;
+	uint64_t bytes = need(decoder, false);
+	if (!scratch_would_borrow(&decoder->scratch, bytes))
+		return 0;
+	bytes = util_align(bytes, SCRATCH_ALIGN);
+	return can_spill(decoder) ? UTIL_MIN(bytes, decoder->limits.large->total) : bytes;
+}
+
+/* The sentence for a fault: the image is not at fault, so the stream cannot go on. */
+static int spill_failed(struct decoder *decoder, int error)
+{
+	char wanted[16], total[16];
+	decoder->sentence.text[0] = 0;
+	if (error == -ENOMEM)
+		return error;
+	(void)snprintf(decoder->sentence.text, sizeof(decoder->sentence.text),
+		"%u x %u pixels need %s to decode, and the memory budget has %s for large images; "
+		"the rest goes to a temporary file in %.120s, which fails: %s; make room there, "
+		"set cache_dir to a folder on a disk with room, or raise memory",
+		decoder->info.width, decoder->info.height,
+		size_format(need(decoder, false), wanted, sizeof(wanted)),
+		size_format(decoder->limits.large->total, total, sizeof(total)),
+		decoder->limits.spill->folder, strerror(-error));
+	return error;
 }
 
 static int provide(struct decoder *decoder)
 {
-	uint64_t bytes = need(decoder);
+	uint64_t bytes = need(decoder, false);
 	int result = scratch_provide(&decoder->scratch, bytes);
 	if (result != PERMIT_E_TOO_LARGE)
 		return result;
+	if (can_spill(decoder))
+		return scratch_spill(&decoder->scratch, need(decoder, true));
 	char wanted[16], total[16];
 	return sentence_set(&decoder->sentence, DECODE_E_MEMORY,
 		"%u x %u pixels need %s to decode; large images share %s", decoder->info.width,
@@ -302,12 +335,19 @@ static int library_rows(
 		outcome = decode_jpeg_rows(decoder->jpeg, region, to_end, row, context);
 	else if (!outcome)
 		outcome = decode_png_rows(decoder->png, region, to_end, row, context);
+	if (outcome < 0)
+		outcome = spill_failed(decoder, outcome);
 	decoder_abort(decoder);
 	(void)stages_enter(&decoder->stages, before);
 	/* A library may have complained about something that Pillow ignores. */
 	if (!outcome)
 		decoder->sentence.text[0] = 0;
 	return outcome;
+}
+
+static uint64_t job_pixels(const struct decoder *decoder, const struct decode_job *job)
+{
+	return job->pixels ? job->pixels : decoder->limits.pixels;
 }
 
 /* Reads the headers for penstock's decoder. False: the image is left to the libraries, with
@@ -319,9 +359,9 @@ static bool jpegdec_parses(struct decoder *decoder, struct decode_job *job, stru
 	job->stepback = 0;
 	job->entry_points = 0;
 	job->entry = 0;
-	if (!decoder->jpegdec || !sniff_jpeg(job->data, job->size) ||
+	if (!decoder->jpegdec || job->mapped || !sniff_jpeg(job->data, job->size) ||
 		jpegwalk_read(job->data, job->size, &walk, &decoder->sentence) ||
-		(uint64_t)walk.width * walk.height > decoder->limits.pixels)
+		(uint64_t)walk.width * walk.height > job_pixels(decoder, job))
 		return false;
 	int reason = parse_read(job->data, job->size, ret);
 	if (!reason && (ret->width != walk.width || ret->height != walk.height ||
@@ -495,7 +535,10 @@ static void run_library(struct run *run, struct decode_job *job)
 {
 	const struct decode_stream *stream = run->stream;
 	struct decode_info info;
-	int outcome = decoder_begin(run->decoder, job->data, job->size, &info);
+	struct decode_limits limits = run->decoder->limits;
+	limits.pixels = job_pixels(run->decoder, job);
+	limits.mapped = job->mapped;
+	int outcome = begin(run->decoder, &limits, job->data, job->size, &info);
 	if (!outcome) {
 		stream->header(stream->context, job, &info);
 		if (info.format == DECODE_JPEG)

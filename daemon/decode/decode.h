@@ -25,10 +25,12 @@
  *
  * A decoder belongs to one thread. Its working memory is allocated when it is made, and reused.
  * Some rare images need more (coefficients of a progressive JPEG, an interlaced PNG): that memory
- * is taken under a permit and given back. */
+ * is taken under a permit and given back. An image that needs more than all permits together keeps
+ * the rest in a file (scratch.h): no budget changes what an image becomes. */
 #pragma once
 
 #include "base/fault.h"
+#include "base/host/spill.h"
 #include "base/permit.h"
 
 #include <stdbool.h>
@@ -44,7 +46,8 @@ enum decode_outcome {
 	DECODE_E_UNSUPPORTED = 4, /* Pillow cannot read this kind either (12-bit, lossless, ...) */
 	DECODE_E_PIXELS = 5, /* more pixels than limits.pixels, or than DECODE_SIDE_MAX on a side */
 	DECODE_E_SCANS = 6, /* more scans than limits.scans, or than limits.scan_pixels allows */
-	DECODE_E_MEMORY = 7, /* needs more memory than the permit pool ever has */
+	/* Needs more memory than the permit pool ever has, where nothing can be spilled. */
+	DECODE_E_MEMORY = 7,
 	DECODE_E_SMALL = 8, /* too small for the caller: decoder_refuse */
 	DECODE_OUTCOMES = 9,
 };
@@ -52,8 +55,10 @@ const char *decode_outcome_name(enum decode_outcome outcome); /* "not-image", "c
 
 enum { DECODER_SCRATCH_LEAST = 4 << 20, DECODER_SCRATCH_MOST = 8 << 20 };
 
+enum { DECODE_PIXELS = 64000000 };
+
 struct decode_limits {
-	uint64_t pixels; /* default 64 MP */
+	uint64_t pixels; /* default DECODE_PIXELS; a job may have its own */
 	unsigned scans; /* default 500 */
 	/* Limits pixels times scans, since each scan may touch every block: 208 million by default,
 	 * which is 13 scans of 16 MP. Images of any size may have as many scans as libjpeg's
@@ -66,6 +71,10 @@ struct decode_limits {
 	uint64_t scratch;
 	/* The pool for memory beyond the scratch; outlives the decoder; NULL: unlimited. */
 	struct permit *large;
+	/* Where an image that needs more than that pool ever has keeps the rest: its pixels are the
+	 * same, whatever the pool has. Outlives the decoder; NULL: DECODE_E_MEMORY. */
+	const struct spill *spill;
+	bool mapped; /* the files are mapped: pages that were read are dropped */
 	/* Judge all images to their end. Penstock's decoder never does that, so it is left out, and
 	 * its memory too. */
 	bool whole;
@@ -146,7 +155,8 @@ void decoder_shrink(struct decoder *decoder, uint8_t shrink);
 
 /* Decodes the region and ends the image, whatever the outcome. The file after the region's last row
  * is not looked at, unless `to_end`: then the whole file is judged, as Pillow's load() does.
- * Returns an enum decode_outcome or -ENOMEM. Rows may have been delivered before an outcome other
+ * Returns an enum decode_outcome, -ENOMEM, or the negative errno for which nothing could be
+ * spilled, with a sentence (decoder_message). Rows may have been delivered before an outcome other
  * than DECODE_OK; the caller must drop them. */
 int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_end,
 	decode_row_fn *row, void *context);
@@ -168,10 +178,12 @@ struct decode_job {
 	const uint8_t *data;
 	size_t size;
 	size_t entry_point_room; /* bytes of entry points that can be kept for it; 0: none */
+	uint64_t pixels; /* the limit for this image; 0: the decoder's */
+	bool mapped; /* as in decode_limits: then libjpeg-turbo decodes it */
 	/* Set by the stream's `header`; `start` may narrow the region. */
 	struct decode_region region;
 	uint8_t shrink; /* as for decoder_shrink; 0 before `header` */
-	/* Set when it is done: an enum decode_outcome or -ENOMEM; and the enum stepback for which
+	/* Set when it is done: what decoder_rows returns; and the enum stepback for which
 	 * penstock's decoder left the image to libjpeg-turbo, or 0. */
 	int outcome;
 	unsigned stepback;
@@ -217,7 +229,8 @@ void decoder_abort(struct decoder *decoder);
 /* Ticks (base/ticks.h) spent in each stage since the decoder was made. */
 void decoder_stages(struct decoder *decoder, uint64_t ret_ticks[DECODE_STAGES]);
 
-/* The sentence for the last outcome that was not DECODE_OK; valid until the next decoder_begin. */
+/* The sentence for the last outcome that was not DECODE_OK; "" for -ENOMEM. Valid until the next
+ * decoder_begin. */
 const char *decoder_message(const struct decoder *decoder);
 
 /* Sets that sentence where the caller refuses an image; returns `outcome`. */

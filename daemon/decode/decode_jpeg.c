@@ -39,7 +39,7 @@ struct decode_jpeg {
 	struct jpeg_progress_mgr progress;
 	struct jpegmem mem;
 	jmp_buf escape;
-	int escaped; /* the outcome after a jump */
+	int escaped; /* the outcome after a jump, or a negative errno */
 	struct scratch *scratch;
 	struct sentence *sentence;
 	const struct planes_kernels *kernels;
@@ -48,6 +48,8 @@ struct decode_jpeg {
 	const uint8_t *data;
 	size_t size, shown; /* bytes of the file, bytes shown to libjpeg so far */
 	size_t skip; /* bytes that libjpeg wants to skip after those shown */
+	bool mapped; /* the file is mapped: pages that were read are dropped */
+	size_t dropped; /* up to this byte */
 	struct jpegwalk walk;
 	/* The arguments of decode_jpeg_rows; here, not in locals, because a jump may leave a step.
 	 */
@@ -88,6 +90,10 @@ static void on_error(j_common_ptr cinfo)
 {
 	struct decode_jpeg *jpeg = of_common(cinfo);
 	char text[JMSG_LENGTH_MAX];
+	if (jpeg->mem.error) {
+		jpeg->escaped = jpeg->mem.error;
+		longjmp(jpeg->escape, 1);
+	}
 	cinfo->err->format_message(cinfo, text);
 	if (cinfo->err->msg_code == JERR_CANT_SUSPEND)
 		(void)snprintf(text, sizeof(text),
@@ -121,10 +127,22 @@ static _Noreturn void leave_scans(struct decode_jpeg *jpeg, int outcome)
 	longjmp(jpeg->escape, 1);
 }
 
+/* Bounds the part of a mapped file that is in memory. */
+static void drop_read(struct decode_jpeg *jpeg)
+{
+	enum { PIECE = 1 << 20 };
+	size_t place = source_place(jpeg);
+	if (!jpeg->mapped || place < jpeg->dropped + PIECE)
+		return;
+	spill_drop(jpeg->data, jpeg->dropped, place);
+	jpeg->dropped = place;
+}
+
 /* Called by libjpeg while it reads a file of several scans, before any row comes out. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct decode_jpeg *jpeg = of_common(cinfo);
+	drop_read(jpeg);
 	if (source_place(jpeg) > jpeg->scans_end)
 		leave_scans(jpeg,
 			sentence_set(jpeg->sentence, DECODE_E_SCANS,
@@ -298,13 +316,14 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 	uint64_t pixels = (uint64_t)jpeg->walk.width * jpeg->walk.height;
 	if (pixels > limits->pixels)
 		return sentence_set(jpeg->sentence, DECODE_E_PIXELS,
-			"JPEG: %u x %u pixels; the limit is %llu", jpeg->walk.width,
-			jpeg->walk.height, (unsigned long long)limits->pixels);
+			"JPEG: %u x %u pixels; the limit max_image_pixels is %llu",
+			jpeg->walk.width, jpeg->walk.height, (unsigned long long)limits->pixels);
 	jpeg->scans = scans_most(limits, &jpeg->walk);
 	jpeg->scans_any = limits->scans;
 	jpeg->data = data;
 	jpeg->size = size;
-	jpeg->shown = jpeg->skip = 0;
+	jpeg->shown = jpeg->skip = jpeg->dropped = 0;
+	jpeg->mapped = limits->mapped;
 	jpeg->source.next_input_byte = data;
 	jpeg->source.bytes_in_buffer = 0;
 	jpegmem_begin(&jpeg->mem, &jpeg->cinfo);
@@ -342,9 +361,9 @@ static size_t plane_bytes(const struct decode_jpeg *jpeg)
 	return util_align(jpeg->walk.width + DECODE_ROW_SLACK, SCRATCH_ALIGN);
 }
 
-uint64_t decode_jpeg_need(struct decode_jpeg *jpeg)
+uint64_t decode_jpeg_need(struct decode_jpeg *jpeg, bool spilled)
 {
-	return jpegmem_estimate(&jpeg->cinfo) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg) +
+	return jpegmem_estimate(&jpeg->cinfo, spilled) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg) +
 	       DECODE_PLANES * (uint64_t)plane_bytes(jpeg);
 }
 
@@ -392,6 +411,7 @@ static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
 				deliver(jpeg, jpeg->rows[i]);
 		if (got == 0 && !show_more(jpeg))
 			return truncated(jpeg);
+		drop_read(jpeg);
 	}
 	return DECODE_OK;
 }

@@ -25,5 +25,5 @@ int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool
 void decode_jpeg_shrink(struct decode_jpeg *jpeg, uint8_t shrink);
 void decode_jpeg_end(struct decode_jpeg *jpeg);
 
-/* Scratch that the rows of the present image will take. */
-uint64_t decode_jpeg_need(struct decode_jpeg *jpeg);
+/* Scratch that the rows of the present image will take, or at least if it spills. */
+uint64_t decode_jpeg_need(struct decode_jpeg *jpeg, bool spilled);

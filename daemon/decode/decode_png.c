@@ -18,6 +18,7 @@
 #include "decode/pngwalk.h"
 
 #include "base/util.h"
+#include "base/whole.h"
 
 #include <errno.h>
 #include <png.h>
@@ -43,6 +44,8 @@ struct decode_png {
 	png_infop info;
 	jmp_buf escape;
 	int escaped; /* the outcome after a jump */
+	bool mapped; /* the file is mapped: pages that were read are dropped */
+	size_t dropped; /* up to this byte */
 	struct scratch *scratch;
 	struct sentence *sentence;
 	const struct planes_kernels *kernels;
@@ -60,7 +63,11 @@ struct decode_png {
 	decode_row_fn *row;
 	void *context;
 	expand_fn *expand; /* NULL: rows are triples of 8 bits */
-	uint8_t *raw; /* one row, or all rows of an interlaced image */
+	/* One row, or all rows of an interlaced image. Where that spills: the first `kept` rows,
+	 * and room for one of the others. */
+	uint8_t *raw;
+	uint32_t kept;
+	uint64_t *sum; /* of each of the others in the file; 0: it was never written */
 	uint8_t *rgb[DECODE_PLANES]; /* of the region */
 	uint32_t y;
 };
@@ -138,6 +145,17 @@ static void make_more(struct decode_png *png, png_structp lib)
 	make_chunk_head(png);
 }
 
+/* Bounds the part of a mapped file that is in memory. */
+static void drop_read(struct decode_png *png)
+{
+	enum { PIECE = 1 << 20 };
+	size_t place = (size_t)(png->walk.pixels - png->walk.data);
+	if (!png->mapped || place < png->dropped + PIECE)
+		return;
+	spill_drop(png->walk.data, png->dropped, place);
+	png->dropped = place;
+}
+
 static void on_read(png_structp lib, png_bytep out, size_t bytes)
 {
 	struct decode_png *png = png_get_io_ptr(lib);
@@ -159,6 +177,7 @@ static void on_read(png_structp lib, png_bytep out, size_t bytes)
 		out += part;
 		bytes -= part;
 	}
+	drop_read(png);
 }
 
 /* Called for each row that was inflated and unfiltered. */
@@ -213,6 +232,8 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 	int outcome = pngwalk_begin(&png->walk, data, size, png->scratch, png->sentence);
 	if (outcome)
 		return outcome;
+	png->mapped = limits->mapped;
+	png->dropped = 0;
 	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
 	if (png->walk.width > DECODE_SIDE_MAX || png->walk.height > DECODE_SIDE_MAX)
 		return sentence_set(png->sentence, DECODE_E_PIXELS,
@@ -220,8 +241,8 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 			png->walk.height, DECODE_SIDE_MAX);
 	if (pixels > limits->pixels)
 		return sentence_set(png->sentence, DECODE_E_PIXELS,
-			"PNG: %u x %u pixels; the limit is %llu", png->walk.width, png->walk.height,
-			(unsigned long long)limits->pixels);
+			"PNG: %u x %u pixels; the limit max_image_pixels is %llu", png->walk.width,
+			png->walk.height, (unsigned long long)limits->pixels);
 	*ret = (struct decode_info){
 		.width = png->walk.width,
 		.height = png->walk.height,
@@ -231,15 +252,16 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 	return DECODE_OK;
 }
 
-uint64_t decode_png_need(const struct decode_png *png)
+uint64_t decode_png_need(const struct decode_png *png, bool spilled)
 {
 	/* libpng's structs, its piece of input, zlib's state and window; its two rows, the raw row
 	 * here, and the RGB row. */
 	enum { FIXED = 128 << 10, ROW_EXTRA = 512, PIXEL_BYTES = 8 };
 	uint64_t row = raw_bytes(png) + ROW_EXTRA;
 	uint64_t lib_row = row + 8 * PIXEL_BYTES;
-	uint64_t rows = png->walk.interlaced ? png->walk.height : 1;
-	return FIXED + 2 * lib_row + rows * raw_bytes(png) + ROW_EXTRA +
+	uint64_t rows = png->walk.interlaced && !spilled ? png->walk.height : 1;
+	uint64_t sums = spilled ? png->walk.height * sizeof(uint64_t) + SCRATCH_ALIGN : 0;
+	return sums + FIXED + 2 * lib_row + rows * raw_bytes(png) + ROW_EXTRA +
 	       DECODE_PLANES * (png->walk.width + (uint64_t)ROW_EXTRA) + pngwalk_scratch_bytes();
 }
 
@@ -358,6 +380,56 @@ static int step_interlaced(struct decode_png *png)
 	return DECODE_OK;
 }
 
+/* Whether a row has pixels in a pass (PNG, "Interlacing and pass extraction"). */
+static bool in_pass(uint32_t y, int pass)
+{
+	return PNG_ROW_IN_INTERLACE_PASS(y, (unsigned)pass);
+}
+
+/* A row of an interlaced image; *ret_file: it is in the file, and has to be put back there when it
+ * is changed. 0 or -errno. */
+static int fetch_row(struct decode_png *png, uint32_t y, uint8_t **ret, bool *ret_file)
+{
+	size_t stride = raw_bytes(png);
+	*ret_file = y >= png->kept;
+	*ret = png->raw + UTIL_MIN(y, png->kept) * stride;
+	if (!*ret_file)
+		return 0;
+	uint32_t at = y - png->kept;
+	if (png->sum[at])
+		return scratch_read_back(png->scratch, *ret, stride,
+			png->scratch->file_at + at * (uint64_t)stride, png->sum[at]);
+	memset(*ret, 0, stride);
+	return 0;
+}
+
+static int put_row(struct decode_png *png, uint32_t y, const uint8_t *row)
+{
+	size_t stride = raw_bytes(png);
+	uint32_t at = y - png->kept;
+	png->sum[at] = scratch_sum(row, stride);
+	return whole_write(
+		png->scratch->file, row, stride, png->scratch->file_at + at * (uint64_t)stride);
+}
+
+static int step_interlaced_spilled(struct decode_png *png)
+{
+	for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
+		for (uint32_t y = 0; y < png->walk.height; y++) {
+			uint8_t *row = NULL;
+			bool file = false;
+			int result = in_pass(y, pass) ? fetch_row(png, y, &row, &file) : DECODE_OK;
+			if (result)
+				return result;
+			png->y = file ? y : UINT32_MAX;
+			png_read_row(png->lib, row, NULL);
+			result = file ? put_row(png, y, row) : DECODE_OK;
+			if (result)
+				return result;
+		}
+	return DECODE_OK;
+}
+
 static int step_row(struct decode_png *png)
 {
 	png_read_row(png->lib, png->raw, NULL);
@@ -369,16 +441,25 @@ static int step_row(struct decode_png *png)
 static int read_guarded(struct decode_png *png, int (*step)(struct decode_png *))
 {
 	int outcome = guarded(png, step);
-	if (outcome && png->rows_left == 0)
+	if (outcome > DECODE_OK && png->rows_left == 0)
 		outcome = DECODE_OK;
 	return outcome;
 }
 
 static int read_interlaced(struct decode_png *png)
 {
-	int outcome = read_guarded(png, step_interlaced);
-	for (uint32_t y = png->region.y0; !outcome && y < png->region.y1; y++)
-		deliver(png, png->raw + y * raw_bytes(png));
+	bool spilled = png->scratch->file >= 0, file;
+	png->y = UINT32_MAX;
+	int outcome = read_guarded(png, spilled ? step_interlaced_spilled : step_interlaced);
+	/* An error after the last row does not count, but has kept the row from its place. */
+	if (!outcome && png->escaped && png->y != UINT32_MAX)
+		outcome = put_row(png, png->y, png->raw + png->kept * raw_bytes(png));
+	for (uint32_t y = png->region.y0; !outcome && y < png->region.y1; y++) {
+		uint8_t *row;
+		outcome = fetch_row(png, y, &row, &file);
+		if (!outcome)
+			deliver(png, row);
+	}
 	return outcome;
 }
 
@@ -395,6 +476,30 @@ static int read_rows(struct decode_png *png)
 	return DECODE_OK;
 }
 
+/* Takes memory for the rows. False: what was provided is too little. */
+static bool take_rows(struct decode_png *png)
+{
+	uint32_t rows = png->walk.interlaced ? png->walk.height : 1;
+	bool spilled = png->walk.interlaced && png->scratch->file >= 0, taken = true;
+	png->kept = rows;
+	if (spilled)
+		png->kept = (uint32_t)UTIL_MIN(
+			png->scratch->spare / raw_bytes(png), (uint64_t)rows - 1);
+	png->raw = scratch_take(
+		png->scratch, raw_bytes(png) * (spilled ? (size_t)png->kept + 1 : rows));
+	if (spilled) {
+		png->sum = scratch_take(png->scratch, (rows - png->kept) * sizeof(*png->sum));
+		taken = png->sum != NULL;
+	}
+	if (spilled && taken)
+		memset(png->sum, 0, (rows - png->kept) * sizeof(*png->sum));
+	for (int c = 0; c < DECODE_PLANES; c++) {
+		png->rgb[c] = scratch_take(png->scratch, png->walk.width + DECODE_ROW_SLACK);
+		taken &= png->rgb[c] != NULL;
+	}
+	return taken && png->raw;
+}
+
 int decode_png_rows(struct decode_png *png, struct decode_region region, bool to_end,
 	decode_row_fn *row, void *context)
 {
@@ -405,14 +510,7 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 	png->escaped = 0;
 	png->expand = expand_for(&png->walk);
 	png->rows_left = count_rows(&png->walk);
-	png->raw = scratch_take(
-		png->scratch, raw_bytes(png) * (png->walk.interlaced ? png->walk.height : 1));
-	bool taken = png->raw;
-	for (int c = 0; c < DECODE_PLANES; c++) {
-		png->rgb[c] = scratch_take(png->scratch, png->walk.width + DECODE_ROW_SLACK);
-		taken &= png->rgb[c] != NULL;
-	}
-	if (!taken)
+	if (!take_rows(png))
 		return sentence_set(png->sentence, DECODE_E_MEMORY,
 			"PNG: its rows do not fit into the memory that was provided for them");
 	int outcome = guarded(png, step_open);

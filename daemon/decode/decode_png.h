@@ -23,5 +23,5 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 	decode_row_fn *row, void *context);
 void decode_png_end(struct decode_png *png);
 
-/* Scratch that the rows of the present image will take. */
-uint64_t decode_png_need(const struct decode_png *png);
+/* Scratch that the rows of the present image will take, or at least if it spills. */
+uint64_t decode_png_need(const struct decode_png *png, bool spilled);

@@ -4,15 +4,29 @@
 #include "decode/jpegmem.h"
 
 #include "base/util.h"
+#include "base/whole.h"
 
 #include <jerror.h>
 #include <string.h>
 
-/* A whole-image array of coefficient blocks. Rows are cleared at their first access. */
+/* A whole-image array of coefficient blocks. Rows are cleared at their first access.
+ *
+ * Where the image spills, the first `kept` rows stay in memory, and the others take turns in a ring
+ * of as many rows as libjpeg looks at together. A row that leaves the ring is written to the file.
+ * Its sum stays in memory: a file that gives back other bytes is an error, never another image. */
 struct jvirt_barray_control {
-	JBLOCKARRAY row;
-	JDIMENSION blocks, rows, cleared;
+	JBLOCKARRAY row; /* all rows, or those of the last access where the image spills */
+	JDIMENSION blocks, rows, access, cleared;
 	struct jvirt_barray_control *next;
+	/* Where the image spills: */
+	JBLOCKROW block; /* the kept rows, then the ring */
+	JDIMENSION kept, ring;
+	struct jpegmem_held {
+		JDIMENSION row; /* the number of the row, plus 1; 0: none */
+		bool changed;
+	} * held; /* for each row of the ring */
+	uint64_t *sum; /* of each row after the kept ones; 0: it was never written */
+	uint64_t file_at; /* where row `kept` is in the file */
 };
 
 static struct jpegmem *jpegmem_of(j_common_ptr cinfo)
@@ -74,30 +88,157 @@ static JSAMPARRAY access_samples(j_common_ptr cinfo, jvirt_sarray_ptr array, JDI
 static jvirt_barray_ptr request_blocks(j_common_ptr cinfo, int pool, boolean zero,
 	JDIMENSION blocks, JDIMENSION rows, JDIMENSION access)
 {
-	(void)zero, (void)access;
+	(void)zero;
 	struct jpegmem *mem = jpegmem_of(cinfo);
 	jvirt_barray_ptr array = take(cinfo, pool, sizeof(*array));
-	*array = (struct jvirt_barray_control){.blocks = blocks, .rows = rows, .next = mem->arrays};
+	*array = (struct jvirt_barray_control){.blocks = blocks,
+		.rows = rows,
+		.access = UTIL_MIN(access, rows),
+		.next = mem->arrays};
 	mem->arrays = array;
 	return array;
+}
+
+static uint64_t array_bytes(const struct jvirt_barray_control *array)
+{
+	return (uint64_t)array->rows * array->blocks * sizeof(JBLOCK);
+}
+
+/* Rows on either side of those that are looked at. Where libjpeg may smooth, `access` is five times
+ * the rows of an MCU, and this is twice them. */
+static JDIMENSION access_margin(JDIMENSION access)
+{
+	return access * 2 / 5;
+}
+
+static JDIMENSION access_most(JDIMENSION access)
+{
+	return access + 2 * access_margin(access);
+}
+
+/* The memory beyond the least is divided among the arrays by their sizes. */
+static void realize_spilled(j_common_ptr cinfo, struct jvirt_barray_control *array, uint64_t all)
+{
+	struct jpegmem *mem = jpegmem_of(cinfo);
+	double share = (double)array_bytes(array) / (double)all;
+	double rows =
+		(double)mem->scratch->spare * share / (array->blocks * (double)sizeof(JBLOCK));
+	array->kept = (JDIMENSION)UTIL_MIN(rows, (double)array->rows);
+	array->ring = UTIL_MIN(array->rows - array->kept, access_most(array->access));
+	JDIMENSION spilled = array->rows - array->kept;
+	array->row = take(cinfo, JPOOL_IMAGE, access_most(array->access) * sizeof(JBLOCKROW));
+	array->block = take(cinfo, JPOOL_IMAGE,
+		((size_t)array->kept + array->ring) * array->blocks * sizeof(JBLOCK));
+	array->held = take(cinfo, JPOOL_IMAGE, array->ring * sizeof(*array->held));
+	array->sum = take(cinfo, JPOOL_IMAGE, spilled * sizeof(*array->sum));
+	memset(array->held, 0, array->ring * sizeof(*array->held));
+	memset(array->sum, 0, spilled * sizeof(*array->sum));
+	array->file_at = mem->file_end;
+	mem->file_end += (uint64_t)spilled * array->blocks * sizeof(JBLOCK);
 }
 
 static void realize_arrays(j_common_ptr cinfo)
 {
 	struct jpegmem *mem = jpegmem_of(cinfo);
+	uint64_t all = 0;
+	mem->file_end = mem->scratch->file_at;
+	for (const struct jvirt_barray_control *array = mem->arrays; array; array = array->next)
+		all += array_bytes(array);
 	for (; mem->arrays; mem->arrays = mem->arrays->next)
-		mem->arrays->row =
-			take_blocks(cinfo, JPOOL_IMAGE, mem->arrays->blocks, mem->arrays->rows);
+		if (mem->scratch->file >= 0)
+			realize_spilled(cinfo, mem->arrays, all);
+		else
+			mem->arrays->row = take_blocks(
+				cinfo, JPOOL_IMAGE, mem->arrays->blocks, mem->arrays->rows);
+}
+
+static void clear_rows(struct jvirt_barray_control *array, JBLOCKROW first, JDIMENSION until)
+{
+	for (; array->cleared < until; array->cleared++)
+		memset(first + (size_t)array->cleared * array->blocks, 0,
+			array->blocks * sizeof(JBLOCK));
+}
+
+/* Leaves libjpeg where the file fails. */
+static void spilled_failed(j_common_ptr cinfo, int error)
+{
+	jpegmem_of(cinfo)->error = error;
+	ERREXIT(cinfo, JERR_TFILE_WRITE);
+}
+
+/* Writes what the ring holds at `held` to its place, if it was changed. */
+static void spilled_leave(
+	j_common_ptr cinfo, struct jvirt_barray_control *array, struct jpegmem_held *held)
+{
+	size_t bytes = array->blocks * sizeof(JBLOCK);
+	if (!held->row || !held->changed)
+		return;
+	JDIMENSION at = held->row - 1 - array->kept;
+	JBLOCKROW row = array->block + (size_t)(array->kept + (held - array->held)) * array->blocks;
+	int error = whole_write(jpegmem_of(cinfo)->scratch->file, row, bytes,
+		array->file_at + (uint64_t)at * bytes);
+	if (error)
+		spilled_failed(cinfo, error);
+	array->sum[at] = scratch_sum(row, bytes);
+}
+
+/* Fills a row of the ring. */
+static void spilled_fetch(
+	j_common_ptr cinfo, const struct jvirt_barray_control *array, JBLOCKROW row, JDIMENSION at)
+{
+	size_t bytes = array->blocks * sizeof(JBLOCK);
+	if (!array->sum[at]) {
+		memset(row, 0, bytes);
+		return;
+	}
+	int error = scratch_read_back(jpegmem_of(cinfo)->scratch, row, bytes,
+		array->file_at + (uint64_t)at * bytes, array->sum[at]);
+	if (error)
+		spilled_failed(cinfo, error);
+}
+
+static JBLOCKROW spilled_row(
+	j_common_ptr cinfo, struct jvirt_barray_control *array, JDIMENSION y, bool writable)
+{
+	if (y < array->kept)
+		return array->block + (size_t)y * array->blocks;
+	JDIMENSION at = y - array->kept, slot = at % array->ring;
+	struct jpegmem_held *held = &array->held[slot];
+	JBLOCKROW row = array->block + (size_t)(array->kept + slot) * array->blocks;
+	if (held->row != y + 1) {
+		spilled_leave(cinfo, array, held);
+		*held = (struct jpegmem_held){0};
+		spilled_fetch(cinfo, array, row, at);
+		held->row = y + 1;
+	}
+	held->changed |= writable;
+	return row;
+}
+
+/* libjpeg-turbo 2.1.5 looks at rows beside those that it asks for, where it smooths: it gets them,
+ * too. */
+static JBLOCKARRAY access_spilled(j_common_ptr cinfo, struct jvirt_barray_control *array,
+	JDIMENSION start, JDIMENSION rows, bool writable)
+{
+	JDIMENSION margin = writable ? 0 : access_margin(array->access);
+	JDIMENSION first = start - UTIL_MIN(start, margin);
+	JDIMENSION end = UTIL_MIN(start + rows + margin, array->rows);
+	clear_rows(array, array->block, UTIL_MIN(end, array->kept));
+	for (JDIMENSION y = first; y < end; y++)
+		array->row[y - first] = spilled_row(cinfo, array, y, writable);
+	return array->row + (start - first);
 }
 
 static JBLOCKARRAY access_blocks(j_common_ptr cinfo, jvirt_barray_ptr array, JDIMENSION start,
 	JDIMENSION rows, boolean writable)
 {
-	(void)writable;
-	if (!array->row || rows > array->rows || start > array->rows - rows) {
+	if (!array->row || rows > array->rows || start > array->rows - rows ||
+		(array->block && rows > array->access)) {
 		ERREXIT(cinfo, JERR_BAD_VIRTUAL_ACCESS);
 		return NULL; /* not reached: the error leaves by a jump */
 	}
+	if (array->block)
+		return access_spilled(cinfo, array, start, rows, writable);
 	for (; array->cleared < start + rows; array->cleared++)
 		memset(array->row[array->cleared], 0, array->blocks * sizeof(JBLOCK));
 	return array->row + start;
@@ -153,6 +294,7 @@ void jpegmem_begin(struct jpegmem *mem, j_decompress_ptr cinfo)
 	for (int i = 0; i < NUM_HUFF_TBLS; i++)
 		cinfo->dc_huff_tbl_ptrs[i] = cinfo->ac_huff_tbl_ptrs[i] = NULL;
 	mem->arrays = NULL;
+	mem->error = 0;
 	mem->tables_used = 0;
 	mem->image_mark = mem->scratch->used;
 }
@@ -186,15 +328,29 @@ static uint64_t coefficient_bytes(const jpeg_component_info *plane)
 	return rows * (columns * sizeof(JBLOCK) + sizeof(JBLOCKROW)) + 4 * SCRATCH_ALIGN;
 }
 
-uint64_t jpegmem_estimate(j_decompress_ptr cinfo)
+/* The same for a component that spills: the ring, for which libjpeg asks for five times the rows of
+ * an MCU if it may smooth, and what is kept of each row. */
+static uint64_t spilled_bytes(j_decompress_ptr cinfo, const jpeg_component_info *plane)
+{
+	uint64_t columns = round_up(plane->width_in_blocks, (uint64_t)plane->h_samp_factor);
+	uint64_t rows = round_up(plane->height_in_blocks, (uint64_t)plane->v_samp_factor);
+	uint64_t access =
+		access_most((JDIMENSION)plane->v_samp_factor * (cinfo->progressive_mode ? 5 : 1));
+	return access * (columns * sizeof(JBLOCK) + sizeof(JBLOCKROW) +
+				sizeof(struct jpegmem_held)) +
+	       rows * sizeof(uint64_t) + 5 * SCRATCH_ALIGN;
+}
+
+uint64_t jpegmem_estimate(j_decompress_ptr cinfo, bool spilled)
 {
 	/* Tables derived for up to 8 Huffman codes, conversion and range tables, states: 20 to 40
 	 * KiB by measurement. */
 	uint64_t bytes = 64 << 10;
 	for (int i = 0; i < cinfo->num_components; i++) {
-		bytes += plane_bytes(cinfo, &cinfo->comp_info[i]);
+		const jpeg_component_info *plane = &cinfo->comp_info[i];
+		bytes += plane_bytes(cinfo, plane);
 		if (jpeg_has_multiple_scans(cinfo))
-			bytes += coefficient_bytes(&cinfo->comp_info[i]);
+			bytes += spilled ? spilled_bytes(cinfo, plane) : coefficient_bytes(plane);
 	}
 	return bytes;
 }

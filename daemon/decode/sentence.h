@@ -6,7 +6,7 @@
 
 #include "decode/decode.h"
 
-enum { SENTENCE_TEXT = 256 };
+enum { SENTENCE_TEXT = 512 };
 
 struct sentence {
 	char text[SENTENCE_TEXT];

@@ -7,6 +7,7 @@
  *   limits.[ch]    resource limits, checked at start
  *   procfile.[ch]  small files of /proc and /sys
  *   roots.[ch]     the folders that datasets may be read from
+ *   spill.[ch]     unlinked files for what a rare sample needs beyond the memory budget
  *
  * The code reads /proc/self/cgroup, finds the mounts in /proc/self/mountinfo, and walks up to the
  * root: beyond any ancestor's limit the kernel kills instead of refusing, so the tightest limit
