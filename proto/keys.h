@@ -78,6 +78,11 @@
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
 	KEY(with, on_broken, WORD, on_broken, ELSEWHERE, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , "substitute|mark|fail", ) \
 	KEY(with, max_broken, REAL, max_broken, OWN, 0, 1, 0.01, 0, REAL, DEFINITION, SAME, NONE, , , , ) \
+	/* What a sample may be: the same under every budget. */ \
+	KEY(with, max_image_pixels, U64, max_image_pixels, OWN, 1, 1000000000, 64000000, 0, U64, DEFINITION, SAME, \
+		OPTION, "max-image-pixels", 0, "N", "an image of more pixels is broken (64000000)") \
+	KEY(with, max_file_bytes, U64, max_file_bytes, OWN, 1, 4294967295, 536870912, 0, U64, DEFINITION, SAME, \
+		OPTION, "max-file-bytes", 0, "N", "a sample of more bytes is broken (536870912)") \
 	KEY(with, decode, WORD, decode, ELSEWHERE, 0, 0, 0, spec_decode_names, TEXT, DEFINITION, SAME, \
 		OPTION, "decode", 0, "exact|fast", "exact: Pillow's bytes; fast: smaller transforms where the crop is at least twice the row (exact)") \
 	KEY(with, interpolation, WORD, interpolation, ELSEWHERE, 0, 0, 0, weights_filter_names, TEXT, DEFINITION, SAME, \

@@ -524,6 +524,49 @@ static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, st
 	return 0;
 }
 
+/* Copies the sample to the file `to`. *ret_unwritten: -errno where that one fails. */
+static int sample_copy(
+	const struct sample *sample, int fd, int to, int *ret_unwritten, struct fault *fault)
+{
+	uint8_t piece[64 << 10];
+	for (uint32_t at = 0; at < sample->size;) {
+		struct sample part = *sample;
+		part.offset += at;
+		part.size = UTIL_MIN(sample->size - at, (uint32_t)sizeof piece);
+		int rc = sample_pread(&part, fd, piece, fault);
+		if (rc == -ENODATA)
+			return fault_set(fault, rc, "sample %llu (%s) ends before its %u bytes",
+				(unsigned long long)sample->number, sample->name, sample->size);
+		if (rc)
+			return rc;
+		*ret_unwritten = whole_write(to, piece, part.size, at);
+		if (*ret_unwritten)
+			return *ret_unwritten;
+		at += part.size;
+	}
+	return 0;
+}
+
+/* Reads into `buffer`, or if that is NULL into the file `to`. */
+static int sample_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
+	int to, int *ret_unwritten, struct fault *fault)
+{
+	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
+	if (fd < 0)
+		return fd;
+	int64_t before = 0, after = 0;
+	int rc = sample_check(dataset, sample, fd, &before, fault);
+	if (rc == 0)
+		rc = buffer ? sample_pread(sample, fd, buffer, fault)
+			    : sample_copy(sample, fd, to, ret_unwritten, fault);
+	if (rc == 0)
+		rc = sample_check(dataset, sample, fd, &after, fault);
+	if (rc == 0 && before != after)
+		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was changed while it was read",
+			(unsigned long long)sample->number, sample->name);
+	return rc;
+}
+
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault)
 {
@@ -531,19 +574,15 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 		return fault_set(fault, -ENOBUFS,
 			"sample %llu has %u bytes, but there is room for %zu",
 			(unsigned long long)sample->number, sample->size, room);
-	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
-	if (fd < 0)
-		return fd;
-	int64_t before = 0, after = 0;
-	int rc = sample_check(dataset, sample, fd, &before, fault);
-	if (rc == 0)
-		rc = sample_pread(sample, fd, buffer, fault);
-	if (rc == 0)
-		rc = sample_check(dataset, sample, fd, &after, fault);
-	if (rc == 0 && before != after)
-		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was changed while it was read",
-			(unsigned long long)sample->number, sample->name);
-	return rc;
+	int unwritten;
+	return sample_read(dataset, sample, buffer, -1, &unwritten, fault);
+}
+
+int dataset_copy(const struct dataset *dataset, const struct sample *sample, int to,
+	int *ret_unwritten, struct fault *fault)
+{
+	*ret_unwritten = 0;
+	return sample_read(dataset, sample, NULL, to, ret_unwritten, fault);
 }
 
 void dataset_classes_free(struct dataset *dataset)

@@ -205,6 +205,12 @@ int dataset_sample_values(
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault);
 
+/* The same for a sample that is too large for memory: copies its bytes into the file `to`, from its
+ * first byte on. *ret_unwritten is 0, or the -errno for which `to` could not be written, which is
+ * then returned, too, without a fault. */
+int dataset_copy(const struct dataset *dataset, const struct sample *sample, int to,
+	int *ret_unwritten, struct fault *fault);
+
 /* 0, or -ESTALE with a fault if shard `shard` on disk is no longer what was indexed (another inode,
  * size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);

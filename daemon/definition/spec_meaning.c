@@ -121,6 +121,7 @@ static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 
 uint64_t spec_transform_hash(const struct stream_spec *spec)
 {
+	static const struct stream_spec plain = SPEC_DEFAULT;
 	const struct pixel_recipe recipe = spec_pixels(spec);
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, recipe.kind);
@@ -130,6 +131,11 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 		h = hash_bytes(h, "fast", 4);
 	if (recipe.filter != WEIGHTS_BILINEAR)
 		h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
+	/* They decide which samples are broken. */
+	if (spec->max_image_pixels != plain.max_image_pixels)
+		h = hash_u64(hash_bytes(h, "pixels", 6), spec->max_image_pixels);
+	if (spec->max_file_bytes != plain.max_file_bytes)
+		h = hash_u64(hash_bytes(h, "bytes", 5), spec->max_file_bytes);
 	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
 	if (spec->salt[0])
 		h = hash_u64(hash_bytes(h, "salt", 4), spec_salt(spec));

@@ -200,7 +200,7 @@ static const char *deliver_reason(int result)
 	case FETCH_E_IO:
 		return "the storage cannot read it: see the kernel's log";
 	case FETCH_E_TOO_LARGE:
-		return "it is larger than the memory budget allows for one sample: raise memory:";
+		return "it is larger than the reader's memory for large files: raise memory:";
 	default:
 		return strerror(-result);
 	}

@@ -70,7 +70,9 @@ enum fetch_outcome {
 	FETCH_E_SHORT = 2, /* it ends before its size in the index */
 	FETCH_E_CHANGED = 3, /* a folder's file has another size than the index says */
 	FETCH_E_IO = 4, /* EIO: the storage cannot read it */
-	FETCH_E_TOO_LARGE = 5, /* larger than the memory budget allows for one sample */
+	/* Larger than all of fetch_options.large. The item has its size, label and place: a caller
+	 * that wants it reads it itself. */
+	FETCH_E_TOO_LARGE = 5,
 	FETCH_OUTCOMES = 6,
 };
 const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short", ... */

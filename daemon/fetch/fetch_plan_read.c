@@ -12,6 +12,18 @@
 
 /* --- buffers --- */
 
+/* The caller reads the sample itself, if it wants it. */
+static enum plan_step plan_too_large(struct fetch *fetch, struct fetch_request *request)
+{
+	struct fetch_item *item = request->item;
+	item->size = request->record.size;
+	item->label = request->record.label;
+	item->position = request->position;
+	item->shard = request->at.shard;
+	fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
+	return PLAN_GONE;
+}
+
 /* A buffer of its own for a sample that would fill too much of the arena. Its memory comes from
  * the permits that all large jobs share. This must never block, because other samples would wait
  * too. */
@@ -25,16 +37,13 @@ static enum plan_step plan_large(
 		fetch->short_of_room = true;
 		return PLAN_LARGE;
 	}
-	if (rc == PERMIT_E_TOO_LARGE) {
-		fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
-		return PLAN_GONE;
-	}
+	if (rc == PERMIT_E_TOO_LARGE)
+		return plan_too_large(fetch, request);
 	void *buffer =
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer == MAP_FAILED) {
 		permit_release(pool, bytes);
-		fetch_lookup_finish(fetch, request, -ENOMEM);
-		return PLAN_GONE;
+		return plan_too_large(fetch, request);
 	}
 	*ret = buffer;
 	return PLAN_READ;
@@ -318,10 +327,8 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 	if (!fetch->read_free)
 		return PLAN_STOP;
 	/* A larger sample would overflow an op's lengths after alignment. */
-	if (request->record.size > UINT32_MAX - (1 << 20)) {
-		fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
-		return PLAN_GONE;
-	}
+	if (request->record.size > UINT32_MAX - (1 << 20))
+		return plan_too_large(fetch, request);
 	if (large_waits && plan_is_large(fetch, request->record.size))
 		return PLAN_SKIP;
 	if (!plan_may_read(fetch, request))

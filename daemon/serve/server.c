@@ -160,7 +160,9 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.large = &server->large_reads,
 	};
 	struct decode_limits limits = decode_limits_default();
+	server->spill.folder = server->cache_dir;
 	limits.large = &server->large_images;
+	limits.spill = &server->spill;
 	limits.scratch = server->memory.worker_scratch;
 	if (!result)
 		result = fetch_new(&options, &server->fetch, fault);
@@ -182,6 +184,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.workers = server->workers,
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
+		.spill = &server->spill,
 		.stream_memory = config->stream_memory,
 		.entry_points = server->config->entry_points,
 		.budget_for = server_budget_for,

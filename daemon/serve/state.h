@@ -38,6 +38,7 @@ struct server {
 	/* Two pools: a decoder may wait for its permit while it holds a large read, so they must
 	 * not be one. */
 	struct permit large_reads, large_images;
+	struct spill spill; /* in the cache folder */
 	bool has_memory; /* ledger and permits are initialized */
 	struct fetch *fetch;
 	struct shelf shelf;

@@ -158,8 +158,11 @@ static struct decode_job *row_many_next(void *context)
 	struct row_job *job = run->source->next(run->source->context);
 	if (!job)
 		return NULL;
-	job->decode = (struct decode_job){
-		.data = job->data, .size = job->size, .entry_point_room = job->entry_point_room};
+	job->decode = (struct decode_job){.data = job->data,
+		.size = job->size,
+		.entry_point_room = job->entry_point_room,
+		.pixels = job->pixels,
+		.mapped = job->mapped};
 	return &job->decode;
 }
 

@@ -31,7 +31,9 @@ struct row_job {
 	struct postprocessor *postprocessor; /* NULL: the image is the row */
 	uint8_t *out;
 	struct slots_record record;
-	size_t entry_point_room; /* as in struct decode_job */
+	size_t entry_point_room; /* as in struct decode_job, and these two */
+	uint64_t pixels;
+	bool mapped;
 	/* Set when it is done. */
 	int outcome; /* as row_make returns it */
 	unsigned stepback; /* an enum stepback: why libjpeg-turbo decoded it, or 0 */

@@ -6,6 +6,7 @@
  *   stream_renew.c    goes on when images of a folder were rewritten in place
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
+ *   large.[ch]        the bytes of a sample that no read buffer holds
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
  *   postprocess.[ch]  what happens to an image between its resampling and its row
  *   shelf.[ch]        the open datasets; streams that read the same one share it
@@ -58,6 +59,7 @@ struct stream_environment {
 	struct workers *workers;
 	struct ledger *ledger;
 	const char *cache_dir;
+	const struct spill *spill; /* for samples that are too large for the budget */
 	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
 	bool entry_points; /* JPEG entry points are kept next to the indexes, and used */
 	/* The memory budget that would leave streams `bytes_more` more than this one does. For

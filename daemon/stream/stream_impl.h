@@ -25,6 +25,7 @@ struct stream_ticket {
 	struct shelf_entry *entry; /* through which it is read */
 	unsigned parked; /* how often, with its present sample */
 	uint32_t padded; /* SLOTS_PADDED or 0 */
+	bool mapped; /* the item's bytes come from large.h, not from fetch */
 	struct sidecar_place place; /* of its entry points, once its bytes have been read */
 	struct fault fault;
 };

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "stream/large.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -504,14 +505,51 @@ static bool tickets_stopped(struct stream *stream)
 	return stopped;
 }
 
+static void ticket_release(struct stream_ticket *t)
+{
+	if (t->mapped)
+		large_free(t->item.data, t->item.size);
+	else
+		fetch_release(t->stream->environment->fetch, &t->item);
+	t->mapped = false;
+	t->item.data = NULL;
+}
+
+/* Whether max_file_bytes refuses a sample whose size is known. */
+static bool ticket_is_too_large(const struct stream_ticket *t)
+{
+	return t->item.size > t->stream->spec.max_file_bytes;
+}
+
+/* Reads the sample itself, if fetch had no memory for it and the definition does not refuse it.
+ * Whatever the budget is, the sample becomes the same. */
+static void ticket_read_large(struct stream_ticket *t)
+{
+	if (t->item.result != FETCH_E_TOO_LARGE || ticket_is_too_large(t))
+		return;
+	t->fault.text[0] = 0;
+	t->item.result = large_read(t->stream->environment->spill, t->item.dataset, t->item.number,
+		&t->item.data, &t->item.size, &t->fault);
+	t->mapped = t->item.result == FETCH_OK;
+}
+
 /* Deals with a ticket whose bytes were not read, or whose stream has stopped. */
 static void ticket_unread(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
 	const struct stream_environment *wake = stream->environment;
 	int result = t->item.result;
-	if (result == FETCH_OK)
-		fetch_release(stream->environment->fetch, &t->item);
+	bool read = result == FETCH_OK;
+	if (read || result == FETCH_E_TOO_LARGE) {
+		if (ticket_is_too_large(t)) {
+			result = FETCH_E_TOO_LARGE;
+			(void)fault_set(&t->fault, result,
+				"the file has %u bytes; the limit max_file_bytes is %llu",
+				t->item.size, (unsigned long long)stream->spec.max_file_bytes);
+		}
+		if (read)
+			ticket_release(t);
+	}
 	if (result > 0 && !tickets_stopped(stream)) {
 		enum ticket_fate fate = ticket_park(t);
 		/* A ticket that was parked may have been returned by now, and its stream freed. */
@@ -560,7 +598,9 @@ static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
 			.view = t->view,
 			.position = t->position},
-		.entry_point_room = ticket_sidecar(t) ? t->place.room : 0,
+		.entry_point_room = ticket_sidecar(t) && !t->mapped ? t->place.room : 0,
+		.pixels = stream->spec.max_image_pixels,
+		.mapped = t->mapped,
 	};
 }
 
@@ -580,7 +620,10 @@ static struct row_job *ticket_next(void *context)
 				return NULL;
 			t = ticket_of_job(job);
 		}
-		if (t->item.result == FETCH_OK && !tickets_stopped(t->stream)) {
+		bool stopped = tickets_stopped(t->stream);
+		if (!stopped)
+			ticket_read_large(t);
+		if (t->item.result == FETCH_OK && !stopped && !ticket_is_too_large(t)) {
 			ticket_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}
@@ -633,6 +676,19 @@ static void ticket_count_row(struct stream_ticket *t, const struct row_job *job)
 	pthread_mutex_unlock(&stream->lock);
 }
 
+static void ticket_fail_decode(const struct stream_ticket *t, int result, const char *message)
+{
+	struct fault text;
+	if (result == -ENOMEM)
+		(void)fault_set(&text, result,
+			"no memory left to decode an image; lower `threads` or raise the machine's "
+			"memory");
+	else
+		(void)fault_set(&text, result, "sample %llu: %s",
+			(unsigned long long)ticket_number(t), message);
+	tickets_fail(t->stream, result, text.text);
+}
+
 static void ticket_done(void *context, struct row_job *job)
 {
 	struct ticket_rows *rows = context;
@@ -651,16 +707,14 @@ static void ticket_done(void *context, struct row_job *job)
 	}
 	workers_share_cost(&stream->share, t->cost_ns);
 	t->cost_ns = 0;
-	fetch_release(stream->environment->fetch, &t->item);
+	ticket_release(t);
 	if (result > 0) {
 		ticket_broken(t, FETCH_OUTCOMES + (unsigned)result,
 			decoder_message(rows->maker->decoder));
 		return;
 	}
 	if (result < 0)
-		tickets_fail(stream, result,
-			"no memory left to decode an image; lower `threads` or raise the machine's "
-			"memory");
+		ticket_fail_decode(t, result, decoder_message(rows->maker->decoder));
 	ticket_return(t);
 }
 

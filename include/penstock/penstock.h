@@ -220,6 +220,9 @@ struct penstock_options {
 	/* NULL: none. A text, up to 127 bytes: streams of one seed whose salts differ have the same
 	 * order of samples and other random draws (crops, flips, mixing). */
 	const char *salt;
+	/* 0: 64,000,000 pixels, and 536,870,912 bytes (512 MiB). Larger images, and larger files,
+	 * are broken. No other limit depends on the daemon or its machine. */
+	uint64_t max_image_pixels, max_file_bytes;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -68,6 +68,8 @@ static void test_everything(void **state)
 	options.labels = "cls";
 	options.on_broken = "fail";
 	options.max_broken = 0.005;
+	options.max_image_pixels = 1000000;
+	options.max_file_bytes = 4294967295;
 	options.group = "job 1";
 	options.wait_for = 2;
 	options.state = " {\"version\":1,\"epoch\":2,\"position\":64}\n";
@@ -84,6 +86,7 @@ static void test_everything(void **state)
 		"\"train\":true,\"shuffle\":false,\"drop_last\":true,"
 		"\"seed\":18446744073709551615,\"epochs\":3,\"prefetch\":8,"
 		"\"labels\":\"cls\",\"on_broken\":\"fail\",\"max_broken\":0.005000000,"
+		"\"max_image_pixels\":1000000,\"max_file_bytes\":4294967295,"
 		"\"group\":\"job 1\",\"share\":\"split\",\"wait_for\":2,"
 		"\"laggard\":\"detach\",\"laggard_timeout_s\":30,\"pin_memory\":true,"
 		"\"rank\":0,\"world_size\":4,"

@@ -79,6 +79,8 @@ static int parse(struct dump *d, const char *key, const char *value)
 	NUMBER(laggard_timeout_s, uint32_t);
 	NUMBER(reconnect_ms, int32_t);
 	NUMBER(restarts, uint32_t);
+	NUMBER(max_image_pixels, uint64_t);
+	NUMBER(max_file_bytes, uint64_t);
 #undef TEXT
 #undef NUMBER
 	if (strcmp(key, "private") == 0)

@@ -70,6 +70,8 @@ static void layout_penstock(void)
 	FIELD(penstock_options, mean);
 	FIELD(penstock_options, std);
 	FIELD(penstock_options, salt);
+	FIELD(penstock_options, max_image_pixels);
+	FIELD(penstock_options, max_file_bytes);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);

@@ -51,7 +51,8 @@ class penstock_options(Struct):
                 ("reconnect_ms", c_int32), ("pin_memory", c_int32), ("transforms", c_char_p), ("indices", c_char_p), ("restarts", c_uint32),
                 ("interrupt", c_void_p), ("interrupt_data", c_void_p), ("image_sizes", c_char_p), ("sources", c_char_p),
                 ("split", c_char_p), ("weights", c_char_p), ("epoch_length", c_uint64), ("repeats", c_uint32), ("views", c_uint32),
-                ("dtype", c_char_p), ("layout", c_char_p), ("mean", POINTER(c_float)), ("std", POINTER(c_float))]
+                ("dtype", c_char_p), ("layout", c_char_p), ("mean", POINTER(c_float)), ("std", POINTER(c_float)),
+                ("salt", c_char_p), ("max_image_pixels", c_uint64), ("max_file_bytes", c_uint64)]
 
 
 class penstock_stream_info(Struct):

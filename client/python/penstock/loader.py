@@ -161,6 +161,8 @@ class Loader:
                     {"manifest": "labels.csv", "type": "multi_hot"}
     on_broken       "substitute", "mark", "fail"
     max_broken      the share of broken images at which the loader fails
+    max_image_pixels, max_file_bytes
+                    larger images and larger files are broken
     decode          "exact", "fast"
     interpolation   "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
     channels_last   the order in memory; the shape is always (batch_size, 3, height, width)
@@ -210,6 +212,8 @@ class Loader:
         labels: Any = "auto",
         on_broken: Optional[str] = None,
         max_broken: Optional[float] = None,
+        max_image_pixels: Optional[int] = None,
+        max_file_bytes: Optional[int] = None,
         decode: str = "exact",
         interpolation: str = "bilinear",
         mean: Any = None,

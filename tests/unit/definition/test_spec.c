@@ -76,7 +76,8 @@ static void reads_every_key(void **state)
 		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
 		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
-		"decode: fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nshare: "
+		"max_image_pixels: 1000000000\nmax_file_bytes: 4294967295\ndecode: "
+		"fast\ninterpolation: lanczos\ngroup: job 7\nwait_for: 1024\nshare: "
 		"split\nrank: 7\n"
 		"world_size: 65536\nlaggard: detach\nlaggard_timeout_s: 86400\npin_memory: "
 		"true\nreconnect: true\nstate: " STATE "\n");
@@ -89,6 +90,8 @@ static void reads_every_key(void **state)
 	assert_int_equal(spec.prefetch, 64);
 	assert_int_equal(spec.labels.from, DATASET_LABELS_JSON);
 	assert_true(spec.max_broken == 0.5);
+	assert_int_equal(spec.max_image_pixels, 1000000000);
+	assert_int_equal(spec.max_file_bytes, UINT32_MAX);
 	assert_int_equal(spec.decode, SPEC_DECODE_FAST);
 	assert_int_equal(spec.interpolation, WEIGHTS_LANCZOS);
 	assert_string_equal(spec.group, "job 7");
@@ -419,7 +422,11 @@ static void knows_order_and_transform(void **state)
 			   eval = must_parse("{source: x, train: no}"),
 			   fast = must_parse("{source: x, decode: fast}"),
 			   box = must_parse("{source: x, interpolation: box}"),
-			   other = must_parse("{source: y, batch_size: 1, prefetch: 9, seed: 7}");
+			   other = must_parse("{source: y, batch_size: 1, prefetch: 9, seed: 7}"),
+			   pixels = must_parse("{source: x, seed: 7, max_image_pixels: 63999999}"),
+			   bytes = must_parse("{source: x, max_file_bytes: 63999999}"),
+			   same = must_parse("{source: x, max_image_pixels: 64000000, "
+					     "max_file_bytes: 536870912}");
 	(void)state;
 	assert_int_equal(spec_order_hash(&train), 0x7420abb00c7230fa);
 	assert_int_equal(spec_order_hash(&plain), 0xd624399df52fc525);
@@ -428,6 +435,12 @@ static void knows_order_and_transform(void **state)
 	assert_int_equal(spec_transform_hash(&eval), 0xb55e391d08944381);
 	assert_int_equal(spec_transform_hash(&fast), 0x648ed78c4393c7fa);
 	assert_int_equal(spec_transform_hash(&box), 0xa9b4e46a30bef06d);
+	/* The limits' defaults are in no hash, so that earlier states fit. */
+	assert_int_not_equal(spec_transform_hash(&pixels), spec_transform_hash(&train));
+	assert_int_not_equal(spec_transform_hash(&bytes), spec_transform_hash(&train));
+	assert_int_not_equal(spec_transform_hash(&bytes), spec_transform_hash(&pixels));
+	assert_int_equal(spec_transform_hash(&same), spec_transform_hash(&train));
+	assert_int_equal(spec_order_hash(&pixels), 0x7420abb00c7230fa);
 	assert_int_equal(spec_transform_hash(&other), spec_transform_hash(&train));
 }
 
@@ -448,6 +461,8 @@ static void compares_what_defines_the_batches(void **state)
 		{"{source: x, labels: cls}", "labels"},
 		{"{source: x, on_broken: mark}", "on_broken"},
 		{"{source: x, max_broken: 0.02}", "max_broken"},
+		{"{source: x, max_image_pixels: 64000001}", "max_image_pixels"},
+		{"{source: x, max_file_bytes: 4294967295}", "max_file_bytes"},
 		{"{source: x, decode: fast}", "decode"},
 		{"{source: x, interpolation: box}", "interpolation"},
 		{"{source: x, share: split}", "share"},
@@ -588,7 +603,9 @@ static void prints_what_it_reads(void **state)
 		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"views\":1,\"dtype\":"
 		"\"uint8\",\"layout\":\"NHWC\",\"train\":true,\"shuffle\":true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
-		"\"on_broken\":\"substitute\",\"max_broken\":0.01,\"decode\":\"exact\","
+		"\"on_broken\":\"substitute\",\"max_broken\":0.01,"
+		"\"max_image_pixels\":64000000,\"max_file_bytes\":536870912,"
+		"\"decode\":\"exact\","
 		"\"interpolation\":\"bilinear\",\"share\":\"all\",\"wait_for\":1,\"laggard\":"
 		"\"block\",\"laggard_timeout_s\":60}");
 }
