@@ -78,6 +78,13 @@ void permit_release(struct permit *permit, uint64_t bytes)
 	pthread_mutex_unlock(&permit->lock);
 }
 
+void permit_note(struct permit *permit, uint64_t bytes)
+{
+	pthread_mutex_lock(&permit->lock);
+	permit->largest = UTIL_MAX(permit->largest, bytes);
+	pthread_mutex_unlock(&permit->lock);
+}
+
 void permit_stats_read(struct permit *permit, struct permit_stats *ret)
 {
 	pthread_mutex_lock(&permit->lock);

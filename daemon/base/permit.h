@@ -20,7 +20,7 @@ struct permit {
 	pthread_cond_t turn;
 	uint64_t total, used, peak;
 	uint64_t next_ticket, serving;
-	uint64_t largest; /* bytes of the largest request that was granted */
+	uint64_t largest; /* bytes of the largest request that was granted or noted */
 	struct gauge waits; /* how many threads wait */
 };
 
@@ -35,8 +35,11 @@ int permit_try(struct permit *permit, uint64_t bytes);
 
 void permit_release(struct permit *permit, uint64_t bytes);
 
+/* Notes a request that could not be made, because the pool will never have that much. */
+void permit_note(struct permit *permit, uint64_t bytes);
+
 struct permit_stats {
 	uint64_t wait_ns; /* the sum over all threads that have waited or still wait */
-	uint64_t largest; /* bytes of the largest request that was granted */
+	uint64_t largest; /* bytes of the largest request that was granted or noted */
 };
 void permit_stats_read(struct permit *permit, struct permit_stats *ret);

@@ -226,6 +226,12 @@ static int begin(struct decoder *decoder, const struct decode_limits *limits, co
 	return outcome;
 }
 
+void decoder_set_mapped(struct decoder *decoder, bool mapped)
+{
+	assert(!decoder->open);
+	decoder->limits.mapped = mapped;
+}
+
 int decoder_begin(
 	struct decoder *decoder, const uint8_t *data, size_t size, struct decode_info *ret)
 {
@@ -298,8 +304,10 @@ static int provide(struct decoder *decoder)
 	int result = scratch_provide(&decoder->scratch, bytes);
 	if (result != PERMIT_E_TOO_LARGE)
 		return result;
-	if (can_spill(decoder))
+	if (can_spill(decoder)) {
+		permit_note(decoder->limits.large, bytes);
 		return scratch_spill(&decoder->scratch, need(decoder, true));
+	}
 	char wanted[16], total[16];
 	return sentence_set(&decoder->sentence, DECODE_E_MEMORY,
 		"%u x %u pixels need %s to decode; large images share %s", decoder->info.width,

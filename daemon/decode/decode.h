@@ -140,6 +140,9 @@ void decoder_free(struct decoder *decoder);
 uint64_t decoder_scratch_bytes(uint64_t scratch);
 uint64_t decoder_whole_bytes(void);
 
+/* Changes limits.mapped, between two images. */
+void decoder_set_mapped(struct decoder *decoder, bool mapped);
+
 /* Reads the header. `data` must stay until decoder_rows or decoder_abort has returned, and at least
  * 64 bytes after `size` must be readable (their values do not matter). Returns an enum
  * decode_outcome or -ENOMEM. */

@@ -10,6 +10,8 @@
 #include "base/host/cpu.h"
 #include "base/host/ledger.h"
 #include "base/host/limits.h"
+#include "base/host/spill.h"
+#include "base/store.h"
 #include "base/util.h"
 #include "client/cli/catalog.h"
 #include "client/cli/inspect/machine.h"
@@ -19,8 +21,10 @@
 #include "dataset/dataset.h"
 #include "dataset/sidecar.h"
 #include "decode/decode.h"
+#include "definition/spec.h"
 #include "fetch/fetch.h"
 #include "proto/jsontext.h"
+#include "stream/large.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -61,6 +65,10 @@ struct check {
 		needless;
 	_Atomic bool stop;
 	double seconds;
+	struct stream_spec standard; /* its limits on a sample */
+	/* Where what --memory has no room for goes. */
+	char cache_dir[4096];
+	struct spill spill;
 
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t over; /* a thread has ended */
@@ -99,6 +107,10 @@ static int check_options(struct check *check, int argc, char **argv)
 		{"memory", 'm', OPTION_SIZE, &check->memory, "SIZE",
 			"memory budget, such as 96M (a quarter of what is free, at most 4G)",
 			1 << 20, 0, NULL},
+		{"max-image-pixels", 0, OPTION_NUMBER, &check->standard.max_image_pixels, "N",
+			"an image of more pixels is broken (64000000)", 1, 1000000000, NULL},
+		{"max-file-bytes", 0, OPTION_NUMBER, &check->standard.max_file_bytes, "N",
+			"a sample of more bytes is broken (536870912)", 1, UINT32_MAX, NULL},
 		{"index-only", 0, OPTION_FLAG, &check->index_only, NULL,
 			"build the index and decode nothing", 0, 0, NULL},
 		{"index", 0, OPTION_FLAG, &check->entry_points, NULL,
@@ -218,7 +230,8 @@ static bool check_decode(
 			decoder_message(worker->decoder));
 	else if (r < 0)
 		check_stop(worker->check,
-			"not enough memory to decode an image; give fewer --threads");
+			r == -ENOMEM ? "not enough memory to decode an image; give fewer --threads"
+				     : decoder_message(worker->decoder));
 	bool may = info.format == DECODE_JPEG && !info.progressive;
 	if (r == DECODE_OK && !may)
 		(void)atomic_fetch_add_explicit(&worker->check->needless, 1, memory_order_relaxed);
@@ -312,14 +325,44 @@ static void check_read(struct check_worker *worker, const struct sample *sample,
 		check_stop(worker->check, fault.text);
 }
 
+/* A file larger than all of the pool: through a temporary file, as in a stream. */
+static void check_read_spilled(struct check_worker *worker, const struct sample *sample)
+{
+	struct check *check = worker->check;
+	struct fault fault = {{0}};
+	uint8_t *data;
+	uint32_t size;
+	int r = large_read(&check->spill, check->dataset, sample->number, &data, &size, &fault);
+	if (r > 0) {
+		check_note(check, sample->number, fetch_outcome_name((enum fetch_outcome)r),
+			fault.text);
+		return;
+	}
+	if (r < 0) {
+		check_stop(check, fault.text);
+		return;
+	}
+	decoder_set_mapped(worker->decoder, true);
+	(void)check_decode(worker, sample->number, data, size);
+	decoder_set_mapped(worker->decoder, false);
+	large_free(data, size);
+}
+
 /* A file larger than the thread's own buffer: its memory comes from the pool. */
 static void check_read_large(struct check_worker *worker, const struct sample *sample)
 {
 	struct check *check = worker->check;
 	uint64_t room = (uint64_t)sample->size + CHECK_SLACK;
+	char text[96];
+	if (sample->size > check->standard.max_file_bytes) {
+		(void)snprintf(text, sizeof text,
+			"the file has %u bytes; the limit max_file_bytes is %" PRIu64, sample->size,
+			check->standard.max_file_bytes);
+		check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE), text);
+		return;
+	}
 	if (permit_acquire(&check->files, room) != 0) {
-		check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE),
-			"larger than --memory allows for one file");
+		check_read_spilled(worker, sample);
 		return;
 	}
 	uint8_t *buffer = malloc(room);
@@ -407,6 +450,8 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 	struct fault fault = {{0}};
 	struct decode_limits limits = decode_limits_default();
 	limits.large = &check->decoders;
+	limits.spill = &check->spill;
+	limits.pixels = check->standard.max_image_pixels;
 	limits.whole = true;
 	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
 	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
@@ -695,9 +740,13 @@ int check_main(int argc, char **argv)
 	struct check check = {.labels = "auto",
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.over = PTHREAD_COND_INITIALIZER};
+	spec_init(&check.standard);
 	int r = check_options(&check, argc, argv);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
+	/* Where that folder cannot be used, the files that need it say so. */
+	(void)store_cache_folder(NULL, check.cache_dir, sizeof check.cache_dir);
+	check.spill.folder = check.cache_dir;
 	int code = check_divide_memory(&check);
 	if (code != CLI_OK)
 		return code;

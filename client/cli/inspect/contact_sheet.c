@@ -239,6 +239,8 @@ int contact_sheet_draw(
 	struct canvas canvas;
 	struct decode_limits limits = decode_limits_default();
 	struct sheet_pen pen = {.sheet = sheet, .canvas = &canvas};
+	/* The stream has judged the images, by limits of its own. */
+	limits.pixels = UINT64_MAX;
 	if (canvas_init(&canvas, width, height, SHEET_PAPER) < 0)
 		return fault_set(fault, -ENOMEM,
 			"not enough memory for an image of %d x %d pixels; draw fewer --rows",

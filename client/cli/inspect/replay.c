@@ -501,6 +501,7 @@ static int replay_prepare(struct replay *replay)
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault = {{0}};
 	const struct stream_spec *spec = &replay->recipe.spec;
+	limits.pixels = spec->max_image_pixels;
 	const struct extent_geometry geometry = stream_geometry(spec, NULL);
 	replay->pixels = spec_pixels(spec);
 	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *

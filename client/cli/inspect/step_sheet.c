@@ -234,6 +234,8 @@ static int step_sheet_prepare(struct step_sheet_pen *pen, struct fault *fault)
 	const struct step_sheet *trace = pen->trace;
 	struct decode_limits limits = decode_limits_default();
 	size_t bytes = (size_t)trace->head.size.height * trace->head.size.width * 3;
+	/* The stream has judged the images, by limits of its own. */
+	limits.pixels = UINT64_MAX;
 	pen->plan = malloc(sizeof *pen->plan);
 	pen->picture = malloc(bytes);
 	pen->head = malloc(bytes);

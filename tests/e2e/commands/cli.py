@@ -234,7 +234,7 @@ def test_check_of_what_it_left_beside_the_tars():
 
 
 def test_check_reads_a_large_file_within_its_memory():
-    """A PNG padded with a chunk of 3 MiB: more than a thread's buffer, and more than a small --memory allows."""
+    """A PNG padded with a chunk of 3 MiB: more than a thread's buffer, and more than a small --memory has, so that it goes through a file."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
@@ -244,8 +244,11 @@ def test_check_reads_a_large_file_within_its_memory():
         picture += chunk(b"prVt", bytes(3 << 20)) + chunk(b"IDAT", zlib.compress(bytes(14))) + chunk(b"IEND", b"")
         (home / "flat/a.png").write_bytes(picture)
         assert json.loads(run(home, "check", home / "flat", "--json", "-t1")[0])["broken"] == []
-        got = json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", "8M", code=1)[0])
-        assert [b["reason"] for b in got["broken"]] == ["too-large"], got
+        assert json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", "8M")[0])["broken"] == []
+        for limit, reason in ("--max-file-bytes", "too-large"), ("--max-image-pixels", "too-many-pixels"):
+            for memory in ("8M", "1G"):
+                got = json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", memory, limit, "3", code=1)[0])
+                assert [b["reason"] for b in got["broken"]] == [reason], got
 
 
 def test_tars_that_end_oddly_are_read_with_a_warning():

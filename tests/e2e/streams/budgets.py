@@ -3,6 +3,7 @@
 PNG files have the same rows under every budget from the least to 8G, because what does not fit goes through a file; a state goes on under
 another budget; the limits are keys; and what a user is told when that file cannot be written."""
 import io
+import json
 import os
 import random
 import re
@@ -151,6 +152,16 @@ def test_limits_are_keys():
                 assert {names[row.index] for row in got if row.flags & INVALID} == refused, (keys, budget, got)
             plain = rows_of(home / "plain", "2G", source, batches=1)[1]
             assert plain["transform"] != state["transform"], "the limits are not in the state"
+
+
+def test_check_judges_alike():
+    source = giants()
+    with folder() as home:
+        for memory in ("16M", "2G"):
+            answer = subprocess.run([tool("penstock"), "check", source, "--json", "-t1", "--memory", memory], capture_output=True, text=True, timeout=LIMIT,
+                                    env={**os.environ, "XDG_CACHE_HOME": str(home / "cache")})
+            broken = json.loads(answer.stdout)["broken"]
+            assert [(one["path"].rsplit("/", 1)[1], one["reason"]) for one in broken] == [("vast.png", "too-many-pixels")], (memory, broken)
 
 
 def refusal(daemon, source, **keys):

@@ -61,6 +61,12 @@ static void refuses_what_never_fits(void **state)
 	assert_int_equal(permit_try(&permit, UINT64_MAX), PERMIT_E_TOO_LARGE);
 	assert_int_equal(permit_acquire(&permit, TOTAL), 0);
 	permit_release(&permit, TOTAL);
+	/* What could not be had counts where a budget is recommended. */
+	struct permit_stats stats;
+	permit_note(&permit, TOTAL * 7);
+	permit_note(&permit, 1);
+	permit_stats_read(&permit, &stats);
+	assert_int_equal(stats.largest, TOTAL * 7);
 	permit_deinit(&permit);
 }
 
