@@ -160,8 +160,24 @@ class Views(unittest.TestCase):
                 self.assertTrue(images[1].any())
 
 
+class WithoutStreams:
+    """Stands in for cuda._Copies: a CPU has no CUDA streams (torch_cuda.py has the order of copies)."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def move(self, tensors: Any, done: Any, non_blocking: bool) -> "list[Any]":
+        return [tensor.to(self._device) for tensor in tensors]
+
+
 class Moved(unittest.TestCase):
     """Batches that go to a device through the CPU; the CPU stands in for the device."""
+
+    def setUp(self) -> None:
+        for where, name, value in ((cuda, "_Copies", WithoutStreams), (torch.cuda, "Event", mock.Mock)):
+            patch = mock.patch.object(where, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def reader(self, **keys: Any) -> Any:
         with loader(**keys) as made:
