@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import os
 import shutil
@@ -170,15 +171,17 @@ class Others(unittest.TestCase):
             if asked == 4:
                 raise penstock.DaemonError("gone")
             kind = ["unknown", "trainer", "trainer", None, "cpu", "unknown", "cpu"][asked - 1]
-            return '{"verdict": "it is %s", "bottleneck": {"kind": "%s", "share": 0.75}}' % (kind, kind)
+            remedy = "try --threads 4, in Python threads=4" if kind == "cpu" else ""
+            return json.dumps({"verdict": f"it is {kind}", "remedy": remedy, "bottleneck": {"kind": kind, "share": 0.75}})
 
         with mock.patch.object(events, "_VERDICT_S", 0.0), loader(on_event=told.append) as source:
             with mock.patch.object(type(source), "_stream_stats", stats):
                 self.assertEqual(sum(1 for _ in source), 7)
         self.assertEqual(asked, 7)
         self.assertEqual(kinds(told), ["verdict_changed"] * 2)
-        self.assertEqual([str(event) for event in told], ["it is trainer", "it is cpu"])
-        self.assertEqual(dict(told[1].details), {"bottleneck": "cpu", "before": "trainer", "share": 0.75})
+        self.assertEqual([str(event) for event in told], ["it is trainer", "it is cpu: try threads=4"])
+        self.assertEqual(dict(told[1].details), {"bottleneck": "cpu", "before": "trainer", "share": 0.75, "verdict": "it is cpu",
+                                                  "remedy": "try threads=4"})
         # Without a callback nobody is asked, and not more often than every few seconds.
         with mock.patch.object(penstock.Loader, "_stream_stats", side_effect=AssertionError):
             with mock.patch.object(events, "_VERDICT_S", 0.0), loader() as source:

@@ -71,6 +71,8 @@ class Sentences(unittest.TestCase):
             ("shuffle: expected true, or nothing: samples", "shuffle: expected True or None: samples"),
             ("start penstockd with --memory 512M or more", 'pass memory="512M" or more'),
             ("labels[0] is 2, and options.classes is 2 (num_classes in Python): expected", "labels[0] is 2, and num_classes is 2: expected"),
+            ("try --threads 3, in Python threads=3", "try threads=3"),
+            ("raise --threads 4 or --memory 2G", 'raise threads=4 or memory="2G"'),
             ("free memory or lower --threads", "free memory or lower threads="),
             ("within the 3.0 s of options.reconnect_ms none", "within the 3.0 s of reconnect none"),
             ("raise laggard_timeout_s, or", "raise laggard_timeout, or"),
@@ -95,7 +97,7 @@ class Sentences(unittest.TestCase):
                 self.assertTrue(any(theirs in sentence for sentence in sentences()))
         for theirs, _ in notation._ADVICE:
             with self.subTest(theirs):
-                said = re.compile(theirs.replace(r"(\S+)", r"%\w+"))
+                said = re.compile(theirs.replace(r"(\S+)", r"%[\w.]+"))
                 self.assertTrue(any(said.search(sentence) for sentence in sentences()))
 
 

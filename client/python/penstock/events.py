@@ -21,6 +21,7 @@ from typing import Any, Deque, Optional
 
 import numpy as np
 
+from . import notation
 from .batch import INVALID, SAMPLE, SUBSTITUTED, Told
 from .checks import shown
 from .errors import ArgumentTypeError, DetachedError, IteratorError
@@ -44,8 +45,8 @@ class Event:
     sample_invalid      broken samples of an evaluation batch are rows of zeros: epoch, batch, rows,
                         positions
     detached            this trainer was detached from its group; DetachedError follows: code
-    verdict_changed     another stage holds up training: bottleneck, before, share. Looked up every
-                        five seconds"""
+    verdict_changed     another stage holds up training: bottleneck, before, share, verdict, remedy
+                        (may be empty). Looked up at most every five seconds"""
 
     kind: str
     sentence: str
@@ -156,9 +157,16 @@ class Watch:
         kind = told.get("kind", "unknown")
         if kind in ("unknown", self._bottleneck):
             return
-        details = {"bottleneck": kind, "before": self._bottleneck, "share": told.get("share", 0.0)}
+        verdict, remedy = str(stats.get("verdict", "")), notation.python(str(stats.get("remedy", "")))
+        details = {
+            "bottleneck": kind,
+            "before": self._bottleneck,
+            "share": told.get("share", 0.0),
+            "verdict": verdict,
+            "remedy": remedy,
+        }
         self._bottleneck = kind
-        self._add(Event("verdict_changed", str(stats.get("verdict", "")), details))
+        self._add(Event("verdict_changed", f"{verdict}: {remedy}" if remedy else verdict, details))
 
     # ---- without it ----
 

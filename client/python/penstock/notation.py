@@ -28,6 +28,7 @@ _ARGUMENTS = {
 _ADVICE = (
     (r"start penstockd with --memory (\S+)", r'pass memory="\1"'),
     (r" \(--labels none\)", ""),
+    (r"--threads (\S+), in Python threads=", "threads="),
     (r" \(num_classes in Python\)", ""),
     (r" \(libpenstock: [^)]*\)", ""),
 )
@@ -42,7 +43,7 @@ _SIZE = re.compile(r"(?<=or )size: (?=\[)")
 _TRUTH = re.compile(r"\bexpected (true|false)\b(, or nothing)?")
 _FIELD = re.compile(r"(?<![\w/.-])options\.(\w+)")
 _RENAMED = re.compile(r"\b(laggard_timeout_s|image_sizes)\b")
-_OPTION = re.compile(r"(?<![\w-])--(memory|threads|socket|labels)(?: ([\w.]+[\dMG]))?")
+_OPTION = re.compile(r"(?<![\w-])--(memory|threads|socket|labels)(?: (\d[\w.]*))?")
 _FLOW = re.compile(r"(?:\b([A-Z]\w+): )?(\{(?=\w+: )|\[(?=[A-Z]\w+: \{|\{\w+: ))")
 _SCALAR = re.compile(r'\s*("[^"]*"|[^\s,:\[\]{}](?:[^,:\[\]{}]|:(?! ))*)')
 _VERBATIM = re.compile(r"-?\d[\d.]*|[A-Z]+|\.\.\.|\".*\"|%.*")
@@ -117,7 +118,8 @@ def _truth(found: "re.Match[str]") -> str:
 
 
 def _option(found: "re.Match[str]") -> str:
-    return f"{found.group(1)}=" + (f'"{found.group(2)}"' if found.group(2) else "")
+    value = found.group(2) or ""
+    return f"{found.group(1)}=" + (f'"{value}"' if value and not value.isdigit() else value)
 
 
 def python(sentence: str) -> str:
