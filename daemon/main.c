@@ -5,6 +5,7 @@
  * descriptor once the socket listens, and it never uses the starter's stdio. */
 #include "base/host/limits.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/renamed.h"
 #include "base/util.h"
 #include "base/yaml.h"
@@ -154,6 +155,53 @@ static int main_renamed(int argc, char **argv, const char *old, struct main_opti
 	return MAIN_USAGE;
 }
 
+/* What getopt does not take: an option that does not exist, lacks its value, or has one that it does
+ * not take. The exit code. */
+static int main_refuse(int c, char **argv, const char *near)
+{
+	const char *arg = argv[optind - 1];
+	int size = (int)strcspn(arg, "=");
+	if (c == ':')
+		(void)fprintf(
+			stderr, "penstockd: %s: expected a value; see penstockd --help\n", arg);
+	else if (optopt && optopt < 256)
+		(void)fprintf(stderr, "penstockd: there is no option -%c; see penstockd --help\n",
+			optopt);
+	else if (optopt)
+		(void)fprintf(
+			stderr, "penstockd: %.*s takes no value, got \"%s\"\n", size, arg, arg);
+	else if (near)
+		(void)fprintf(stderr, "penstockd: there is no option %.*s; did you mean --%s?\n",
+			size, arg, near);
+	else
+		(void)fprintf(stderr, "penstockd: there is no option %.*s; see penstockd --help\n",
+			size, arg);
+	return MAIN_USAGE;
+}
+
+/* The option that was probably meant; NULL: none. */
+static const char *main_nearest(const char *arg, const struct option *options)
+{
+	char name[32];
+	if (strncmp(arg, "--", 2) != 0)
+		return NULL;
+	(void)snprintf(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	struct nearest nearest = nearest_to(name);
+	for (; options->name; options++)
+		nearest_try(&nearest, options->name);
+	return nearest_found(&nearest);
+}
+
+/* The index of the option that is now called so. */
+static int main_index(const struct option *options, const char *old)
+{
+	const char *name = renamed_name(renamed_options, old);
+	int at = 0;
+	while (strcmp(options[at].name, name) != 0)
+		at++;
+	return at;
+}
+
 /* -1: go on; otherwise the exit code. */
 static int main_parse(int argc, char **argv, struct main_options *ret)
 {
@@ -171,9 +219,15 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		options[PLAIN + i] = (struct option){main_settings[i].option, 1, NULL, 0};
 	int c, at = 0;
 	main_add_renamed(options, KNOWN);
-	while ((c = getopt_long(argc, argv, "", options, &at)) != -1) {
-		if (c != '?' && at >= KNOWN && main_renamed(argc, argv, options[at].name, ret) >= 0)
-			return MAIN_USAGE;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", options, &at)) != -1) {
+		if (c == '?' || c == ':')
+			return main_refuse(c, argv, main_nearest(argv[optind - 1], options));
+		if (at >= KNOWN) {
+			if (main_renamed(argc, argv, options[at].name, ret) >= 0)
+				return MAIN_USAGE;
+			at = main_index(options, options[at].name);
+		}
 		if (c == 0) {
 			ret->setting[at - PLAIN] = optarg;
 		} else if (c >= OPT_TEXT) {
@@ -191,9 +245,6 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 		} else if (c == OPT_HELP) {
 			(void)fputs(main_usage, stdout);
 			return 0;
-		} else {
-			(void)fputs("penstockd: see penstockd --help\n", stderr);
-			return MAIN_USAGE;
 		}
 	}
 	if (optind < argc) {
@@ -216,6 +267,18 @@ static void main_say_renamed(const struct main_options *options, const struct co
 		else if (said[i][0])
 			log_warning("%s", said[i]);
 	}
+}
+
+/* Sources may be on storage that is not mounted here, so --check-config does not open them. */
+static void main_say_good(const struct main_options *options, const struct config *config)
+{
+	const char *name = options->config ? options->config : "settings";
+	if (config->stream_count)
+		(void)printf("%s: good; %u stream%s, whose source%s not opened\n", name,
+			config->stream_count, config->stream_count == 1 ? "" : "s",
+			config->stream_count == 1 ? " was" : "s were");
+	else
+		(void)printf("%s: good; no streams\n", name);
 }
 
 static int main_redirect(const char *log_file)
@@ -313,9 +376,7 @@ int main(int argc, char **argv)
 		return MAIN_USAGE;
 	if (options.check) {
 		main_say_renamed(&options, &config);
-		(void)printf("%s: good; %u stream%s\n",
-			options.config ? options.config : "settings", config.stream_count,
-			config.stream_count == 1 ? "" : "s");
+		main_say_good(&options, &config);
 		return 0;
 	}
 	if (options.log_file && main_redirect(options.log_file))

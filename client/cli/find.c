@@ -8,6 +8,7 @@
 #include "penstock/penstock.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 int find_daemon(char socket[FIND_SOCKET])
 {
@@ -17,19 +18,11 @@ int find_daemon(char socket[FIND_SOCKET])
 
 int find_stream_daemon(const char *source, char socket[FIND_SOCKET])
 {
-	struct penstock_options options;
-	struct penstock_stream *stream;
+	char why[256];
 	int r = penstock_daemon_socket(NULL, socket, FIND_SOCKET);
 	if (r != -ECONNREFUSED)
 		return r < 0 ? cli_fail(cli_exit_code(r), "%s", penstock_error()) : CLI_OK;
-	/* The library knows which daemon the stream needs, and says so when it is opened. */
-	penstock_options_init(&options);
-	options.source = source;
-	options.private_daemon = 0;
-	r = penstock_stream_open(&options, &stream);
-	if (r < 0)
-		return cli_fail(cli_exit_code(r), "%s", penstock_error());
-	/* A daemon has come meanwhile. */
-	penstock_stream_close(stream);
-	return find_daemon(socket);
+	(void)snprintf(why, sizeof why, "%s", penstock_error());
+	return cli_fail(cli_exit_code(r),
+		"%s; start the one that knows %s: penstockd --config FILE", why, source);
 }

@@ -110,9 +110,13 @@ static int options_time(const struct option *option, const char *unit, const cha
 {
 	char *end = NULL;
 	double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
-	if (!end || *end || !(value > 0) || value > (double)option->max) {
-		cli_note("--%s: expected %s, more than 0 and at most %llu, got \"%s\"",
-			option->name, unit, (unsigned long long)option->max, text);
+	double least = (double)option->min / 1000;
+	if (!end || *end || !(value > 0) || value < least || value > (double)option->max) {
+		char from[32] = "more than 0 and at most";
+		if (option->min)
+			(void)snprintf(from, sizeof from, "from %g to", least);
+		cli_note("--%s: expected %s, %s %llu, got \"%s\"", option->name, unit, from,
+			(unsigned long long)option->max, text);
 		return -EINVAL;
 	}
 	*(double *)option->target = value;

@@ -12,7 +12,7 @@
 enum option_kind {
 	OPTION_FLAG, /* bool *: true when given */
 	OPTION_NUMBER, /* uint64_t *: decimal, min .. max */
-	OPTION_SECONDS, /* double *: above 0, at most max */
+	OPTION_SECONDS, /* double *: above 0, or at least min thousandths of one; at most max */
 	OPTION_MILLISECONDS, /* the same, of thousandths */
 	OPTION_SHARE, /* double *: above 0, at most 1 */
 	OPTION_SIZE, /* uint64_t *: 128M, 4G; at least min */

@@ -37,15 +37,39 @@ static const struct recipe_name {
 } recipe_names[] = {PENSTOCK_KEYS(RECIPE_NAME, ){SPEC_KEY_train, "train", "eval"},
 	{SPEC_KEY_shuffle, "shuffle", "no-shuffle"}};
 
+/* Prints the sentence, with options where it names another key as a key. */
+static void recipe_say(const char *option, const char *text)
+{
+	static const struct {
+		const char *key, *option;
+	} words[] = {{" beside indices", " beside --indices"},
+		{" beside weights", " beside --weights"},
+		{" beside transforms", " beside --transforms"},
+		{" beside source:", " beside SOURCE:"}, {"transforms makes", "--transforms makes"},
+		{"needs dtype: ", "needs --dtype "}};
+	const char *at = NULL;
+	size_t i = 0;
+	while (i < UTIL_COUNT(words) && !(at = strstr(text, words[i].key)))
+		i++;
+	if (at)
+		cli_note("--%s%.*s%s%s", option, (int)(at - text), text, words[i].option,
+			at + strlen(words[i].key));
+	else
+		cli_note("--%s%s", option, text);
+}
+
 /* A sentence about a definition, with the option in place of the key. */
 static int recipe_refuse(const struct spec_wrong *wrong)
 {
+	char text[sizeof wrong->text + 2];
 	const struct recipe_name *name = recipe_names;
 	while ((int)name->key != wrong->key)
 		name++;
 	size_t size = strlen(name->name);
 	bool leads = strncmp(wrong->text, name->name, size) == 0;
-	cli_note("--%s%s%s", name->option, leads ? "" : ": ", wrong->text + (leads ? size : 0));
+	(void)snprintf(
+		text, sizeof text, "%s%s", leads ? "" : ": ", wrong->text + (leads ? size : 0));
+	recipe_say(name->option, text);
 	return -EINVAL;
 }
 
@@ -300,15 +324,17 @@ void recipe_fill(
 		ret_options->std = recipe->channels[1];
 }
 
-/* What a daemon tells of one key; an older or newer one may have other values, which are passed
- * over. */
-static void recipe_learn_key(struct stream_spec *spec, enum spec_key key, const struct node *told)
+/* Takes what a daemon reports of one key. False: it is a value of another release, which this one
+ * does not know. */
+static bool recipe_learn_key(struct stream_spec *spec, enum spec_key key, const struct node *told)
 {
 	struct fault fault;
 	const char *word = document_string(told);
 	cleanup(free_ptr) char *json = *word ? NULL : document_dump(told);
-	if (*word || json)
-		(void)spec_set(spec, key, *word ? word : json, "the daemon", &fault);
+	if (!*word && json && (strcmp(json, "null") == 0 || strcmp(json, "\"\"") == 0))
+		return true; /* not set */
+	return (*word || json) &&
+	       spec_set(spec, key, *word ? word : json, "the daemon", &fault) >= 0;
 }
 
 void recipe_learn(struct recipe *recipe, const struct node *definition)
@@ -320,8 +346,8 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		const struct node *told = document_get(definition, recipe_names[i].name);
 		if (recipe_names[i].key == SPEC_KEY_image_size && sizes)
 			told = sizes;
-		if (told)
-			recipe_learn_key(spec, recipe_names[i].key, told);
+		if (told && !recipe_learn_key(spec, recipe_names[i].key, told))
+			recipe->unknown = recipe_names[i].name;
 	}
 	struct pixel_size largest = shape_settle_sizes(&spec->shape.sizes);
 	if (largest.height)
@@ -412,6 +438,10 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 		spec->train ? "training" : "evaluation", sizes, spec->batch_size, shape, samples,
 		spec->seed, spec->decode == SPEC_DECODE_FAST ? ", decoded fast" : "",
 		*list ? ", " : "", list);
+	size_t n = strlen(buffer);
+	if (recipe->unknown)
+		(void)snprintf(buffer + n, room - n, "; %s of another release, not shown",
+			recipe->unknown);
 }
 
 static const char *recipe_given(const struct recipe *recipe, uint64_t keys)

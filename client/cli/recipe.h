@@ -20,6 +20,7 @@ enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIP
 struct recipe {
 	/* As the options say, or as a daemon told it. */
 	struct stream_spec spec;
+	const char *unknown; /* a key that a daemon reported with a value that is not known here */
 	uint64_t epoch; /* the epoch shown: its images may have a size of their own */
 	/* Once recipe_settle is done, for libpenstock; "": not given. */
 	char size_json[SHAPE_SIZE_TEXT]; /* of a rectangle, [height,width] */

@@ -51,10 +51,25 @@ struct nearest nearest_to(const char *word)
 	return (struct nearest){.word = word, .distance = UINT_MAX};
 }
 
+/* How many letters at the beginning and at the end are the same. A slip of the pen leaves those
+ * around it: "sed" is rather "seed" than "std". */
+static unsigned nearest_around(const char *a, const char *b)
+{
+	size_t m = strlen(a), n = strlen(b), least = UTIL_MIN(m, n), begin = 0, end = 0;
+	while (begin < least && nearest_same(a[begin], b[begin]))
+		begin++;
+	while (begin + end < least && nearest_same(a[m - 1 - end], b[n - 1 - end]))
+		end++;
+	return (unsigned)(begin + end);
+}
+
 void nearest_try(struct nearest *nearest, const char *name)
 {
 	unsigned distance = nearest_distance(nearest->word, name);
-	if (distance < nearest->distance) {
+	bool tie = nearest->best && distance == nearest->distance;
+	if (distance < nearest->distance ||
+		(tie && nearest_around(nearest->word, name) >
+				nearest_around(nearest->word, nearest->best))) {
 		nearest->distance = distance;
 		nearest->best = name;
 	}

@@ -17,7 +17,8 @@ struct nearest {
 struct nearest nearest_to(const char *word);
 void nearest_try(struct nearest *nearest, const char *name);
 
-/* The name with the least distance, the first of several; NULL where even that is too far away for
+/* The name with the least distance; of several, the one that shares most letters at the beginning
+ * and the end with the word, and of these the first; NULL where even that is too far away for
  * a slip of the pen: more than a third of its letters, and more than one. */
 const char *nearest_found(const struct nearest *nearest);
 

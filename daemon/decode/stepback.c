@@ -21,3 +21,24 @@ const char *stepback_name(enum stepback reason)
 	};
 	return (unsigned)reason < STEPBACKS ? names[reason] : "unknown";
 }
+
+const char *stepback_words(enum stepback reason)
+{
+	static const char *const words[STEPBACKS] = {
+		[STEPBACK_NONE] = "nothing",
+		[STEPBACK_KIND] = "progressive, arithmetic or lossless coding, or not 8 bit",
+		[STEPBACK_COMPONENTS] = "an unusual number or sampling of components",
+		[STEPBACK_SCAN] = "several scans, or components in another order",
+		[STEPBACK_HEADER] = "something unusual in the header",
+		[STEPBACK_TABLES] = "a table that is missing, broken or unusual",
+		[STEPBACK_CODE] = "bits that are not a code of an 8-bit image",
+		[STEPBACK_RUN] = "a coefficient beyond the 63rd",
+		[STEPBACK_RANGE] = "coefficients out of range",
+		[STEPBACK_SHORT] = "data that ends before the last block",
+		[STEPBACK_RESTART] = "a restart marker that is missing or misplaced",
+		[STEPBACK_END] = "something other than the end marker after the last block",
+		[STEPBACK_ENTRY_POINT] = "entry points that do not fit the file",
+		[STEPBACK_SIZE] = "an image larger than the decoder's memory",
+	};
+	return (unsigned)reason < STEPBACKS ? words[reason] : "something unknown";
+}

@@ -22,4 +22,8 @@ enum stepback {
 	STEPBACKS,
 };
 
-const char *stepback_name(enum stepback reason); /* "kind", "components", ...; "none" for 0 */
+/* For JSON and metrics, never changed: "kind", "components", ...; "none" for 0. Entry points have
+ * the name that they once had, "checkpoint". */
+const char *stepback_name(enum stepback reason);
+/* For people: what it is in the file, "a progressive, arithmetic or 12-bit JPEG". */
+const char *stepback_words(enum stepback reason);

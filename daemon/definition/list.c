@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/host/roots.h"
+#include "base/nearest.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -20,6 +21,18 @@ _Static_assert(LIST_CHUNK * sizeof(uint64_t) <= NPY_PREFIX + NPY_TEXT_MAX, "a ch
 
 /* ---- the file ---- */
 
+/* A client makes a path of whatever is not "balanced". */
+static const char *list_file_hint(const struct list_file *file)
+{
+	static const char *const words[] = {"balanced", NULL};
+	const char *slash = strrchr(file->path, '/');
+	if (file->kind != NPY_FLOATS)
+		return "";
+	return nearest_of(slash ? slash + 1 : file->path, words)
+		       ? "; did you mean balanced?"
+		       : "; the only word that is not a path is balanced";
+}
+
 static int list_file_look(struct list_file *file)
 {
 	struct stat st;
@@ -31,11 +44,9 @@ static int list_file_look(struct list_file *file)
 	file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (file->fd < 0)
 		return fault_set(file->fault, -errno,
-			"%s: %s: %s; the file must be there and readable for penstockd each time "
-			"that the stream is opened, also when a trainer reconnects%s",
-			file->key, file->path, strerror(errno),
-			file->kind == NPY_FLOATS ? " (the only word that is not a path is balanced)"
-						 : "");
+			"%s: %s: %s; penstockd must be able to read the file each time that the "
+			"stream is opened, also when a trainer reconnects%s",
+			file->key, file->path, strerror(errno), list_file_hint(file));
 	if (fstat(file->fd, &st) < 0)
 		return fault_set(
 			file->fault, -errno, "%s: %s: %s", file->key, file->path, strerror(errno));

@@ -159,11 +159,15 @@ static int hunt_bound(struct hunt *hunt)
 	dataset_free(dataset);
 	if (code != CLI_OK)
 		return code;
+	char each[48] = "";
+	if (least > 1)
+		(void)snprintf(each, sizeof each, " for each of %u accelerators", least);
 	if (batches < (split ? least : 1))
 		return cli_fail(CLI_USAGE,
-			"%s has %" PRIu64 " samples, not enough for a batch of %" PRIu32
-			" for each of %u accelerators; give a smaller --batch-size%s",
-			run->source, samples, run->recipe.spec.batch_size, least,
+			"%s has %" PRIu64 " sample%s, not enough for a batch of %" PRIu32
+			"%s; give a smaller --batch-size%s",
+			run->source, samples, samples == 1 ? "" : "s", run->recipe.spec.batch_size,
+			each,
 			batches && split
 				? ", or --share private, with which each reads the whole dataset"
 				: "");

@@ -238,7 +238,8 @@ double report_counts_words(const struct node *counts, char *buffer, size_t room)
 		total += count;
 		if (count > 0 && at < room)
 			at += (size_t)snprintf(buffer + at, room - at, "%s%s %s", at ? ", " : "",
-				reason, table_count((uint64_t)count).text);
+				strcmp(reason, "checkpoint") == 0 ? "entry point" : reason,
+				table_count((uint64_t)count).text);
 	}
 	return total;
 }

@@ -464,9 +464,9 @@ static void decode_print_difference(const struct decode_image *image)
 	const struct picture_difference *difference = &image->difference;
 	(void)printf("  compared   ");
 	if (image->info.format == DECODE_PNG)
-		(void)printf("no: only libpng reads PNGs\n");
+		(void)printf("nothing: libpng is the only decoder for PNG files\n");
 	else if (!image->compared)
-		(void)printf("no: only libjpeg-turbo reads it\n");
+		(void)printf("nothing: libjpeg-turbo is the only decoder for this file\n");
 	else if (!difference->pixels)
 		(void)printf("equal: penstock's decoder gives libjpeg-turbo's pixels\n");
 	else
@@ -502,8 +502,8 @@ static void decode_print(const struct decode *decode, const struct decode_image 
 	decode_print_kind(image);
 	(void)printf("  decoder    %s", decode_decoder(decode, image));
 	if (image->job.stepback)
-		(void)printf(" (penstock's decoder stepped back: %s)",
-			stepback_name((enum stepback)image->job.stepback));
+		(void)printf("; not penstock's, because of %s",
+			stepback_words((enum stepback)image->job.stepback));
 	(void)printf("\n  pixels     %ux%u, crc32 %08x\n", image->picture.width,
 		image->picture.height, decode_crc(&image->picture));
 	if (decode->which == DECODE_BY_BOTH)

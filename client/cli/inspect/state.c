@@ -21,7 +21,7 @@ struct state {
 	const char *named, *source; /* source NULL: there is nothing to compare with */
 	struct recipe recipe;
 	struct recipe_cut cut;
-	bool json, batch_given;
+	bool json, batch_given, world_given;
 
 	struct spec_state state;
 	struct resume_meaning meaning;
@@ -64,6 +64,7 @@ static int state_options(struct state *state, int argc, char **argv)
 	};
 	const char *operand[OPTIONS_OPERANDS];
 	options_note_given(table, UTIL_COUNT(table), "batch-size", &state->batch_given);
+	options_note_given(table, UTIL_COUNT(table), "world-size", &state->world_given);
 	int r = options_parse(&state_command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r;
@@ -83,14 +84,17 @@ static bool state_fits(const struct state *state)
 	return !resume_refused(state->difference, state->differences);
 }
 
-/* What a position between two batches means; nothing if the user gave no batch size. */
+/* What a position between two batches means, and which options would tell more. */
 static const char *state_aligned_text(const struct state *state)
 {
 	if (state->place.aligned)
 		return "";
 	if (!state->batch_given)
-		return "; it begins between two batches of 64, the default: give -b, and -W for "
-		       "several ranks, to learn more";
+		return state->world_given
+			       ? "; it begins between two batches of 64, the default: give -b to "
+				 "learn more"
+			       : "; it begins between two batches of 64, the default: give -b, and "
+				 "-W for several ranks, to learn more";
 	return "; it begins between two batches of an epoch read from its beginning, so the state "
 	       "was taken with another batch size or world size";
 }

@@ -128,7 +128,7 @@ int top_main(int argc, char **argv)
 		{"interval", 'i', OPTION_SECONDS, &top.interval_s, "SECONDS",
 			"time between two requests, 0.2 to 60 (1); with text output also: go on "
 			"until interrupted",
-			0, TOP_INTERVAL_MOST_S, &paced},
+			TOP_INTERVAL_LEAST_MS, TOP_INTERVAL_MOST_S, &paced},
 		{"count", 'n', OPTION_NUMBER, &top.count, "N", "print N screens as text", 1,
 			UINT64_MAX, &counted},
 		{"plain", 0, OPTION_FLAG, &plain, NULL, "print text even on a terminal", 0, 0,
@@ -139,9 +139,6 @@ int top_main(int argc, char **argv)
 	int r = options_parse(&command, table, UTIL_COUNT(table), argc, argv, operand);
 	if (r != OPTIONS_OK)
 		return r < 0 ? CLI_USAGE : CLI_OK;
-	if (top.interval_s < TOP_INTERVAL_LEAST_S)
-		return cli_fail(CLI_USAGE, "--interval: expected %g to %d seconds, got %g",
-			TOP_INTERVAL_LEAST_S, TOP_INTERVAL_MOST_S, top.interval_s);
 	char socket[FIND_SOCKET];
 	if (!top.socket) {
 		r = find_daemon(socket);

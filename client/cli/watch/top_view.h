@@ -79,7 +79,8 @@ struct top_view {
 };
 
 /* The time between two questions. */
-#define TOP_INTERVAL_LEAST_S 0.2
+#define TOP_INTERVAL_LEAST_MS 200
+#define TOP_INTERVAL_LEAST_S (TOP_INTERVAL_LEAST_MS / 1000.0)
 enum { TOP_INTERVAL_MOST_S = 60 };
 
 /* Takes the next answer. The caller keeps both answers valid until it replaces them. */

@@ -219,7 +219,12 @@ static void stops_where_dataset_or_memory_end(void **state)
 	assert_non_null(strstr(machine.said, "enough for 8"));
 	machine.samples = 399;
 	assert_int_equal(hunt(0, &measure, &got), CLI_USAGE);
-	assert_non_null(strstr(machine.said, "not enough for a batch of 400 for each of 1"));
+	assert_non_null(strstr(machine.said, "399 samples, not enough for a batch of 400; give"));
+	assert_int_equal(hunt(2, &measure, &got), CLI_USAGE);
+	assert_non_null(strstr(machine.said, "for a batch of 400 for each of 2 accelerators; "));
+	machine.samples = 1;
+	assert_int_equal(hunt(1, &measure, &got), CLI_USAGE);
+	assert_non_null(strstr(machine.said, "1 sample, not enough for a batch of 400; give"));
 }
 
 static void judges_one_run_by_its_rate(void **state)

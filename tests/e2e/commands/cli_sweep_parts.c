@@ -44,10 +44,12 @@ static void test_grid_refuses(void **state)
 	static const struct {
 		const char *text, *says;
 	} cases[] = {
-		{"", "\"\" is none of them"},
-		{"thread=1", "\"thread\" is none of them"},
+		{"", "image-size (--sweep threads=1,2,4), got \"\""},
+		{"thread=1", "cannot vary \"thread\"; did you mean threads?"},
+		{"thread=", "did you mean threads?"},
+		{"batch_size=64", "did you mean batch-size?"},
 		{"colour=1", "threads, batch-size or image-size"},
-		{"=1", "is none of them"},
+		{"=1", "threads, batch-size or image-size"},
 		{"threads", "expected values"},
 		{"threads=", "expected values"},
 		{"threads=,", "from 1 to 1024, got \"\""},

@@ -223,6 +223,8 @@ def test_a_state_in_words():
         assert "it begins between two batches of 64, the default: give -b, and -W for several ranks, to learn more" in unsaid, unsaid
         (home / "ck.json").write_text(json.dumps({"epoch": 1, "loader": json.loads(state)}, indent=2))
         assert run(home, "state", home / "ck.json", "-b", 4, "-W", 3)[0] == text, "a checkpoint that keeps it"
+        unsaid = " ".join(run(home, "state", home / "state.json", "-W", 2)[0].split())
+        assert "64, the default: give -b to learn more" in unsaid and "-W for several" not in unsaid, unsaid
         assert "between two batches" in " ".join(run(home, "state", home / "state.json", "-b", 7)[0].split())
         piped = subprocess.run([tool("penstock"), "state", "-", "-b", "4", "-W", "3"], input=(home / "state.json").read_bytes(),
                                capture_output=True, env=environment(home), timeout=LIMIT)

@@ -39,9 +39,10 @@ def bench(home, source, *args, code=0, env=None):
 
 def test_refusals():
     cases = [
-        (["--sweep", "fleas=1"], "\"fleas\" is none of them"),
+        (["--sweep", "fleas=1"], "varies threads, batch-size or image-size (--sweep threads=1,2,4), got \"fleas\""),
+        (["--sweep", "thread=1"], "did you mean threads?"),
         (["--sweep", "threads"], "--sweep threads=1,2,4"),
-        (["--sweep", ""], "is none of them"),
+        (["--sweep", ""], "got \"\""),
         (["--sweep", "threads=2,1"], "rising order"),
         (["--sweep", "threads=0,1"], "from 1 to 1024"),
         (["--sweep", "threads=1", "--sweep", "threads=2"], "given twice"),

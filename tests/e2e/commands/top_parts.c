@@ -434,6 +434,15 @@ static void test_anything_may_be_missing(void **state)
 		}
 		document_free(root);
 	}
+	/* What a newer daemon reports is named, not left out in silence. */
+	root = parse("{'streams':[{'name':'a','seed':7,'batch_size':8,'image_size':64,'train':true,"
+		     "'shuffle':true,'transforms':[{'Operation2030':{'p':1}}]}]}");
+	struct top_view newer = view_of(root);
+	newer.page = TOP_STREAM;
+	char *said = draw(&newer, 200, 60);
+	assert_shows(said, "transforms of another release, not shown");
+	free(said);
+	document_free(root);
 	root = parse("{}");
 	struct top_view view = view_of(root);
 	char *text = draw(&view, 80, 24);

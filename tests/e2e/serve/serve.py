@@ -533,6 +533,25 @@ def test_bad_settings_name_place_and_expectation():
             assert got.returncode == 2 and "expected" in got.stderr, (option, got)
 
 
+def test_options_that_penstockd_does_not_know():
+    """The nearest one is named. The old name of an option with a value beside it does not move the others."""
+    def said(*words):
+        got = subprocess.run([tool("penstockd"), *map(str, words)], capture_output=True, text=True, timeout=harness.LIMIT)
+        assert got.returncode == 2 and got.stdout == "", got
+        return got.stderr
+    for words, says in ((["--memroy", "1G"], "penstockd: there is no option --memroy; did you mean --memory?\n"),
+                        (["--Theads=2"], "no option --Theads; did you mean --threads?"), (["--frobnicate"], "no option --frobnicate; see penstockd --help"),
+                        (["-x"], "no option -x; see penstockd --help"), (["--threads"], "--threads: expected a value; see"),
+                        (["--version=2"], '--version takes no value, got "--version=2"'), (["--r", "x"], "no option --r; see")):
+        assert says in said(*words), (words, said(*words))
+    with folder() as home:
+        (home / "c.yaml").write_text("streams:\n  a: {source: /nowhere/at/all, batch_size: 4, image_size: 16}\n")
+        for options in ([], ["--no-checkpoints", "--threads", "2"]):
+            got = subprocess.run([tool("penstockd"), "--config", home / "c.yaml", "--check-config", *options], capture_output=True, text=True,
+                                 timeout=harness.LIMIT)
+            assert got.returncode == 0 and got.stdout == f"{home}/c.yaml: good; 1 stream, whose source was not opened\n", got
+
+
 def test_closed_standard_files_are_not_taken_by_others():
     """Where stderr is closed, the log goes nowhere: not into what would have got its number."""
     for closed, options in (("0<&- 1>&- 2>&-", ()), ("2>&-", ()), ("2>&-", ("--log-file", "file"))):

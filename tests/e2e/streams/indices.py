@@ -185,7 +185,7 @@ def test_a_daemon_that_comes_back_needs_the_file():
                 with Daemon(home, "--threads", "1"):
                     if gone:
                         error = trainer.error()
-                        assert str(path) in error and "must be there" in error and "reconnect" in error, error
+                        assert str(path) in error and "must be able to read the file" in error and "reconnect" in error, error
                     else:
                         assert trainer.finish() == whole
                 first.stop = lambda: 0
@@ -268,7 +268,7 @@ def test_bad_lists_are_refused_in_words():
         os.mkfifo(home / "pipe.npy")
         (home / "text.npy").write_text("1\n2\n3\n")
         cases = [
-            (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be there"]),
+            (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be able to read the file"]),
             (lambda: home / "folder.npy", errno.EINVAL, ["not a regular file"]),
             (lambda: home / "pipe.npy", errno.EINVAL, ["not a regular file"]),
             (lambda: home / "text.npy", errno.EINVAL, ["not a .npy file", "numpy.save"]),

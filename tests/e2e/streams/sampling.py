@@ -558,7 +558,7 @@ def test_bad_weights_are_refused_in_words():
         good = [1.0] * SAMPLES
         nan, infinite = float("nan"), float("inf")
         cases = [
-            (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be there"]),
+            (lambda: home / "none.npy", errno.ENOENT, ["No such file", "must be able to read the file"]),
             (lambda: home / "text.npy", errno.EINVAL, ["not a .npy file", "asarray(weights"]),
             (lambda: home, errno.EINVAL, ["not a regular file: expected a .npy file of weights"]),
             (lambda: npy(path, range(SAMPLES)), errno.EINVAL, ["<i8", "expected little-endian floats (<f8 or <f4)"]),
@@ -674,7 +674,7 @@ def test_commands_follow_the_sampler():
         refuse(home, "plan", source, "--weights", path, "--no-shuffle", says="--no-shuffle cannot be given with --weights")
         refuse(home, "plan", source, "--repeats", 2, "--eval", says="--repeats: expected 1 where samples are not shuffled")
         refuse(home, "plan", source, "--split", "[:9", says=["--split", "a closing bracket"])
-        refuse(home, "plan", source, "--split", "[:9]", "--indices", path, says="--split cannot be written beside indices")
+        refuse(home, "plan", source, "--split", "[:9]", "--indices", path, says="--split cannot be written beside --indices")
         refuse(home, "bench", source, "--repeats", 2, "--yardstick", says="--repeats cannot be given; leave one out")
         refuse(home, "state", state, "--weights", path, says="--weights belongs to the stream")
         refuse(home, "bench", "stream:x", "--repeats", 2, says="--repeats cannot be given")

@@ -56,6 +56,10 @@ static void test_names(void **state)
 	static const char *const names[] = {"seed", "size", "batch_size", "epoch", NULL};
 	static const char *const none[] = {NULL};
 	assert_string_equal(nearest_of("sed", names), "seed");
+	/* Of two that are as near, the one that has the same letters around. */
+	static const char *const near[] = {"std", "seed", "sea", NULL};
+	assert_string_equal(nearest_of("sed", near), "seed");
+	assert_string_equal(nearest_of("sd", near), "std");
 	assert_string_equal(nearest_of("batchsiez", names), "batch_size");
 	assert_string_equal(nearest_of("epohc", names), "epoch");
 	assert_string_equal(nearest_of("size", names), "size");

@@ -262,7 +262,11 @@ static void tables_of_files(void **state)
 	list_close(&shelf, three);
 	assert_int_equal(weigh_open(&shelf, "ballanced", NULL, &one, &fault), -ENOENT);
 	assert_non_null(strstr(fault.text, "weights: ballanced: "));
-	assert_non_null(strstr(fault.text, "the only word that is not a path is balanced"));
+	assert_non_null(strstr(fault.text, "; did you mean balanced?"));
+	assert_int_equal(weigh_open(&shelf, "/data/balancd", NULL, &one, &fault), -ENOENT);
+	assert_non_null(strstr(fault.text, "; did you mean balanced?"));
+	assert_int_equal(weigh_open(&shelf, "weights.npy", NULL, &one, &fault), -ENOENT);
+	assert_non_null(strstr(fault.text, "; the only word that is not a path is balanced"));
 	assert_int_equal(ledger_free(&ledger), BUDGET);
 	list_shelf_deinit(&shelf);
 	ledger_deinit(&ledger);

@@ -165,7 +165,7 @@ static void refuses_what_is_no_list(void **state)
 {
 	static const int64_t list[] = {4, 5, -6, 7};
 	struct place *place = *state;
-	refuses(place, -ENOENT, "must be there");
+	refuses(place, -ENOENT, "must be able to read the file");
 	assert_int_equal(mkfifo(place->path, 0600), 0);
 	refuses(place, -EINVAL, "not a regular file");
 	assert_int_equal(unlink(place->path), 0);

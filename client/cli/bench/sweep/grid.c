@@ -1,6 +1,7 @@
 /* grid: see grid.h. */
 #include "client/cli/bench/sweep/grid.h"
 
+#include "base/nearest.h"
 #include "base/util.h"
 
 #include <ctype.h>
@@ -118,10 +119,19 @@ int grid_add(struct grid *grid, const char *text, struct fault *fault)
 		grid->order[grid->swept++] = (enum grid_axis)i;
 		return grid_list(grid, (enum grid_axis)i, text + size + 1, fault);
 	}
+	char name[41];
+	(void)snprintf(name, sizeof name, "%.*s", (int)UTIL_MIN(size, 40u), text);
+	struct nearest nearest = nearest_to(name);
+	for (size_t i = 0; i < GRID_AXES; i++)
+		nearest_try(&nearest, grid_name[i]);
+	const char *meant = nearest_found(&nearest);
+	if (meant)
+		return fault_set(fault, -EINVAL, "--sweep cannot vary \"%s\"; did you mean %s?",
+			name, meant);
 	return fault_set(fault, -EINVAL,
-		"--sweep takes threads, batch-size or image-size (--sweep threads=1,2,4), and "
-		"\"%.*s\" is none of them",
-		(int)UTIL_MIN(size, 40u), text);
+		"--sweep varies threads, batch-size or image-size (--sweep threads=1,2,4), got "
+		"\"%s\"",
+		name);
 }
 
 size_t grid_points(const struct grid *grid)
