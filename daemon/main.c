@@ -155,8 +155,8 @@ static int main_renamed(int argc, char **argv, const char *old, struct main_opti
 	return MAIN_USAGE;
 }
 
-/* What getopt does not take: an option that does not exist, lacks its value, or has one that it does
- * not take. The exit code. */
+/* Reports an option that getopt does not take: it does not exist, lacks its value, or has one that
+ * it does not take. Returns the exit code. */
 static int main_refuse(int c, char **argv, const char *near)
 {
 	const char *arg = argv[optind - 1];
