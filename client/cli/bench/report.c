@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "client/cli/cli.h"
 #include "client/cli/document.h"
+#include "client/cli/inspect/machine.h"
 #include "client/cli/table.h"
 
 #include <inttypes.h>
@@ -334,10 +335,21 @@ static void report_verdict(const struct measure *measure)
 			table_seconds(measure->seconds).text);
 }
 
+/* Figures mean little without the machine that they are of. */
+static void report_machine(void)
+{
+	struct machine machine;
+	machine_read(&machine);
+	report_sentence("machine", "%s; %u of %u processors may be used; %s of memory",
+		machine.model, machine.cpus, machine.cpus_online,
+		table_bytes(machine.memory.limit).text);
+}
+
 static void report_people(const struct measure *measure, const struct accelerate *accelerate)
 {
 	const struct node *stats = measure->stats;
 	report_source(measure->source);
+	report_machine();
 	report_sentence("dataset", "%s", measure->dataset);
 	report_sentence("stream", "%s, %u trainer%s", measure->described, measure->trainers,
 		measure->trainers == 1 ? "" : "s");

@@ -3,6 +3,7 @@
 
 #include "base/host/cpu.h"
 #include "base/permit.h"
+#include "base/util.h"
 #include "client/cli/table.h"
 #include "fetch/fetch.h"
 #include "proto/jsontext.h"
@@ -40,6 +41,22 @@ static void machine_read_uring(struct machine *machine)
 	permit_deinit(&large);
 }
 
+static void machine_read_model(struct machine *machine)
+{
+	char line[256];
+	cleanup(close_file) FILE *file = fopen("/proc/cpuinfo", "re");
+	(void)snprintf(machine->model, sizeof machine->model, "not known");
+	while (file && fgets(line, sizeof line, file)) {
+		const char *value = strchr(line, ':');
+		if (!value || strncmp(line, "model name", 10) != 0)
+			continue;
+		value += 1 + strspn(value + 1, " ");
+		(void)snprintf(machine->model, sizeof machine->model, "%.*s",
+			(int)strcspn(value, "\n"), value);
+		return;
+	}
+}
+
 void machine_read(struct machine *ret)
 {
 	*ret = (struct machine){.cpus = cpu_available(), .page_bytes = sysconf(_SC_PAGESIZE)};
@@ -59,6 +76,7 @@ void machine_read(struct machine *ret)
 	(void)snprintf(ret->jpeg, sizeof ret->jpeg, "libjpeg, API %d", JPEG_LIB_VERSION);
 #endif
 	(void)snprintf(ret->png, sizeof ret->png, "libpng %.12s", png_get_libpng_ver(NULL));
+	machine_read_model(ret);
 	machine_read_uring(ret);
 }
 

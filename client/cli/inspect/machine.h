@@ -16,6 +16,7 @@ struct machine {
 	long page_bytes;
 	bool io_uring;
 	char io_uring_text[256]; /* the reader that reads would use, or why it cannot be used */
+	char model[160]; /* of the processor; "not known" */
 	char kernel[80], jpeg[48], png[24];
 };
 

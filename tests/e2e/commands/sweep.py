@@ -498,6 +498,11 @@ def test_report():
         for part in ("Verdict", "Over time", "Batches", "99.9 %", "decode", "Memory and storage", "The machine", "kernel", "libjpeg-turbo",
                      "The sweep", "folder of class folders: 30 samples", "decoding threads"):
             assert part in words, part
+        titles = re.findall(r"<h2>([^<]*)</h2>", text)
+        assert titles[:4] == ["Verdict", "In short", "The machine", "The sweep"] and titles.count("The machine") == 1, titles
+        verdict = text[text.index("<h2>Verdict"):text.index("<h2>In short")]
+        found = json.loads(run(home, "bench", images, "--seconds", "0.1", "--sweep", "batch-size=8", "--rounds", "1", "--json")[0])
+        assert ("<b>Remedy:</b> " in verdict) == ("class=\"remedy\"" in verdict) and "remedy" in found["points"][0], verdict
         assert "--sweep batch-size=8 --rounds 1" in " ".join(page.text[page.text.index(command):])
         assert "prefers-color-scheme:dark" in text and "width=device-width" in text and "Content-Security-Policy" in text
         assert_shown(home, path)

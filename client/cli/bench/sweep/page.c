@@ -85,7 +85,7 @@ static void page_verdict(FILE *file, const struct measure *run)
 	page_begin(file, "Verdict", "verdict");
 	page_put(file, "<p>", "</p>\n", "%s", document_text(run->stats, "verdict", "none"));
 	if (*measure_remedy(run, remedy))
-		page_put(file, "<p class=\"remedy\">", "</p>\n", "%s", remedy);
+		page_put(file, "<p class=\"remedy\"><b>Remedy:</b> ", "</p>\n", "%s", remedy);
 	page_end(file);
 }
 
@@ -377,30 +377,13 @@ static void page_dataset(FILE *file, const struct sweep *sweep, const struct mea
 	page_end(file);
 }
 
-static void page_cpu_model(char *buffer, size_t room)
-{
-	char line[256];
-	cleanup(close_file) FILE *file = fopen("/proc/cpuinfo", "re");
-	(void)snprintf(buffer, room, "not known");
-	while (file && fgets(line, sizeof line, file)) {
-		const char *value = strchr(line, ':');
-		if (!value || strncmp(line, "model name", 10) != 0)
-			continue;
-		value += 1 + strspn(value + 1, " ");
-		(void)snprintf(buffer, room, "%.*s", (int)strcspn(value, "\n"), value);
-		return;
-	}
-}
-
 static void page_machine(FILE *file)
 {
 	struct machine machine;
-	char model[256];
 	machine_read(&machine);
-	page_cpu_model(model, sizeof model);
 	page_begin(file, "The machine", "");
 	(void)fprintf(file, "<table>\n");
-	page_put(file, PAGE_FACT("processor"), "%s", model);
+	page_put(file, PAGE_FACT("processor"), "%s", machine.model);
 	page_put(file, PAGE_FACT("processors"), "%u of %u may be used", machine.cpus,
 		machine.cpus_online);
 	page_put(file, PAGE_FACT("memory"), "%s available; the limit is %s (%s)",
@@ -423,6 +406,8 @@ static int page_write(FILE *file, const char *name, const void *context, struct 
 	page_title(file, sweep);
 	page_verdict(file, run);
 	page_figures(file, sweep, best);
+	/* Figures mean little without the machine that they are of. */
+	page_machine(file);
 	int r = page_compared(file, sweep);
 	if (r == 0)
 		r = page_over_time(file, run);
@@ -430,7 +415,6 @@ static int page_write(FILE *file, const char *name, const void *context, struct 
 	page_stages(file, run);
 	page_memory(file, run);
 	page_dataset(file, sweep, run);
-	page_machine(file);
 	page_command(file, sweep);
 	(void)fprintf(file, "</main>\n</body>\n</html>\n");
 	return r < 0 ? fault_set(fault, r, "cannot write %s: out of memory", name) : 0;
