@@ -149,6 +149,16 @@ def rename_over(images, others):
         os.replace(images / "new.tmp", file)
 
 
+def test_a_confined_daemon_makes_the_index_anew():
+    with folder() as home:
+        images, others = two_sets(home)
+        with Daemon(home, "--root", home) as daemon, Link(daemon.socket) as link:
+            stream = link.open(source=images, epochs=3, **TINY)
+            assert clean(stream.read(2))
+            rewrite(images, others)
+            assert clean(stream.read()) and ANEW in daemon.text(), daemon.text()
+
+
 def test_a_state_still_fits():
     """The keys are the same, so a state from before goes on; the pixels are those of the new files."""
     for change in (rewrite, rename_over):
