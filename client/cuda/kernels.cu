@@ -227,6 +227,70 @@ __device__ float blended(float own, float blend, float other, float partner_blen
 	return __fadd_rn(__fmul_rn(own, blend), __fmul_rn(other, partner_blend));
 }
 
+/* ---- what is done to a row ---- */
+
+/* Of a row: two coordinates in a word, as they are in memory. */
+struct rectangle {
+	uint32_t corner, size;
+
+	__device__ uint32_t left() const
+	{
+		return corner & 0xffff;
+	}
+	__device__ uint32_t top() const
+	{
+		return corner >> 16;
+	}
+	__device__ uint32_t width() const
+	{
+		return size & 0xffff;
+	}
+	__device__ uint32_t height() const
+	{
+		return size >> 16;
+	}
+};
+
+struct change {
+	uint32_t flags;
+	rectangle erase;
+};
+
+struct changes {
+	change own, of_partner; /* the partner's flags are 0 where nothing is mixed */
+	rectangle cut;
+	uint32_t partner;
+	float blend, partner_blend;
+};
+
+/* 16 bytes of a row: number 0 has position, flags and epoch, 1 the rectangles, 2 what is mixed. */
+__device__ uint4 row_words(const kernels_normalise &a, uint32_t number, uint32_t which)
+{
+	return __ldg(reinterpret_cast<const uint4 *>(a.row + number) + which);
+}
+
+/* Once for each row and thread. Left to itself the compiler reads the fields again for each group of
+ * values, because a store to `out` might have changed them. */
+__device__ changes changes_of(const kernels_normalise &a, uint32_t number)
+{
+	changes row = {};
+	row.own.flags = row_words(a, number, 0).z;
+	if (!row.own.flags)
+		return row;
+	uint4 rectangles = row_words(a, number, 1);
+	row.own.erase = {rectangles.x, rectangles.y};
+	row.cut = {rectangles.z, rectangles.w};
+	if (!(row.own.flags & PENSTOCK_CUDA_ROW_MIXED))
+		return row;
+	uint4 mixed = row_words(a, number, 2);
+	row.partner = mixed.x;
+	row.blend = __uint_as_float(mixed.y);
+	row.partner_blend = __uint_as_float(mixed.z);
+	rectangles = row_words(a, row.partner, 1);
+	row.of_partner = {row_words(a, row.partner, 0).z, {rectangles.x, rectangles.y}};
+	return row;
+}
+
 /* ---- groups ---- */
 
 /* The constants of three values that follow each other, from a channel on. */
@@ -260,14 +324,12 @@ template <class T, int LAYOUT> struct group {
 };
 
 /* Which of a group's items, from x, y on, lie in a rectangle: a bit for each. */
-template <class G>
-__device__ uint32_t covered(
-	uint32_t x, uint32_t y, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+template <class G> __device__ uint32_t covered(uint32_t x, uint32_t y, const rectangle &r)
 {
 	constexpr int SCALE = 3 / G::EACH, COUNT = G::WORDS * 4 / G::EACH;
-	if (y - top >= height)
+	if (y - r.top() >= r.height())
 		return 0;
-	int begin = (int)left * SCALE - (int)x, end = begin + (int)width * SCALE;
+	int begin = (int)r.left() * SCALE - (int)x, end = begin + (int)r.width() * SCALE;
 	return (1u << min(max(end, 0), COUNT)) - (1u << min(max(begin, 0), COUNT));
 }
 
@@ -323,24 +385,20 @@ __device__ void load_flipped(const kernels_normalise &a, const palette &p, const
 }
 
 template <class T, int LAYOUT>
-__device__ group<T, LAYOUT> group_of(
-	const kernels_normalise &a, const palette &p, uint32_t number, uint32_t x, uint32_t y)
+__device__ group<T, LAYOUT> group_of(const kernels_normalise &a, const palette &p, uint32_t number,
+	const change &own, uint32_t x, uint32_t y)
 {
 	typedef group<T, LAYOUT> G;
-	const penstock_cuda_row *row = a.row + number;
 	const uint8_t *line = a.images + ((size_t)number * a.height + y) * a.width * 3;
 	G g;
-	if (row->flags & PENSTOCK_CUDA_ROW_FLIPPED) {
+	if (own.flags & PENSTOCK_CUDA_ROW_FLIPPED) {
 		load_flipped<T>(a, p, line, x, g);
 	} else {
 #pragma unroll
 		for (uint32_t k = 0; k < G::EACH; k++)
 			load<T>(line + x * G::EACH + k * T::GROUP, g.words + k * (T::GROUP / 4));
 	}
-	g.erased =
-		row->flags & PENSTOCK_CUDA_ROW_ERASED
-			? covered<G>(x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)
-			: 0;
+	g.erased = own.flags & PENSTOCK_CUDA_ROW_ERASED ? covered<G>(x, y, own.erase) : 0;
 	return g;
 }
 
@@ -377,21 +435,22 @@ __device__ void group_store(const kernels_normalise &a, const span &s, uint32_t 
 /* One group, with the partner's where it takes part. */
 template <class T, int LAYOUT>
 __device__ void group_do(const kernels_normalise &a, const palette &p, const span &s,
-	uint32_t number, uint32_t i, uint32_t x, uint32_t y)
+	uint32_t number, const changes &row, uint32_t i, uint32_t x, uint32_t y)
 {
 	typedef group<T, LAYOUT> G;
-	const penstock_cuda_row *row = a.row + number;
-	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
-	bool mixup = mixed && row->partner_blend != 0;
-	uint32_t cut = mixed ? covered<G>(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h) : 0;
-	G own = group_of<T, LAYOUT>(a, p, cut == G::ALL ? row->partner : number, x, y);
-	if (cut == G::ALL || (cut == 0 && !mixup)) {
+	bool mixed = row.own.flags & PENSTOCK_CUDA_ROW_MIXED;
+	bool mixup = mixed && row.partner_blend != 0;
+	uint32_t cut = mixed ? covered<G>(x, y, row.cut) : 0;
+	bool all = cut == G::ALL;
+	G own = group_of<T, LAYOUT>(
+		a, p, all ? row.partner : number, all ? row.of_partner : row.own, x, y);
+	if (all || (cut == 0 && !mixup)) {
 		group_store<T, LAYOUT>(
 			a, s, i, [&](uint32_t j, uint32_t c) { return group_value(p, own, j, c); });
 		return;
 	}
-	G other = group_of<T, LAYOUT>(a, p, row->partner, x, y);
-	float blend = row->blend, partner_blend = row->partner_blend;
+	G other = group_of<T, LAYOUT>(a, p, row.partner, row.of_partner, x, y);
+	float blend = row.blend, partner_blend = row.partner_blend;
 	if (!(cut | own.erased | other.erased)) {
 		group_store<T, LAYOUT>(a, s, i, [&](uint32_t j, uint32_t c) {
 			return blended(group_normal(p, own, j, c), blend,
@@ -408,7 +467,8 @@ __device__ void group_do(const kernels_normalise &a, const palette &p, const spa
 }
 
 template <class T, int LAYOUT>
-__device__ void groups(const kernels_normalise &a, const span &s, uint32_t number)
+__device__ void groups(
+	const kernels_normalise &a, const span &s, uint32_t number, const changes &row)
 {
 	constexpr uint32_t G = T::GROUP, SCALE = 3 / group<T, LAYOUT>::EACH;
 	uint32_t line = a.width / G * SCALE, inverse = 0xffffffffu / line;
@@ -417,16 +477,15 @@ __device__ void groups(const kernels_normalise &a, const span &s, uint32_t numbe
 #pragma unroll 1
 	for (uint32_t i = s.begin / G * SCALE + threadIdx.x; i < end; i += KERNELS_THREADS) {
 		uint32_t y = quotient(i, line, inverse);
-		group_do<T, LAYOUT>(a, p, s, number, i, (i - y * line) * G, y);
+		group_do<T, LAYOUT>(a, p, s, number, row, i, (i - y * line) * G, y);
 	}
 }
 
 /* ---- pixel by pixel ---- */
 
-__device__ bool inside(
-	uint32_t x, uint32_t y, uint32_t left, uint32_t top, uint32_t width, uint32_t height)
+__device__ bool inside(uint32_t x, uint32_t y, const rectangle &r)
 {
-	return x - left < width && y - top < height;
+	return x - r.left() < r.width() && y - r.top() < r.height();
 }
 
 /* proto/philox.h's generator. */
@@ -452,16 +511,14 @@ __device__ float radius(uint32_t bits)
 
 /* Three values of N(0, 1) for a pixel: one draw of philox_draw's, whose step goes on behind the
  * operation where 16 bits are too few. */
-__device__ void noise(
-	const kernels_normalise &a, const penstock_cuda_row *row, uint32_t pixel, float *ret_v)
+__device__ void noise(const kernels_normalise &a, uint32_t number, uint32_t pixel, float *ret_v)
 {
-	uint64_t position = row->position;
+	uint4 drawn = row_words(a, number, 0); /* here, because few rows have noise */
 	uint32_t key[2] = {a.key[0], a.key[1]};
 	/* Or the compiler computes the ten keys in front of all loops, for all paths. */
 	asm volatile("" : "+r"(key[0]), "+r"(key[1]));
-	uint4 bits = philox_4x32_10(
-		make_uint4((uint32_t)position, (uint32_t)(position >> 32 & 0xffff) | pixel << 16,
-			row->epoch, KERNELS_NOISE | pixel >> 16 << 8),
+	uint4 bits = philox_4x32_10(make_uint4(drawn.x, (drawn.y & 0xffff) | pixel << 16, drawn.w,
+					    KERNELS_NOISE | pixel >> 16 << 8),
 		key[0], key[1]);
 	float sine, cosine;
 	sincospif(__fmul_rn(__uint2float_rn(bits.y), 0x1p-31f), &sine, &cosine);
@@ -471,15 +528,13 @@ __device__ void noise(
 	ret_v[2] = __fmul_rn(radius(bits.z), cospif(__fmul_rn(__uint2float_rn(bits.w), 0x1p-31f)));
 }
 
-__device__ void single_source(const kernels_normalise &a, uint32_t number, uint32_t pixel,
-	uint32_t x, uint32_t y, float *ret_v)
+__device__ void single_source(const kernels_normalise &a, uint32_t number, const change &row,
+	uint32_t pixel, uint32_t x, uint32_t y, float *ret_v)
 {
-	const penstock_cuda_row *row = a.row + number;
-	uint32_t flags = row->flags;
-	if (flags & PENSTOCK_CUDA_ROW_ERASED &&
-		inside(x, y, row->erase_x, row->erase_y, row->erase_w, row->erase_h)) {
+	uint32_t flags = row.flags;
+	if (flags & PENSTOCK_CUDA_ROW_ERASED && inside(x, y, row.erase)) {
 		if (a.erase_random) {
-			noise(a, row, pixel, ret_v);
+			noise(a, number, pixel, ret_v);
 			return;
 		}
 #pragma unroll
@@ -499,32 +554,33 @@ __device__ void single_source(const kernels_normalise &a, uint32_t number, uint3
 }
 
 /* One pass, or one for each of the two that are blended. */
-__device__ void single_mixed(const kernels_normalise &a, uint32_t number, uint32_t pixel,
-	uint32_t x, uint32_t y, float *ret_v)
+__device__ void single_mixed(const kernels_normalise &a, uint32_t number, const changes &row,
+	uint32_t pixel, uint32_t x, uint32_t y, float *ret_v)
 {
-	const penstock_cuda_row *row = a.row + number;
-	bool mixed = row->flags & PENSTOCK_CUDA_ROW_MIXED;
-	bool cut = mixed && inside(x, y, row->cut_x, row->cut_y, row->cut_w, row->cut_h);
-	bool both = mixed && !cut && row->partner_blend != 0;
-	single_source(a, cut ? row->partner : number, pixel, x, y, ret_v);
+	bool mixed = row.own.flags & PENSTOCK_CUDA_ROW_MIXED;
+	bool cut = mixed && inside(x, y, row.cut);
+	bool both = mixed && !cut && row.partner_blend != 0;
+	single_source(
+		a, cut ? row.partner : number, cut ? row.of_partner : row.own, pixel, x, y, ret_v);
 	if (!both)
 		return;
 	float own[3] = {ret_v[0], ret_v[1], ret_v[2]};
-	single_source(a, row->partner, pixel, x, y, ret_v);
+	single_source(a, row.partner, row.of_partner, pixel, x, y, ret_v);
 #pragma unroll
 	for (uint32_t c = 0; c < 3; c++)
-		ret_v[c] = blended(own[c], row->blend, ret_v[c], row->partner_blend);
+		ret_v[c] = blended(own[c], row.blend, ret_v[c], row.partner_blend);
 }
 
 template <class T, int LAYOUT>
-__device__ void single(const kernels_normalise &a, const span &s, uint32_t number)
+__device__ void single(
+	const kernels_normalise &a, const span &s, uint32_t number, const changes &row)
 {
 	uint32_t inverse = 0xffffffffu / a.width;
 #pragma unroll 1
 	for (uint32_t p = s.begin + threadIdx.x; p < s.end; p += KERNELS_THREADS) {
 		uint32_t y = quotient(p, a.width, inverse), x = p - y * a.width;
 		float v[3];
-		single_mixed(a, number, p, x, y, v);
+		single_mixed(a, number, row, p, x, y, v);
 #pragma unroll
 		for (uint32_t c = 0; c < 3; c++)
 			*out_of<T>(a,
@@ -537,15 +593,9 @@ __device__ void single(const kernels_normalise &a, const span &s, uint32_t numbe
 /* ---- a row's span ---- */
 
 /* Whether noise may be in a row. */
-__device__ bool noisy(const kernels_normalise &a, uint32_t number)
+__device__ bool noisy(const kernels_normalise &a, const changes &row)
 {
-	if (!a.erase_random)
-		return false;
-	const penstock_cuda_row *row = a.row + number;
-	uint32_t flags = row->flags;
-	if (flags & PENSTOCK_CUDA_ROW_MIXED)
-		flags |= a.row[row->partner].flags;
-	return flags & PENSTOCK_CUDA_ROW_ERASED;
+	return a.erase_random && (row.own.flags | row.of_partner.flags) & PENSTOCK_CUDA_ROW_ERASED;
 }
 
 template <class T, int LAYOUT> __device__ void normalise(const kernels_normalise &a)
@@ -557,12 +607,12 @@ template <class T, int LAYOUT> __device__ void normalise(const kernels_normalise
 	for (uint32_t number = blockIdx.y; number < a.rows; number += gridDim.y) {
 		s.out = (size_t)number * s.pixels * 3;
 		s.image = a.images + s.out;
-		uint32_t flags = a.row[number].flags;
-		if (a.divide ||
-			(flags ? a.width % T::GROUP || noisy(a, number) : s.pixels % T::GROUP))
-			single<T, LAYOUT>(a, s, number);
+		changes row = changes_of(a, number);
+		uint32_t flags = row.own.flags;
+		if (a.divide || (flags ? a.width % T::GROUP || noisy(a, row) : s.pixels % T::GROUP))
+			single<T, LAYOUT>(a, s, number, row);
 		else if (flags)
-			groups<T, LAYOUT>(a, s, number);
+			groups<T, LAYOUT>(a, s, number, row);
 		else if (LAYOUT == PENSTOCK_CUDA_NHWC)
 			plain_nhwc<T>(a, s);
 		else

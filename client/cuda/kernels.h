@@ -16,7 +16,8 @@
 
 struct kernels_normalise {
 	const uint8_t *images; /* device, aligned to 16 bytes; (rows, height, width, 3) */
-	const struct penstock_cuda_row *row; /* device; all rows that `rows` name as partners */
+	/* Device, aligned to 16 bytes; all rows that `rows` name as partners. */
+	const struct penstock_cuda_row *row;
 	void *out; /* device, aligned to 16 bytes; rows from number `rows` on stay unchanged */
 	uint32_t rows, height, width;
 	uint32_t erase_random;

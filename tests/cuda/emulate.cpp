@@ -14,6 +14,7 @@
 #include <cstdlib>
 
 thread_local emulate_index threadIdx, blockIdx, gridDim;
+thread_local uint64_t emulate_wide;
 
 #include "client/cuda/kernels.cu"
 
@@ -59,6 +60,11 @@ bool emulate_knows(const char *name)
 		if (strcmp(function.name, name) == 0)
 			return true;
 	return false;
+}
+
+uint64_t emulate_wide_reads(void)
+{
+	return emulate_wide;
 }
 
 void emulate_launch(const char *name, const void *arguments, struct kernels_grid grid)

@@ -47,9 +47,14 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 	return {x, y, z, w};
 }
 
+/* How often each thread has read 16 bytes at once. */
+extern thread_local uint64_t emulate_wide;
+
 template <class T> static inline T __ldg(const T *from)
 {
 	emulate_aligned(from, sizeof *from);
+	if (sizeof *from == sizeof(uint4))
+		emulate_wide++;
 	return *from;
 }
 

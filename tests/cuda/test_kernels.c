@@ -162,6 +162,53 @@ static void tells_a_wrong_result(void **state)
 	}
 }
 
+/* ---- rows ---- */
+
+/* Every thread reads what is done to its row once, however many pixels it writes: 16 bytes where
+ * nothing is done, 32 with a rectangle, 48 and 32 of the partner where two rows are mixed. */
+static void reads_rows_once(void **state)
+{
+	enum { SIDE = 64, ROWS = 2, VALUES = ROWS * SIDE * SIDE * 3 };
+	static const struct {
+		uint32_t flags, reads;
+	} kinds[] = {{0, 1}, {PENSTOCK_CUDA_ROW_FLIPPED, 2}, {PENSTOCK_CUDA_ROW_ERASED, 2},
+		{PENSTOCK_CUDA_ROW_MIXED, 5},
+		{PENSTOCK_CUDA_ROW_MIXED | PENSTOCK_CUDA_ROW_ERASED | PENSTOCK_CUDA_ROW_FLIPPED,
+			5}};
+	(void)state;
+	static _Alignas(16) uint8_t images[VALUES];
+	static _Alignas(16) float out[VALUES];
+	for (size_t kind = 0; kind < UTIL_COUNT(kinds); kind++) {
+		_Alignas(16) struct penstock_cuda_row rows[ROWS];
+		for (uint32_t i = 0; i < ROWS; i++)
+			rows[i] = (struct penstock_cuda_row){.flags = kinds[kind].flags,
+				.erase_x = 5,
+				.erase_w = 20,
+				.erase_h = 30,
+				.partner = 1 - i,
+				.blend = 0.75f,
+				.partner_blend = 0.25f};
+		for (int layout = 0; layout < 2; layout++) {
+			struct kernels_normalise a = {.images = images,
+				.row = rows,
+				.out = out,
+				.rows = ROWS,
+				.height = SIDE,
+				.width = SIDE,
+				.std = {1, 1, 1}};
+			kernels_normalise_prepare(&a);
+			struct kernels_grid grid = kernels_normalise_grid(
+				&a, PENSTOCK_CUDA_FLOAT32, (enum penstock_cuda_layout)layout);
+			uint64_t before = emulate_wide_reads();
+			emulate_launch(kernels_normalise_name(PENSTOCK_CUDA_FLOAT32,
+					       (enum penstock_cuda_layout)layout),
+				&a, grid);
+			assert_int_equal(emulate_wide_reads() - before,
+				(uint64_t)grid.threads * grid.blocks_x * ROWS * kinds[kind].reads);
+		}
+	}
+}
+
 /* ---- division ---- */
 
 static void finds_where_it_has_to_divide(void **state)
@@ -185,7 +232,7 @@ enum { NOISE_SIDE = 256, NOISE_VALUES = NOISE_SIDE * NOISE_SIDE * 3 };
 
 static float *draw_noise(uint64_t position)
 {
-	struct penstock_cuda_row row = {.position = position,
+	_Alignas(16) struct penstock_cuda_row row = {.position = position,
 		.epoch = 3,
 		.flags = PENSTOCK_CUDA_ROW_ERASED,
 		.erase_w = NOISE_SIDE,
@@ -275,6 +322,7 @@ int main(void)
 		cmocka_unit_test(finds_where_it_has_to_divide),
 		cmocka_unit_test(equals_the_reference),
 		cmocka_unit_test(tells_a_wrong_result),
+		cmocka_unit_test(reads_rows_once),
 		cmocka_unit_test(draws_normal_noise),
 		cmocka_unit_test(draws_other_noise_for_other_samples),
 	};
