@@ -465,6 +465,28 @@ static CUresult copy_back_in(void *to, CUdeviceptr from, size_t bytes, CUstream 
 	return stream ? copy_back(to, from, bytes, stream, wait) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* Within the device: tests/gpu times it. */
+FAKE_EXPORT CUresult CUDAAPI cuMemcpyDtoDAsync_v2(
+	CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle)
+{
+	FAKE_LOCKED;
+	struct block *source, *target;
+	struct CUstream_st *stream = fake_current() ? stream_find(handle) : NULL;
+	struct work work = {.kind = WORK_COPY, .bytes = bytes};
+	if (fake_lost() != CUDA_SUCCESS)
+		return fake_lost();
+	if (!stream)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	work.from = memory_find(from, bytes, "cuMemcpyDtoDAsync", &source);
+	work.to = memory_find(to, bytes, "cuMemcpyDtoDAsync", &target);
+	if (!work.from || !work.to)
+		return CUDA_ERROR_INVALID_VALUE;
+	memory_access(source, from, bytes, false, stream, "cuMemcpyDtoDAsync");
+	memory_access(target, to, bytes, true, stream, "cuMemcpyDtoDAsync");
+	(void)stream_push(stream, &work);
+	return CUDA_SUCCESS;
+}
+
 FAKE_EXPORT CUresult CUDAAPI cuMemcpyDtoHAsync_v2(
 	void *to, CUdeviceptr from, size_t bytes, CUstream handle)
 {

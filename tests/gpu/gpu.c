@@ -3,11 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static void __attribute__((format(printf, 2, 0)))
 gpu_say(const char *word, const char *format, va_list arguments)
@@ -127,4 +130,46 @@ void gpu_feed_close(struct gpu_feed *feed)
 {
 	penstock_cuda_detach(feed->cuda);
 	penstock_stream_close(feed->stream);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double gpu_median(double *values, uint64_t count)
+{
+	qsort(values, count, sizeof *values, by_value);
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* ---- where memory is ---- */
+
+static int node_attribute(const struct gpu *gpu, CUdevice_attribute which)
+{
+	int value = 0;
+	return gpu->device_get_attribute(&value, which, gpu->device) == CUDA_SUCCESS ? value : 0;
+}
+
+int gpu_node(const struct gpu *gpu)
+{
+	char path[96], text[16] = "";
+	(void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node",
+		(unsigned)node_attribute(gpu, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+		(unsigned)node_attribute(gpu, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+		(unsigned)node_attribute(gpu, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+	FILE *file = fopen(path, "re");
+	bool read = file && fgets(text, sizeof text, file);
+	if (file)
+		(void)fclose(file);
+	return read ? (int)strtol(text, NULL, 10) : -1;
+}
+
+int gpu_node_of(const void *address)
+{
+	int node = -1;
+	long result = syscall(SYS_get_mempolicy, &node, NULL, 0UL, address,
+		(unsigned long)(MPOL_F_NODE | MPOL_F_ADDR));
+	return result == 0 ? node : -1;
 }

@@ -49,6 +49,13 @@ void gpu_done(const char *call, int result);
 /* A number of the command line, 1 or more. */
 uint64_t gpu_number(const char *text);
 uint64_t gpu_now_ns(void);
+/* Sorts the values. */
+double gpu_median(double *values, uint64_t count);
+
+/* The NUMA node of the device, and of the page at an address of this process; -1 where the machine
+ * does not say. */
+int gpu_node(const struct gpu *gpu);
+int gpu_node_of(const void *address);
 
 struct gpu_feed {
 	struct penstock_stream *stream;

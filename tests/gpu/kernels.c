@@ -1,9 +1,10 @@
 /* kernels: libpenstock_cuda's device functions, as they are compiled into the library, on a GPU:
  * the cases of tests/cuda/cases.c against the reference on the CPU, and how fast they are.
  *
- *   gpu_kernels [--json]     all of it; --json: without the table
- *   gpu_kernels --compare [EVERY]    a part of the cases, of EVERY (8) widths one, and no speed:
- * for compute-sanitizer and drivers that are none
+ *   gpu_kernels              all of it
+ *   gpu_kernels --compare    of 8 widths one, and no speed: for compute-sanitizer
+ *   gpu_kernels --small      of 40 widths one, and the speed of tiny batches, which says nothing:
+ *                            for the fake driver of tests/cuda
  *
  * Speed: 256 images of 224 x 224. A turn is LAUNCHES launches back to back in one stream between
  * two events, over SETS buffers in turn, which together are several times an L2 cache. Bytes are
@@ -24,16 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	IMAGES = 256,
-	SIDE = 224,
-	SETS = 4,
-	LAUNCHES = 40,
-	ROUNDS = 9,
-	WARM_UP = 4,
-	SHARES = 16,
-	COMPARE_EVERY = 8,
+enum { IMAGES_MOST = 256, ROUNDS_MOST = 9, SETS = 4, WARM_UP = 4, SHARES = 16 };
+
+struct scale {
+	unsigned every; /* of the compared widths one in so many */
+	unsigned images, side, launches, rounds; /* of the speed; 0: not measured */
 };
+static const struct scale scale_usual = {1, IMAGES_MOST, 224, 40, ROUNDS_MOST},
+			  scale_compare = {8, 0, 0, 0, 0}, scale_small = {40, 2, 16, 2, 1};
 
 struct kernels {
 	const struct gpu *gpu;
@@ -41,8 +40,7 @@ struct kernels {
 	CUmodule module;
 	CUstream stream;
 	CUevent begin, end;
-	bool json;
-	uint64_t compare_every; /* 0: all cases, and speed */
+	const struct scale *scale;
 	double peak, ceilings[SHARES];
 	unsigned measured;
 };
@@ -134,14 +132,12 @@ static void run_case(void *context, const struct cases_launch *l)
 
 static void compare(struct kernels *k)
 {
-	const struct cases_runner runner = {.run = run_case,
-		.context = k,
-		.every = k->compare_every ? (unsigned)k->compare_every : 1};
+	const struct cases_runner runner = {
+		.run = run_case, .context = k, .every = k->scale->every};
 	unsigned launches = cases_all(&runner);
 	if (launches == 0)
 		gpu_fail("a kernel on %s differs from the reference: see above", k->gpu->name);
-	if (!k->json)
-		printf("%u launches on %s equal the reference\n", launches, k->gpu->name);
+	printf("%u launches on %s equal the reference\n", launches, k->gpu->name);
 }
 
 /* ---- how fast they are ---- */
@@ -156,18 +152,6 @@ struct speed {
 	size_t input_bytes, output_bytes;
 	unsigned turn; /* of the sets */
 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned count)
-{
-	qsort(values, count, sizeof *values, by_value);
-	return values[count / 2];
-}
 
 static void once(const struct kernels *k, struct speed *s)
 {
@@ -194,49 +178,51 @@ static double measure_turn(const struct kernels *k, struct speed *s,
 	for (unsigned i = 0; i < WARM_UP; i++)
 		work(k, s);
 	gpu_must(k->gpu, "cuEventRecord", k->gpu->event_record(k->begin, k->stream));
-	for (unsigned i = 0; i < LAUNCHES; i++)
+	for (unsigned i = 0; i < k->scale->launches; i++)
 		work(k, s);
 	gpu_must(k->gpu, "cuEventRecord", k->gpu->event_record(k->end, k->stream));
 	gpu_must(k->gpu, "cuEventSynchronize", k->gpu->event_synchronize(k->end));
 	gpu_must(k->gpu, "cuEventElapsedTime", k->gpu->event_elapsed_time(&ms, k->begin, k->end));
-	return (double)(s->input_bytes + s->output_bytes) * LAUNCHES / (double)ms * 1e-6;
+	return (double)(s->input_bytes + s->output_bytes) * k->scale->launches / (double)ms * 1e-6;
 }
 
 static double share_of(struct kernels *k, struct speed *s)
 {
-	double kernel[ROUNDS], copy[ROUNDS];
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	double kernel[ROUNDS_MOST], copy[ROUNDS_MOST];
+	for (unsigned i = 0; i < k->scale->rounds; i++) {
 		copy[i] = measure_turn(k, s, once_copied);
 		kernel[i] = measure_turn(k, s, once);
 	}
-	double rate = median(kernel, ROUNDS), ceiling = median(copy, ROUNDS);
-	if (!k->json)
-		printf("%-30s %-18s %8.0f %8.0f %8.1f %7.3f\n", s->name, s->what, rate, ceiling,
-			(double)(s->input_bytes + s->output_bytes) / rate * 1e-3, rate / ceiling);
+	double rate = gpu_median(kernel, k->scale->rounds),
+	       ceiling = gpu_median(copy, k->scale->rounds);
+	printf("%-30s %-18s %8.0f %8.0f %8.1f %7.3f\n", s->name, s->what, rate, ceiling,
+		(double)(s->input_bytes + s->output_bytes) / rate * 1e-3, rate / ceiling);
 	if (k->measured < SHARES)
 		k->ceilings[k->measured++] = ceiling;
 	return rate / ceiling;
 }
 
 /* Rows in which the same is done to each; rectangles of a quarter of the image. */
-static void draw_rows(struct penstock_cuda_row *rows, uint32_t flags, bool cutmix)
+static void draw_rows(
+	const struct scale *scale, struct penstock_cuda_row *rows, uint32_t flags, bool cutmix)
 {
-	for (uint32_t n = 0; n < IMAGES; n++) {
+	uint16_t quarter = (uint16_t)(scale->side / 2);
+	for (uint32_t n = 0; n < scale->images; n++) {
 		rows[n] = (struct penstock_cuda_row){.position = n,
 			.flags = flags,
-			.erase_x = 50,
-			.erase_y = 60,
-			.erase_w = SIDE / 2,
-			.erase_h = SIDE / 2,
+			.erase_x = quarter / 2 + 1,
+			.erase_y = quarter / 2 + 1,
+			.erase_w = quarter,
+			.erase_h = quarter,
 			.partner = n,
 			.blend = 1,
 			.weight = 1};
 		if (!(flags & PENSTOCK_CUDA_ROW_MIXED))
 			continue;
-		rows[n].partner = (n + IMAGES - 1) % IMAGES;
+		rows[n].partner = (n + scale->images - 1) % scale->images;
 		if (cutmix) {
-			rows[n].cut_x = 33, rows[n].cut_y = 21;
-			rows[n].cut_w = rows[n].cut_h = SIDE / 2;
+			rows[n].cut_x = rows[n].cut_y = quarter / 4 + 1;
+			rows[n].cut_w = rows[n].cut_h = quarter;
 		} else {
 			rows[n].blend = 0.75f, rows[n].partner_blend = 0.25f;
 		}
@@ -246,7 +232,8 @@ static void draw_rows(struct penstock_cuda_row *rows, uint32_t flags, bool cutmi
 static void speed_open(
 	const struct kernels *k, struct speed *s, const struct penstock_cuda_row *rows)
 {
-	s->input_bytes = (size_t)IMAGES * SIDE * SIDE * 3;
+	const struct scale *scale = k->scale;
+	s->input_bytes = (size_t)scale->images * scale->side * scale->side * 3;
 	s->output_bytes = s->input_bytes * reference_size(s->dtype);
 	uint8_t *images = malloc(s->input_bytes);
 	if (!images)
@@ -257,7 +244,7 @@ static void speed_open(
 		s->images[set] = device_copy(k, images, s->input_bytes);
 		s->out[set] = device_room(k, s->output_bytes);
 	}
-	s->rows = device_copy(k, rows, IMAGES * sizeof *rows);
+	s->rows = device_copy(k, rows, scale->images * sizeof *rows);
 	gpu_must(k->gpu, "cuStreamSynchronize", k->gpu->stream_synchronize(k->stream));
 	free(images);
 }
@@ -281,17 +268,17 @@ struct kind {
 static double speed_of(struct kernels *k, enum penstock_cuda_dtype dtype,
 	enum penstock_cuda_layout layout, const struct kind *kind)
 {
-	struct penstock_cuda_row rows[IMAGES];
+	struct penstock_cuda_row rows[IMAGES_MOST];
 	struct speed s = {.what = kind->what,
 		.name = kernels_normalise_name(dtype, layout),
 		.dtype = dtype,
 		.layout = layout};
-	draw_rows(rows, kind->flags, kind->cutmix);
+	draw_rows(k->scale, rows, kind->flags, kind->cutmix);
 	speed_open(k, &s, rows);
 	s.a = (struct kernels_normalise){.row = (const struct penstock_cuda_row *)s.rows,
-		.rows = IMAGES,
-		.height = SIDE,
-		.width = SIDE,
+		.rows = k->scale->images,
+		.height = k->scale->side,
+		.width = k->scale->side,
 		.erase_random = kind->noise,
 		.mean = {0.485f, 0.456f, 0.406f},
 		.std = {0.229f, 0.224f, 0.225f}};
@@ -348,9 +335,8 @@ static void measure_all(struct kernels *k, struct shares *ret_shares)
 {
 	k->copy = find_copy();
 	k->peak = peak_gb_s(k->gpu);
-	if (!k->json)
-		printf("\n%-30s %-18s %8s %8s %8s %7s\n", "function", "rows", "GB/s", "copy", "us",
-			"share");
+	printf("\n%-30s %-18s %8s %8s %8s %7s\n", "function", "rows", "GB/s", "copy", "us",
+		"share");
 	for (int dtype = 0; dtype < TYPES; dtype++)
 		for (int layout = 0; layout < LAYOUTS; layout++)
 			ret_shares->plain[dtype][layout] =
@@ -365,7 +351,7 @@ static void measure_all(struct kernels *k, struct shares *ret_shares)
 static void print_json(struct kernels *k, const struct shares *shares)
 {
 	printf("{\"device\": \"%s\", \"bandwidth_gb_s\": %.0f, \"peak_gb_s\": ", k->gpu->name,
-		median(k->ceilings, k->measured));
+		gpu_median(k->ceilings, k->measured));
 	if (k->peak > 0)
 		printf("%.0f", k->peak);
 	else
@@ -416,16 +402,17 @@ static void kernels_close(struct kernels *k)
 int main(int argc, char **argv)
 {
 	const char *option = argc > 1 ? argv[1] : "";
-	struct kernels k = {.json = argc == 2 && strcmp(option, "--json") == 0};
-	if (strcmp(option, "--compare") == 0 && argc <= 3)
-		k.compare_every = argc == 3 ? gpu_number(argv[2]) : COMPARE_EVERY;
-	if (argc > 1 && !k.json && !k.compare_every) {
-		(void)fprintf(stderr, "usage: gpu_kernels [--json | --compare [EVERY]]\n");
+	struct kernels k = {.scale = argc < 2                           ? &scale_usual
+				     : strcmp(option, "--compare") == 0 ? &scale_compare
+				     : strcmp(option, "--small") == 0   ? &scale_small
+									: NULL};
+	if (argc > 2 || !k.scale) {
+		(void)fprintf(stderr, "usage: gpu_kernels [--compare | --small]\n");
 		return 2;
 	}
 	kernels_open(&k);
 	compare(&k);
-	if (!k.compare_every)
+	if (k.scale->images)
 		measure(&k);
 	kernels_close(&k);
 	return 0;

@@ -16,8 +16,10 @@ HOUR_S = 3600
 NOISE = 0.2  # of the loss, between runs whose sums were rounded differently
 USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
 TORCH_STEPS = {"resnet50": 60, "resnet18": 200}  # some seconds of a large GPU
-OPTIONAL = ("penstock_python",)  # wants Python's headers
+OPTIONAL = ("penstock_python", "train_cuda_twin")  # the one wants Python's headers, the other is a stand-in
 TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels") + OPTIONAL
+# For the emulated GPU in place of train_cuda's.
+TWIN = ("--batch-size", 8, "--image-size", 16, "--width", 8, "--blocks", 1, "--rate", 0.03, "--every", 1)
 
 
 # ---- building, data, the daemon ----
@@ -54,7 +56,7 @@ def build(stage):
 
 def data(stage):
     small = stage.work / "painted"
-    count = 200 if stage.gpu else 40
+    count = stage.pick(200, 40)
     stage.run(stage.program("make_dataset"), small, "--per-class", count, "--min-side", 64, "--max-side", 200)
     stage.painted = small
     words = f"{6 * count} small pictures painted"
@@ -63,7 +65,7 @@ def data(stage):
         stage.photographs = photographs
         return words + f"; {sum(1 for path in photographs.rglob('*') if path.is_file())} photographs of the bundle"
     stage.photographs = stage.work / "large"
-    count, least, most = (100, 300, 600) if stage.gpu else (20, 100, 200)
+    count, least, most = stage.pick((100, 300, 600), (20, 100, 200))
     stage.run(stage.program("make_dataset"), stage.photographs, "--per-class", count, "--min-side", least, "--max-side", most)
     return words + f"; {6 * count} larger ones in place of photographs"
 
@@ -76,26 +78,23 @@ def daemon(stage):
 # ---- libpenstock_cuda ----
 
 def attach(test, number, without_gpu):
-    """One test of gpu_attach; `number` with a GPU, the other without (against the fake driver)."""
+    """One test of gpu_attach; `number` with a GPU, the other with the fake driver."""
     def part(stage):
-        wanted = number if stage.gpu else without_gpu
+        wanted = stage.pick(number, without_gpu)
         arguments = [stage.photographs, test] + ([wanted] if wanted else [])
         return stage.run(*stage.on_device("gpu_attach"), *arguments).strip().splitlines()[-1]
     return part
 
 
 def kernels(stage):
-    if not stage.gpu:
-        return stage.run(*stage.on_device("gpu_kernels"), "--compare", 40).strip()  # tests/cuda compares all
-    text = stage.run(stage.program("gpu_kernels"))
-    return kernel_figures(stage, text)
+    return kernel_figures(stage, stage.run(*stage.on_device("gpu_kernels"), *stage.pick((), ("--small",))))
 
 
 def kernel_figures(stage, text):
     """gpu_kernels ends with a line of JSON, which its opening comment describes."""
     found = json.loads(text.strip().splitlines()[-1])
     for name, share in found["kernels"].items():
-        stage.figure(f"{name}: share of a copy's rate", f"{share:.3f}", f">= {KERNEL_FLOOR}", share >= KERNEL_FLOOR)
+        stage.floor(f"{name}: share of a copy's rate", f"{share:.3f}", f">= {KERNEL_FLOOR}", share >= KERNEL_FLOOR)
     for name, share in found["augmented"].items():
         stage.figure(f"{name}: share of a copy's rate", f"{share:.3f}")
     peak = f"{found['peak_gb_s']:.0f} GB/s" if found["peak_gb_s"] else "unknown"
@@ -107,8 +106,6 @@ SANITIZED = (("memcheck", "kernels", "--compare"), ("memcheck", "transform", 2),
 
 
 def sanitizer(stage):
-    if not stage.gpu:
-        raise Skipped("needs a GPU")
     program = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer")
     if not program:
         raise Skipped("there is no compute-sanitizer on this machine")
@@ -120,10 +117,14 @@ def sanitize(stage, program):
     clean, found = [], []
     for tool, test, number in SANITIZED:
         name = f"{tool} over {test}"
-        tested = [stage.program("gpu_kernels"), number] if test == "kernels" else \
-            [stage.program("gpu_attach"), stage.photographs, test, number]
+        tested = [*stage.on_device("gpu_kernels"), number] if test == "kernels" else \
+            [*stage.on_device("gpu_attach"), stage.photographs, test, number]
         try:
-            stage.run(program, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", *tested)
+            text, code = stage.attempt(program, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "9", *tested)
+            refused = re.search(r".*(?:[Dd]evice not supported|not supported on (?:this|the) (?:device|system|GPU)|Unsupported device).*", text)
+            if refused and code:
+                raise Skipped(f"compute-sanitizer refuses this device: {refused.group(0).strip()[:200]}")
+            stage.ended(program, text, code)
             clean.append(name)
         except Failed as error:  # the other tools may see more
             found.append(f"{name}: {error}")
@@ -139,7 +140,7 @@ def said_clean(names):
 
 
 def rates(stage):
-    numbers = () if stage.gpu else (2, 8, 6)
+    numbers = stage.pick((), (2, 8, 6))
     found = json.loads(stage.run(*stage.on_device("gpu_rates"), stage.photographs, *numbers))
     for mode in ("registered", "ring"):
         if found[mode] is None:
@@ -147,9 +148,13 @@ def rates(stage):
             continue
         value = found[mode]
         text = f"{value['attached_gb_s']:.2f} of {value['card_gb_s']:.2f} GB/s: {value['ratio']:.3f}"
-        floored = mode == "registered" and stage.gpu
-        stage.figure(f"copies, {mode}", text, f">= {COPY_FLOOR}" if floored else None, value["ratio"] >= COPY_FLOOR if floored else None)
-    return f"medians of rounds of {found['slots'] - 1} copies of {found['batch_bytes'] / 1e6:.1f} MB"
+        if mode == "registered":
+            stage.floor(f"copies, {mode}", text, f">= {COPY_FLOOR}", value["ratio"] >= COPY_FLOOR)
+        else:
+            stage.figure(f"copies, {mode}", text)
+    nodes = {name: f"node {node}" if node >= 0 else "an unknown node" for name, node in found["numa"].items()}
+    return (f"medians of rounds of {found['slots'] - 1} copies of {found['batch_bytes'] / 1e6:.1f} MB; the card's own from "
+            f"{found['reference_bytes'] / 1e6:.0f} MB of pinned memory on NUMA {nodes['pinned']}, the device is on {nodes['device']}")
 
 
 # ---- the trainers of client/examples ----
@@ -174,23 +179,16 @@ def must_fall(text):
 
 
 def train_cpu(stage):
-    seconds = 16 if stage.gpu else 11
-    text = stage.run(stage.program("train_cpu"), stage.painted, "--seconds", seconds)
-    return must_fall(text)
+    return must_fall(stage.run(stage.program("train_cpu"), stage.painted, "--seconds", stage.pick(16, 11)))
 
 
 def train_cuda(stage, *options):
-    if not stage.gpu:
-        return needs_gpu(stage, *options)
-    return stage.run(*stage.with_toolkit("train_cuda"), *options)
-
-
-def needs_gpu(stage, *options):
-    """Where there is no GPU it must say so, and fail in order."""
-    text, code = stage.attempt(*stage.with_toolkit("train_cuda"), *options)
-    if code != 1 or "GPU" not in text:
-        raise Failed(f"train_cuda does not say that it needs a GPU: exit code {code}")
-    raise Skipped("needs a GPU, and says so: " + text.strip().splitlines()[-1][:200])
+    """Without a GPU: the emulated one of tests/e2e/examples, whose batches are smaller."""
+    if stage.gpu:
+        return stage.run(*stage.with_toolkit("train_cuda"), *options)
+    if not (stage.bin / "train_cuda_twin").exists():
+        raise Skipped("needs a GPU (and the emulated one of tests/e2e/examples was not built)")
+    return stage.run(stage.program("train_cuda_twin"), *options)
 
 
 def self_test(stage):
@@ -198,7 +196,7 @@ def self_test(stage):
 
 
 def train_cuda_falls(stage):
-    text = train_cuda(stage, stage.painted, "--steps", 400, "--batch-size", 128)
+    text = train_cuda(stage, stage.painted, *stage.pick(("--steps", 400, "--batch-size", 128), ("--steps", 40, *TWIN)))
     line = re.findall(r"([0-9.]+) images/s  waited +([0-9.]+) %", text)[-1]
     stage.figure("train_cuda, its last line", f"{line[0]} images/s, waited {line[1]} %")
     return must_fall(text)
@@ -209,25 +207,26 @@ def last_weights(text):
 
 
 def train_cuda_resumes(stage):
-    """Stopped after 100 steps of 200 and gone on with: the loss must end where that of an uninterrupted run does."""
-    checkpoint, size = stage.work / "checkpoint", (stage.painted, "--steps", 200, "--batch-size", 64, "--image-size", 128)
-    train_cuda(stage, *size, "--stop-at", 100, "--checkpoint", checkpoint)
+    """Stopped in the middle and resumed: the loss must end where that of an uninterrupted run does."""
+    half = stage.pick(100, 20)
+    checkpoint, size = stage.work / "checkpoint", (stage.painted, "--steps", 2 * half,
+                                                   *stage.pick(("--batch-size", 64, "--image-size", 128), TWIN))
+    train_cuda(stage, *size, "--stop-at", half, "--checkpoint", checkpoint)
     resumed = train_cuda(stage, *size, "--checkpoint", checkpoint, "--resume")
     whole = train_cuda(stage, *size)
-    if "going on after step 100 " not in resumed:
-        raise Failed("the resumed run does not say that it goes on after step 100")
+    if f"going on after step {half} " not in resumed:
+        raise Failed(f"the resumed run does not say that it goes on after step {half}")
     ends = [statistics.mean(losses_of(text)[-3:]) for text in (resumed, whole)]
     if not abs(ends[0] - ends[1]) <= max(0.25 * max(ends), NOISE):  # also where one is no number
         raise Failed(f"resumed, the loss ends at {ends[0]:.3f}; uninterrupted, at {ends[1]:.3f}")
     same = "the same weights" if last_weights(resumed) == last_weights(whole) else "the weights differ (cuDNN's choice of algorithms)"
-    return f"goes on after step 100; the loss ends at {ends[0]:.3f} resumed, at {ends[1]:.3f} uninterrupted; {same}"
+    return f"goes on after step {half}; the loss ends at {ends[0]:.3f} resumed, at {ends[1]:.3f} uninterrupted; {same}"
 
 
 # ---- PyTorch ----
 
 def daemon_rate(stage):
-    seconds = 5 if stage.gpu else 1
-    text = stage.run(stage.program("penstock"), "bench", stage.photographs, "-b", BATCH if stage.gpu else 16, "--seconds", seconds,
+    text = stage.run(stage.program("penstock"), "bench", stage.photographs, "-b", stage.pick(BATCH, 16), "--seconds", stage.pick(5, 1),
                      "--max-broken", 1, "--json")
     found = json.loads(text)
     stage.daemon_rate = found["images_per_s"]
@@ -236,17 +235,27 @@ def daemon_rate(stage):
 
 def torch_model(model):
     def part(stage):
-        if not stage.photographs:
-            raise Failed("no pictures: the part data made none")
-        if not stage.python:
-            raise Skipped("no Python with PyTorch (--python names one; the log says why it cannot be imported)")
-        options = ["--steps", TORCH_STEPS[model], "--seconds", 14, "--loader", "synthetic,penstock,dataloader,synthetic"]
-        if not stage.gpu:
-            options = ["--device", "cpu", "--steps", 2, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1,
-                       "--loader", "synthetic,penstock,dataloader"]
-        command = stage.python, Path(__file__).with_name("train_torch.py"), stage.photographs, "--model", model, *options
+        options = stage.pick(("--steps", TORCH_STEPS[model], "--seconds", 14),
+                             ("--steps", 2, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1))
+        command = in_torch(stage, "train_torch.py", stage.photographs, "--model", model, *options, "--loader",
+                           "synthetic,penstock,dataloader,synthetic")
         return torch_run(stage, model, command)
     return part
+
+
+def in_torch(stage, program, pictures, *arguments):
+    """How a program of this folder is started that needs torch and the Python package: without a GPU, with the stand-in."""
+    if not pictures:
+        raise Failed("no pictures: the part data made none")
+    if not stage.python:
+        raise Skipped("no Python with PyTorch (--python names one; the log says why it cannot be imported)")
+    package = stage.bin.parent / "python"
+    if not (package / "penstock/_penstock.abi3.so").exists():
+        raise Skipped("the Python package was not built: it wants Python's headers, 3.11 or later (python3-dev)")
+    here, stand_in = Path(__file__).parent, ()
+    if not stage.gpu:
+        stand_in = here / "stand_in.py", stage.fake_driver() or stage.skip_without_driver()
+    return ["env", f"PYTHONPATH={package}", stage.python, *stand_in, here / program, pictures, *arguments]
 
 
 def torch_run(stage, model, command):
@@ -293,30 +302,18 @@ def torch_verdict(stage, model, found):
     waiting = fed["waiting_share"]
     stage.figure(f"{model}: waiting for penstock", f"{100 * waiting:.2f} % (the daemon's rate {stage.daemon_rate or 0:.0f}, the model's "
                  f"{possible:.0f} images/s)", f"< {100 * WAIT_CEILING:.0f} %" if applies else None, waiting < WAIT_CEILING if applies else None)
-    if "stalled_share" in fed:
-        stage.figure(f"{model}: queue stalled in front of copies", f"{100 * fed['stalled_share']:.2f} %")
-    return (f"penstock feeds {fed['images_s'] / possible:.3f} of what synthetic data reaches; memory: {fed.get('memory', 'shared, no device')}; "
+    stage.figure(f"{model}: queue stalled in front of copies", f"{100 * fed['stalled_share']:.2f} %")
+    return (f"penstock feeds {fed['images_s'] / possible:.3f} of what synthetic data reaches; {fed['verdict']}; "
             f"model of {fed['model_of']}; {fed['dtype']}")
 
 
 def reader(stage):
-    if not stage.painted:
-        raise Failed("no pictures: the part data made none")
-    if not stage.gpu:
-        raise Skipped("needs a GPU: tests/python tries it against the fake driver")
-    if not stage.python:
-        raise Skipped("no Python with PyTorch (--python names one; the log says why it cannot be imported)")
-    package = stage.bin.parent / "python"
-    if not (package / "penstock/_penstock.abi3.so").exists():
-        raise Skipped("the Python package was not built: it wants Python's headers, 3.11 or later")
-    words = stage.run("env", f"PYTHONPATH={package}", stage.python, Path(__file__).with_name("reader.py"), stage.painted)
-    return words.strip().splitlines()[-1]
+    return stage.run(*in_torch(stage, "reader.py", stage.painted)).strip().splitlines()[-1]
 
 
 def growth(stage):
     rate = stage.model_rate or USUAL_RATE
-    batches = round(HOUR_S * rate / BATCH) if stage.gpu else 200
-    stage.growth_batches = batches
+    batches = stage.pick(round(HOUR_S * rate / BATCH), 200)
     text = stage.run(*stage.on_device("gpu_attach"), stage.painted, "growth", batches).strip().splitlines()[-1]
     if not stage.gpu:
         return text

@@ -7,11 +7,13 @@
  * copies SLOTS - 1 batches one after the other, which lie ready. Its time is from before the first
  * release until the host has seen the last copy's event: waking the attachment's thread is in it.
  *
- * The card's rate: cuMemcpyHtoDAsync from pinned memory (cuMemHostAlloc) that the CPU has just
- * written, as many copies of the same size, back to back in one stream, between two events of that
- * stream; before each of the attachment's rounds. The ratio is that of the medians.
+ * The card's rate: cuMemcpyHtoDAsync of as many copies of the same size, back to back in one stream,
+ * between two events of that stream; before each of the attachment's rounds. Their sources are as
+ * many distinct pages as the attachment copies from: SLOTS - 1 batches of pinned memory
+ * (cuMemHostAlloc) that the CPU has just written. The ratio is that of the medians.
  *
- * Prints one JSON object; a mode that the device does not have is null in it. Exit code as of
+ * Prints one JSON object; a mode that the device does not have is null in it. "numa": the nodes of
+ * the device and of the pinned pages, -1 where the machine does not say. Exit code as of
  * gpu_attach. One thread, besides the attachment's. */
 #include "tests/gpu/gpu.h"
 
@@ -36,20 +38,9 @@ struct rates {
 	CUstream stream;
 	CUevent begin, end;
 	CUdeviceptr device;
-	unsigned char *pinned;
+	unsigned char *pinned; /* SLOTS - 1 batches */
+	int pinned_node; /* of NUMA */
 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, uint64_t count)
-{
-	qsort(values, count, sizeof *values, by_value);
-	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 static double rates_per_s(const struct rates *rates, uint64_t copies, double seconds)
 {
@@ -64,12 +55,12 @@ static double rates_card(const struct rates *rates)
 	uint64_t count = rates->slots - 1;
 	float milliseconds;
 
-	memset(rates->pinned, (int)(gpu_now_ns() & 0xff), rates->bytes);
+	memset(rates->pinned, (int)(gpu_now_ns() & 0xff), count * rates->bytes);
 	gpu_must(gpu, "cuEventRecord", gpu->event_record(rates->begin, rates->stream));
 	for (uint64_t i = 0; i < count; i++)
 		gpu_must(gpu, "cuMemcpyHtoDAsync",
-			gpu->memcpy_htod_async(
-				rates->device, rates->pinned, rates->bytes, rates->stream));
+			gpu->memcpy_htod_async(rates->device, rates->pinned + i * rates->bytes,
+				rates->bytes, rates->stream));
 	gpu_must(gpu, "cuEventRecord", gpu->event_record(rates->end, rates->stream));
 	gpu_must(gpu, "cuEventSynchronize", gpu->event_synchronize(rates->end));
 	gpu_must(gpu, "cuEventElapsedTime",
@@ -164,8 +155,11 @@ static void rates_card_open(struct rates *rates)
 	void *memory;
 
 	gpu_must(gpu, "cuMemAlloc", gpu->mem_alloc(&rates->device, rates->bytes));
-	gpu_must(gpu, "cuMemHostAlloc", gpu->mem_host_alloc(&memory, rates->bytes, 0));
+	gpu_must(gpu, "cuMemHostAlloc",
+		gpu->mem_host_alloc(&memory, (rates->slots - 1) * rates->bytes, 0));
 	rates->pinned = memory;
+	rates->pinned[0] = 0;
+	rates->pinned_node = gpu_node_of(memory);
 }
 
 static void rates_card_close(const struct rates *rates)
@@ -206,15 +200,16 @@ static void rates_measure(struct rates *rates, const char *name, uint32_t memory
 	}
 	memcpy(sorted_card, card, sizeof card);
 	memcpy(sorted_own, own, sizeof own);
-	rates_print(name, card, own, median(sorted_card, rates->rounds),
-		median(sorted_own, rates->rounds), rates->rounds);
+	rates_print(name, card, own, gpu_median(sorted_card, rates->rounds),
+		gpu_median(sorted_own, rates->rounds), rates->rounds);
 	rates_card_close(rates);
 	gpu_feed_close(&rates->feed);
 }
 
 int main(int argc, char **argv)
 {
-	struct rates rates = {.rounds = 5, .batch_size = 256, .slots = SLOTS_MOST};
+	struct rates rates = {
+		.rounds = 5, .batch_size = 256, .slots = SLOTS_MOST, .pinned_node = -1};
 
 	if (argc < 2 || argc > 5) {
 		(void)fprintf(stderr, "usage: gpu_rates SOURCE [ROUNDS [BATCH_SIZE [SLOTS]]]\n");
@@ -239,7 +234,10 @@ int main(int argc, char **argv)
 	rates_measure(&rates, "registered", PENSTOCK_CUDA_REGISTERED);
 	printf(", ");
 	rates_measure(&rates, "ring", PENSTOCK_CUDA_RING);
-	printf(", \"batch_bytes\": %zu}\n", rates.bytes);
+	printf(", \"batch_bytes\": %zu, \"reference_bytes\": %" PRIu64
+	       ", \"numa\": {\"device\": %d, \"pinned\": %d}}\n",
+		rates.bytes, (rates.slots - 1) * rates.bytes, gpu_node(rates.gpu),
+		rates.pinned_node);
 	(void)rates.gpu->event_destroy(rates.begin);
 	(void)rates.gpu->event_destroy(rates.end);
 	gpu_must(rates.gpu, "cuStreamDestroy", rates.gpu->stream_destroy(rates.stream));

@@ -80,7 +80,7 @@ class Stage:
     def _environment(self):
         environment = {**os.environ, "PENSTOCK_SOCKET": str(self.work / "run/s.sock"), "XDG_CACHE_HOME": str(self.work / "cache"),
                        "XDG_STATE_HOME": str(self.work / "state"),
-                       "PENSTOCKD": str(self.bin / "penstockd"), "PENSTOCK_LIB": str(self.bin.parent / "lib"),
+                       "PENSTOCKD": str(self.bin / "penstockd"),
                        "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("LOCAL_RANK", None)
         cuda = Path(environment.get("CUDA_HOME", "/usr/local/cuda")) / "bin"
@@ -118,14 +118,18 @@ class Stage:
         folder = self.bin.parent / "tests/cuda/driver"
         return folder if (folder / "libcuda.so.1").exists() else None
 
+    def pick(self, with_gpu, with_stand_ins):
+        """What differs: how much is done. The way is the same."""
+        return with_gpu if self.gpu else with_stand_ins
+
+    def skip_without_driver(self):
+        raise Skipped("needs a GPU (and the fake driver of tests/cuda was not built)")
+
     def on_device(self, name):
         """How a program that needs a driver is started: without a GPU, with the fake one."""
         if self.gpu:
             return [self.program(name)]
-        fake = self.fake_driver()
-        if not fake:
-            raise Skipped("needs a GPU (and the fake driver of tests/cuda was not built)")
-        return ["env", f"LD_LIBRARY_PATH={fake}", self.program(name)]
+        return ["env", f"LD_LIBRARY_PATH={self.fake_driver() or self.skip_without_driver()}", self.program(name)]
 
     def with_toolkit(self, name):
         """How a program is started that needs the toolkit's libraries: these open more of their kind while they run, by name alone. First come
@@ -180,11 +184,15 @@ class Stage:
     def run(self, *command):
         """What it wrote to its output; Failed with its last words unless it ended well."""
         text, code = self.attempt(*command)
+        self.ended(name_of(command), text, code)
+        return text
+
+    @staticmethod
+    def ended(program, text, code):
         if code == SKIP:
             raise Skipped(last_words(text))
         if code != 0:
-            raise Failed(f"{name_of(command)} ended with {code}: {last_words(text)}")
-        return text
+            raise Failed(f"{Path(program).name} ended with {code}: {last_words(text)}")
 
     # ---- what was found ----
 
@@ -196,6 +204,10 @@ class Stage:
 
     def figure(self, label, value, floor=None, holds=None):
         self.figures.append((label, self.hide(value), floor, holds))
+
+    def floor(self, label, value, floor, holds):
+        """A stand-in's speed says nothing: its floors do not apply."""
+        self.figure(label, value, floor, holds if self.gpu else None)
 
     # ---- the daemon ----
 

@@ -164,6 +164,7 @@ class CUDA:
                     "manual_seed_all": lambda seed: None}
         for name, value in replaced.items():
             setattr(torch.cuda, name, value)
+        torch.accelerator.is_available = lambda: False  # the DataLoader asks it whether to pin memory
         torch.Tensor.record_stream = lambda tensor, queue: None
         autocast = torch.autocast
         torch.autocast = lambda device, **how: autocast("cpu", **how)

@@ -3,23 +3,21 @@
 
     train_torch.py SOURCE --model resnet50 --loader synthetic,penstock,dataloader [--steps 100] [--batch-size 256] [--seconds 30]
 
-    synthetic   one batch that lies on the device: what the model can do
-    penstock    libpenstock_cuda, through penstock_ctypes.py; PENSTOCK_SOCKET names the daemon
+    synthetic   one batch on the device: what the model can do
+    penstock    the Python package, device="cuda"; PENSTOCK_SOCKET names the daemon
     dataloader  torch.utils.data.DataLoader over SOURCE (a folder of class folders), torchvision's transforms, a worker per core
                 as far as /dev/shm has room
 
 One line of JSON per loader, in the order named:
 
     images_s         images of the measured steps / time from the end of the last step that is not measured to the end of the last
-    waiting_share    of that time, how long the device stood between a step's last kernel and the next step's first: it waits for its
-                     batch there, and penstock's kernel runs there too. By CUDA events; with --device cpu: the time in the iterator
-    iterator_share   of that time, how long the host was in the loader's iterator (it runs ahead of the device, so that this
-                     may be more)
+    waiting_share    of that time, how long the device stood between a step's last kernel and the next step's first, by CUDA events: it
+                     waits for its batch there, and penstock's kernel runs there too
+    iterator_share   of that time, how long the host was in the loader's iterator (it runs ahead of the device, so that this may be more)
     stalled_share    penstock's own counter: that its queue stood in front of a copy that was not done
+    verdict          penstock's sentence about what the trainer waits for
     loss_first, loss_last   means of the first and last tenth of the steps
-    peak_bytes       torch.cuda.max_memory_allocated
-
-`--device cpu` is for trying this program where there is no GPU: batches of bytes through libpenstock alone, tiny ones please."""
+    peak_bytes       torch.cuda.max_memory_allocated"""
 import argparse
 import json
 import os
@@ -28,8 +26,6 @@ import time
 
 import torch
 from torch import nn
-
-import penstock_ctypes as penstock
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 WARM_UP = 10  # steps that are not measured: cuDNN chooses its algorithms in them, workers start
@@ -99,33 +95,25 @@ class Synthetic:
 
 class Penstock:
     def __init__(self, args):
-        options = {"batch_size": args.batch_size, "image_size": args.image_size, "prefetch": 8, "private_daemon": 0, "pin_memory": 1}
-        self.stream = penstock.Stream(args.source, **options)
-        self.feed = None
-        if args.device.type == "cuda":
-            self.feed = penstock.Feed(self.stream, dtype=args.dtype)
-        self.mean = torch.tensor(MEAN).view(1, 3, 1, 1)
-        self.std = torch.tensor(STD).view(1, 3, 1, 1)
+        import penstock  # the other loaders do not need it
+        self.loader = penstock.Loader(args.source, args.batch_size, args.image_size, dtype=str(args.dtype).split(".")[-1], device="cuda",
+                                      prefetch=8, private_daemon=False)
+        self.batches = self.endless()
+
+    def endless(self):
+        while True:
+            yield from self.loader
 
     def __next__(self):
-        if self.feed:
-            return next(self.feed)
-        images, labels = next(self.stream)
-        return (images / 255 - self.mean) / self.std, labels.clone()
+        return next(self.batches)
 
-    def stalled_ns(self):
-        return self.feed.counters().stalled_ns if self.feed else 0
-
-    def about(self):
-        if not self.feed:
-            return {}
-        info = self.feed.info()
-        return {"memory": {1: "registered", 2: "ring"}.get(info.memory), "device_bytes": info.device_bytes, "why": info.why.decode()}
+    def stats(self):
+        """Empty where torch copies the batches."""
+        return self.loader.stats().get("device", {})
 
     def close(self):
-        if self.feed:
-            self.feed.close()
-        self.stream.close()
+        self.batches.close()
+        self.loader.close()
 
 
 def workers_that_fit(workers, batch_bytes, room):
@@ -154,7 +142,7 @@ class DataLoader:
         batch_bytes = args.batch_size * (4 * 3 * args.image_size ** 2 + 8)
         self.workers, ahead = workers_that_fit(args.workers, batch_bytes, shared_room())
         self.loader = Loader(dataset, args.batch_size, sampler=sampler, num_workers=self.workers, prefetch_factor=ahead,
-                             drop_last=True, pin_memory=args.device.type == "cuda")
+                             drop_last=True, pin_memory=True)
         self.batches = iter(self.loader)
 
     def __next__(self):
@@ -174,33 +162,26 @@ LOADERS = {"synthetic": Synthetic, "penstock": Penstock, "dataloader": DataLoade
 # ---- a run ----
 
 class Clock:
-    """When the device began and ended each step: CUDA events, or the host's clock."""
+    """When the device began and ended each step."""
 
-    def __init__(self, device):
-        self.cuda = device.type == "cuda"
+    def __init__(self):
         self.marks = []
 
     def mark(self):
-        if self.cuda:
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-        else:
-            event = time.perf_counter()
-        self.marks.append(event)
+        self.marks.append(torch.cuda.Event(enable_timing=True))
+        self.marks[-1].record()
 
     def wait(self, ahead):
-        if self.cuda and len(self.marks) > 2 * ahead:
+        if len(self.marks) > 2 * ahead:
             self.marks[-2 * ahead].synchronize()
 
     def seconds(self, first, last):
         """Between two marks."""
-        if self.cuda:
-            return self.marks[first].elapsed_time(self.marks[last]) / 1e3
-        return self.marks[last] - self.marks[first]
+        return self.marks[first].elapsed_time(self.marks[last]) / 1e3
 
 
 def step(model, optimizer, images, labels, args):
-    with torch.autocast(args.device.type, dtype=args.dtype, enabled=args.device.type == "cuda"):
+    with torch.autocast("cuda", dtype=args.dtype):
         loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
@@ -211,8 +192,8 @@ def step(model, optimizer, images, labels, args):
 class Steps:
     """What was measured of a loader's steps."""
 
-    def __init__(self, device):
-        self.clock, self.losses = Clock(device), []  # marks: begin and end of each step, in turn
+    def __init__(self):
+        self.clock, self.losses = Clock(), []  # marks: begin and end of each step, in turn
         self.images, self.iterator_s, self.stalled_before = 0, 0.0, 0
 
     def seconds(self, args):
@@ -223,7 +204,7 @@ class Steps:
 
 
 def run(loader, model, optimizer, args):
-    steps, end = Steps(args.device), None
+    steps, end = Steps(), None
     for number in range(args.steps + args.warm_up):
         measured = number >= args.warm_up
         if number == args.warm_up:
@@ -240,13 +221,12 @@ def run(loader, model, optimizer, args):
         steps.clock.wait(AHEAD)
         if end and time.monotonic() > end:
             break
-    if steps.clock.cuda:
-        torch.cuda.synchronize()
+    torch.cuda.synchronize()
     return steps
 
 
 def stalled_ns(loader):
-    return loader.stalled_ns() if isinstance(loader, Penstock) else 0
+    return loader.stats().get("stalled_ns", 0) if isinstance(loader, Penstock) else 0
 
 
 def describe(steps, loader, args):
@@ -258,18 +238,15 @@ def describe(steps, loader, args):
               "loss_first": sum(values[:tenth]) / tenth, "loss_last": sum(values[-tenth:]) / tenth}
     if isinstance(loader, Penstock):
         result["stalled_share"] = (stalled_ns(loader) - steps.stalled_before) / 1e9 / seconds
-        result.update(loader.about())
+        result["verdict"] = loader.stats().get("verdict", "torch copies the batches")
     if isinstance(loader, DataLoader):
         result["workers"] = loader.workers
-    if steps.clock.cuda:
-        result["peak_bytes"] = torch.cuda.max_memory_allocated()
-    return result
+    return {**result, "peak_bytes": torch.cuda.max_memory_allocated()}
 
 
 def train(name, args):
     torch.manual_seed(0)
-    if args.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
+    torch.cuda.reset_peak_memory_stats()
     model, whose = make_model(args.model, args.classes)
     model = model.to(args.device, memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.rate, momentum=0.9, weight_decay=1e-4)
@@ -294,7 +271,6 @@ def parse():
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--device", type=torch.device, default="cuda")
     args = parser.parse_args()
     args.loaders = args.loader.split(",")
     for name in args.loaders:
@@ -302,14 +278,14 @@ def parse():
             parser.error(f"--loader {name}: expected {', '.join(LOADERS)}")
     if args.steps < 1 or args.warm_up < 1:
         parser.error("--steps and --warm-up are at least 1")
-    args.dtype = torch.bfloat16 if args.device.type == "cuda" else torch.float32
+    args.device, args.dtype = torch.device("cuda"), torch.bfloat16
     return args
 
 
 def main():
     args = parse()
-    if args.device.type == "cuda" and not torch.cuda.is_available():
-        print("train_torch.py: this needs a GPU (PyTorch finds none); --device cpu tries the program alone", file=sys.stderr)
+    if not torch.cuda.is_available():
+        print("train_torch.py: this needs a GPU (PyTorch finds none); stand_in.py tries the program without", file=sys.stderr)
         return 77
     torch.backends.cudnn.benchmark = True
     failed = False
