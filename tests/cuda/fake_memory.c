@@ -157,11 +157,26 @@ static bool memory_fits(size_t bytes)
 	return bytes <= fake_settings()->memory - fake.used[fake_current()->device];
 }
 
+/* What a made-up process beside this one takes of the device, for programs that are tested as a
+ * whole: FAKE_CUDA_NEIGHBOR=once takes half of the memory from the second question on, =restless
+ * before every second question. */
+static uint64_t memory_of_neighbor(void)
+{
+	static unsigned questions;
+	const char *neighbor = getenv("FAKE_CUDA_NEIGHBOR");
+	questions++;
+	if (!neighbor)
+		return 0;
+	bool takes = strcmp(neighbor, "once") == 0 ? questions > 1 : questions % 2 == 0;
+	return takes ? fake_settings()->memory / 2 : 0;
+}
+
 FAKE_EXPORT CUresult CUDAAPI cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
 	FAKE_ENTER(CALL_mem_get_info, true);
 	*ret_total = fake_settings()->memory;
-	*ret_free = *ret_total - fake.used[fake_current()->device];
+	uint64_t used = fake.used[fake_current()->device] + memory_of_neighbor();
+	*ret_free = *ret_total > used ? *ret_total - used : 0;
 	return CUDA_SUCCESS;
 }
 

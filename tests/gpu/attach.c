@@ -53,6 +53,9 @@ enum {
 	GRANULE = 2 << 20,
 	MODULE_BYTES = 64 << 20,
 	GROWTH_BYTES = 8 << 20,
+	TRIES = 3,
+	LOOKS = 10,
+	LOOK_US = 100000,
 };
 
 struct test {
@@ -713,28 +716,56 @@ static void test_stated(const struct test *test, const struct penstock_cuda_info
 			info->device_bytes, info->buffers, images);
 }
 
-/* The first attachment of a process loads the kernels; the second one's share is its own. */
+/* The driver counts other processes' memory too. Ends the test as skipped if it changes while this
+ * process does nothing. */
+static void test_alone(const struct test *test)
+{
+	size_t before = test_device_free(test);
+	for (int look = 0; look < LOOKS; look++) {
+		(void)usleep(LOOK_US);
+		if (test_device_free(test) != before)
+			gpu_skip("other processes use the device: its free memory changes while "
+				 "this one does nothing");
+	}
+}
+
+/* What the device has less with one more attachment than before. */
+static uint64_t test_taken(struct test *test, struct penstock_cuda_info *ret_info)
+{
+	struct penstock_options options = test_options(test, BATCH, SIDE);
+	struct penstock_cuda_options cuda_options = test_cuda_options(PENSTOCK_CUDA_AUTO);
+	size_t before = test_device_free(test);
+	test_open(test, &options, &cuda_options);
+	test_run_on(test, 50);
+	gpu_done("penstock_cuda_info", penstock_cuda_info(test->feed.cuda, ret_info));
+	test_stated(test, ret_info);
+	size_t after = test_device_free(test);
+	test_close(test);
+	return before > after ? before - after : 0;
+}
+
+/* The first attachment of a process loads the kernels; the second one's share is its own. A process
+ * beside this one may take memory meanwhile, but not every time. */
 static void test_memory(struct test *test)
 {
 	struct penstock_options options = test_options(test, BATCH, SIDE);
 	struct penstock_cuda_options cuda_options = test_cuda_options(PENSTOCK_CUDA_AUTO);
 	struct penstock_cuda_info info = {.size = sizeof info};
 	struct gpu_feed first;
+	uint64_t taken, most;
+	int tries = TRIES;
 
 	test_attach(&first, &options, &cuda_options);
-	size_t before = test_device_free(test);
-	test_open(test, &options, &cuda_options);
-	test_run_on(test, 50);
-	gpu_done("penstock_cuda_info", penstock_cuda_info(test->feed.cuda, &info));
-	test_stated(test, &info);
-	size_t after = test_device_free(test);
-	uint64_t taken = before > after ? before - after : 0;
-	uint64_t most =
-		info.device_bytes + (uint64_t)(3 * info.buffers + 1) * GRANULE + MODULE_BYTES;
-	if (taken > most)
+	do {
+		taken = test_taken(test, &info);
+		most = info.device_bytes + (uint64_t)(3 * info.buffers + 1) * GRANULE +
+		       MODULE_BYTES;
+	} while (taken > most && --tries > 0);
+	if (taken > most) {
+		test_alone(test);
 		gpu_fail("the device has %" PRIu64 " bytes less, the library says %" PRIu64, taken,
 			info.device_bytes);
-	test_close(test);
+	}
 	gpu_feed_close(&first);
 	printf("%u batches, %" PRIu64 " bytes of device memory by the library's word; the device "
 	       "has %" PRIu64 " less; pinned: %" PRIu64 "\n",
@@ -767,13 +798,23 @@ static void test_growth(struct test *test)
 	gpu_done("penstock_cuda_info", penstock_cuda_info(test->feed.cuda, &info));
 	gpu_must(test->gpu, "cuMemAlloc", test->gpu->mem_alloc(&out, info.output_bytes));
 	test_pass(test, (void *)out, 200);
-	size_t free_before = test_device_free(test);
-	uint64_t resident_before = test_resident(), begin = gpu_now_ns();
-	test_pass(test, (void *)out, batches);
-	double seconds = (double)(gpu_now_ns() - begin) / 1e9;
-	size_t free_after = test_device_free(test);
-	uint64_t resident_after = test_resident();
-	/* The driver takes memory in granules, and one for itself at any time. */
+	size_t free_before, free_after;
+	uint64_t resident_before, resident_after;
+	double seconds;
+	int tries = TRIES;
+	/* The driver takes memory in granules, and one for itself at any time. What grows, grows
+	 * each time; what another process takes does not. */
+	do {
+		free_before = test_device_free(test);
+		resident_before = test_resident();
+		uint64_t begin = gpu_now_ns();
+		test_pass(test, (void *)out, batches);
+		seconds = (double)(gpu_now_ns() - begin) / 1e9;
+		free_after = test_device_free(test);
+		resident_after = test_resident();
+	} while (free_after + GRANULE < free_before && --tries > 0);
+	if (free_after + GRANULE < free_before)
+		test_alone(test);
 	if (free_after + GRANULE < free_before)
 		gpu_fail("the device has %zu bytes less after %" PRIu64 " batches",
 			free_before - free_after, batches);

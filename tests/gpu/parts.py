@@ -26,7 +26,7 @@ TWIN = ("--batch-size", 8, "--image-size", 16, "--width", 8, "--blocks", 1, "--r
 
 def build_options(stage):
     """What of the daemon no GPU has to do with is left out: fewer libraries are needed."""
-    options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF", "-DBUILD_TESTING=OFF", "-DPENSTOCK_GPU_PROGRAMS=ON",
+    options = ["-G", stage.generator(), "-DCMAKE_BUILD_TYPE=Release", "-DPENSTOCK_WERROR=OFF", "-DBUILD_TESTING=OFF", "-DPENSTOCK_GPU_PROGRAMS=ON",
                "-DPENSTOCK_HTTP=OFF", "-DPENSTOCK_TOP=OFF", "-DPENSTOCK_SYSTEMD=OFF",
                f"-DPENSTOCK_SECCOMP={'ON' if stage.has_library('libseccomp') else 'OFF'}"]
     if stage.capability:
@@ -42,12 +42,17 @@ def build_options(stage):
 def build(stage):
     if stage.given_bin:
         return "not built: --bin names programs that are"
+    lacks, packages = stage.lacks()
+    if lacks:
+        install = f" (apt-get install {' '.join(packages)})" if packages else ""
+        raise Failed(f"this machine lacks {', '.join(lacks)}{install}; libraries may be brought along: tests/gpu/README.md")
     stage.run("cmake", "-S", stage.root, "-B", stage.build, *build_options(stage))
     known = stage.run("cmake", "--build", stage.build, "--target", "help")
     wanted = TARGETS if stage.gpu else TARGETS + ("cuda_fake_driver",)
-    targets = [name for name in wanted if re.search(rf"^{name}:", known, re.MULTILINE)]
+    targets = [name for name in wanted if re.search(rf"^(\.\.\. )?{name}(:|$)", known, re.MULTILINE)]
     # What cannot be compiled costs no other program.
-    stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets, "--", "-k", "0")
+    stage.run("cmake", "--build", stage.build, "--parallel", str(stage.cores), "--target", *targets, "--",
+              *(("-k", "0") if stage.generator() == "Ninja" else ("-k",)))
     missing = [name for name in wanted if name not in targets and name not in OPTIONAL]
     if missing:
         raise Failed(f"CMake made no target for {', '.join(missing)}: its log says what it did not find (nvcc, cuDNN)")
@@ -196,7 +201,7 @@ def self_test(stage):
 
 
 def train_cuda_falls(stage):
-    text = train_cuda(stage, stage.painted, *stage.pick(("--steps", 400, "--batch-size", 128), ("--steps", 40, *TWIN)))
+    text = train_cuda(stage, stage.painted, *stage.pick(("--steps", 400, "--batch-size", 128), ("--steps", 16, *TWIN)))
     line = re.findall(r"([0-9.]+) images/s  waited +([0-9.]+) %", text)[-1]
     stage.figure("train_cuda, its last line", f"{line[0]} images/s, waited {line[1]} %")
     return must_fall(text)
@@ -208,7 +213,7 @@ def last_weights(text):
 
 def train_cuda_resumes(stage):
     """Stopped in the middle and resumed: the loss must end where that of an uninterrupted run does."""
-    half = stage.pick(100, 20)
+    half = stage.pick(100, 8)
     checkpoint, size = stage.work / "checkpoint", (stage.painted, "--steps", 2 * half,
                                                    *stage.pick(("--batch-size", 64, "--image-size", 128), TWIN))
     train_cuda(stage, *size, "--stop-at", half, "--checkpoint", checkpoint)
@@ -236,7 +241,7 @@ def daemon_rate(stage):
 def torch_model(model):
     def part(stage):
         options = stage.pick(("--steps", TORCH_STEPS[model], "--seconds", 14),
-                             ("--steps", 2, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1))
+                             ("--steps", 1, "--warm-up", 1, "--batch-size", 2, "--image-size", 32, "--workers", 1))
         command = in_torch(stage, "train_torch.py", stage.photographs, "--model", model, *options, "--loader",
                            "synthetic,penstock,dataloader,synthetic")
         return torch_run(stage, model, command)
@@ -324,7 +329,7 @@ def growth(stage):
 Part = collections.namedtuple("Part", "name seconds what run")
 
 PARTS = (
-    Part("build", 170, "penstock and the programs of tests/gpu", build),
+    Part("build", 300, "penstock and the programs of tests/gpu", build),
     Part("data", 60, "pictures", data),
     Part("daemon", 20, "penstockd, with a socket and a cache of its own", daemon),
     Part("registered", 45, "content after slot reuse, the daemon's memory registered", attach("registered", 0, 10)),

@@ -20,7 +20,8 @@ def heading(stage, facts):
         lines += [f"Written by `tests/gpu/run` on {time.strftime('%Y-%m-%d', time.gmtime())}, on one {stage.gpu_name}.", ""]
     else:
         lines = ["# Without a GPU", "", "Written by `tests/gpu/run --without-gpu`: **no GPU was used.** What follows shows that the command "
-                 "works, and nothing about a GPU. What ran against the fake driver of `tests/cuda` ran on the CPU.", ""]
+                 "works, and nothing about a GPU. In place of the driver, torch's CUDA device and train_cuda's GPU were stand-ins that run on the "
+                 "CPU.", ""]
     return lines
 
 
@@ -60,8 +61,6 @@ def write(path, stage, facts, outcomes, seconds, allowed):
     lines += [f"In {seconds:.0f} s of the {allowed:.0f} that it may take: **{verdict}**; {skipped} skipped.", "", "## The machine", ""]
     lines += table(("", ""), facts.items())
     lines += ["## What was measured", ""]
-    if not stage.gpu:
-        lines += ["Copies: by the fake driver, so that these rates mean nothing. ResNets: tiny batches on the CPU, to try the program.", ""]
     holds = {True: "yes", False: "**no**", None: ""}
     lines += table(("", "", "must be", "holds"), [(label, value, floor or "", holds[ok]) for label, value, floor, ok in stage.figures])
     lines += ["## Each part", ""]

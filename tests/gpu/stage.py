@@ -20,6 +20,14 @@ GRACE_S = 3  # between asking a process to end and ending it
 START_S = 10  # for a daemon that has to be started again
 
 
+CMAKE_LEAST = (3, 25)
+# Programs that building needs, any of several; and libraries, by pkg-config's names: with Debian's packages for them.
+NEEDED = {("cmake",): "cmake", ("ninja", "make"): "make", ("cc", "gcc", "clang"): "gcc", ("c++", "g++", "clang++"): "g++",
+          ("pkg-config",): "pkg-config", ("nvcc",): None}
+MODULES = {"libjpeg": "libjpeg-dev", "libpng": "libpng-dev", "zlib": "zlib1g-dev", "libxxhash": "libxxhash-dev", "liburing": "liburing-dev",
+           "yaml-0.1": "libyaml-dev", "jansson": "libjansson-dev"}
+
+
 class Failed(Exception):
     pass
 
@@ -104,8 +112,32 @@ class Stage:
 
     def has_library(self, module):
         """Whether pkg-config finds it, in the bundle or on this machine."""
-        program = self.pkg_config() if self.bundle else shutil.which("pkg-config")
+        program = self.pkg_config() if self.bundle else self.which("pkg-config")
         return bool(program) and self.attempt(program, "--exists", module)[1] == 0
+
+    def which(self, *names):
+        """The first of these programs that this machine has."""
+        return next(filter(None, (shutil.which(name, path=self.environment["PATH"]) for name in names)), None)
+
+    def lacks(self):
+        """What building needs and this machine does not have: in words, and Debian's packages for it."""
+        words, packages = [], []
+        for names, package in NEEDED.items():
+            if not self.which(*names) and (self.gpu or "nvcc" not in names) and not (self.bundle and "pkg-config" in names):
+                words.append(" or ".join(names))
+                packages.append(package)
+        version = re.search(r"version ([0-9.]+)", subprocess_text(self.which("cmake") or "cmake", "--version"))
+        if version and tuple(map(int, version.group(1).split(".")[:2])) < CMAKE_LEAST:
+            words.append(f"CMake {'.'.join(map(str, CMAKE_LEAST))} (this is {version.group(1)}: python3 -m pip install cmake)")
+        if self.bundle or self.which("pkg-config"):
+            for module, package in MODULES.items():
+                if not self.has_library(module):
+                    words.append(f"the headers of {module}")
+                    packages.append(package)
+        return words, [package for package in packages if package]
+
+    def generator(self):
+        return "Ninja" if self.which("ninja") else "Unix Makefiles"
 
     def program(self, name):
         path = self.bin / name
