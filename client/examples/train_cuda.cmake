@@ -3,12 +3,11 @@
 # (PyTorch installs them). PENSTOCK_CUDNN_INCLUDE, PENSTOCK_CUDNN_LIBRARY, PENSTOCK_CUBLAS_INCLUDE,
 # PENSTOCK_CUBLAS_LIBRARY and PENSTOCK_CUDART_LIBRARY override the search.
 #
-#   train_cuda_parts   everything that needs no GPU: the network, its schedule, checkpoints,
-#                      options, the host's implementation of the GPU's functions
+#   train_cuda_parts   everything that needs no GPU: the network, its schedule, checkpoints, options
+#   train_cuda_device  the operations on the GPU, if the toolkit is installed
 #   train_cuda         the program, if the toolkit is installed
 set(here ${CMAKE_CURRENT_LIST_DIR}/train_cuda)
-add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/net.c ${here}/ops_cpu.c ${here}/options.c
-	${here}/schedule.c ${here}/self_test.c)
+add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/net.c ${here}/options.c ${here}/schedule.c)
 target_include_directories(train_cuda_parts PUBLIC ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(train_cuda_parts PUBLIC m)
 
@@ -76,11 +75,13 @@ add_custom_command(OUTPUT ${object}
 		--threads 0 -c -o ${object} ${here}/kernels.cu
 	DEPENDS ${here}/kernels.cu ${here}/kernels.h ${here}/ops.h
 	VERBATIM COMMENT "Compiling train_cuda's kernels")
-add_executable(train_cuda ${here}/train.c ${here}/ops_cuda.c ${object})
-target_include_directories(train_cuda SYSTEM PRIVATE ${train_cuda_include})
-target_link_libraries(train_cuda PRIVATE train_cuda_parts penstock_cuda penstock_client ${PENSTOCK_CUDNN_LIBRARY}
-	${PENSTOCK_CUBLAS_LIBRARY} ${PENSTOCK_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt m)
+add_library(train_cuda_device STATIC ${here}/ops_cuda.c ${object})
+target_include_directories(train_cuda_device SYSTEM PRIVATE ${train_cuda_include})
+target_link_libraries(train_cuda_device PUBLIC train_cuda_parts ${PENSTOCK_CUDNN_LIBRARY} ${PENSTOCK_CUBLAS_LIBRARY}
+	${PENSTOCK_CUDART_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} rt m)
+add_executable(train_cuda ${here}/train.c)
+target_link_libraries(train_cuda PRIVATE train_cuda_device penstock_cuda penstock_client)
 # kernels.cu needs nothing of C++'s library (hence -fno-threadsafe-statics, because nvcc's
 # registration code has statics), so the linker's language stays C.
-set_target_properties(train_cuda PROPERTIES LINKER_LANGUAGE C)
+set_target_properties(train_cuda_device train_cuda PROPERTIES LINKER_LANGUAGE C)
 message(STATUS "CUDA: the example train_cuda is built, with ${PENSTOCK_CUDNN_LIBRARY}")

@@ -16,8 +16,8 @@ HOUR_S = 3600
 NOISE = 0.2  # of the loss, between runs whose sums were rounded differently
 USUAL_RATE = 2700  # images/s of ResNet-50, where it was not measured: for the number of batches alone
 TORCH_STEPS = {"resnet50": 60, "resnet18": 200}  # some seconds of a large GPU
-OPTIONAL = ("penstock_python", "train_cuda_twin")  # the one wants Python's headers, the other is a stand-in
-TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels") + OPTIONAL
+OPTIONAL = ("penstock_python",)  # wants Python's headers
+TARGETS = ("penstockd", "penstock", "make_dataset", "train_cpu", "train_cuda", "train_cuda_self_test", "penstock_cuda", "gpu_attach", "gpu_rates", "gpu_kernels") + OPTIONAL
 # For the emulated GPU in place of train_cuda's.
 TWIN = ("--batch-size", 8, "--image-size", 16, "--width", 8, "--blocks", 1, "--rate", 0.03, "--every", 1)
 
@@ -187,17 +187,17 @@ def train_cpu(stage):
     return must_fall(stage.run(stage.program("train_cpu"), stage.painted, "--seconds", stage.pick(16, 11)))
 
 
-def train_cuda(stage, *options):
+def train_cuda(stage, *options, program="train_cuda"):
     """Without a GPU: the emulated one of tests/e2e/examples, whose batches are smaller."""
     if stage.gpu:
-        return stage.run(*stage.with_toolkit("train_cuda"), *options)
-    if not (stage.bin / "train_cuda_twin").exists():
+        return stage.run(*stage.with_toolkit(program), *options)
+    if not (stage.bin / f"{program}_twin").exists():
         raise Skipped("needs a GPU (and the emulated one of tests/e2e/examples was not built)")
-    return stage.run(stage.program("train_cuda_twin"), *options)
+    return stage.run(stage.program(f"{program}_twin"), *options)
 
 
 def self_test(stage):
-    return train_cuda(stage, "--self-test").strip().splitlines()[-1]
+    return train_cuda(stage, program="train_cuda_self_test").strip().splitlines()[-1]
 
 
 def train_cuda_falls(stage):

@@ -6,6 +6,7 @@ The program's tensors on "cuda" are in the CPU's memory, and its CUDA streams ar
 memory of the fake driver, for libpenstock_cuda to write to: what it wrote is copied into the tensor at the tensor's next use. The first
 line that the program writes to its errors says that this is a stand-in."""
 import atexit
+import contextlib
 import ctypes
 import runpy
 import sys
@@ -142,6 +143,9 @@ class OnTheCpu(TorchFunctionMode):
         for value in arguments:
             if isinstance(value, torch.Tensor):
                 CUDA.memory.fetch(value)
+        if function is torch.conv2d:
+            # In place of autocast to bfloat16, for which most CPUs have no instructions.
+            arguments = (arguments[0].float(), *arguments[1:])
         if function is torch.Tensor.to and moved:
             named["copy"] = True  # as from the host's memory to a device's
         result = function(*("cpu" if is_cuda(value) else value for value in arguments), **named)
@@ -166,8 +170,7 @@ class CUDA:
             setattr(torch.cuda, name, value)
         torch.accelerator.is_available = lambda: False  # the DataLoader asks it whether to pin memory
         torch.Tensor.record_stream = lambda tensor, queue: None
-        autocast = torch.autocast
-        torch.autocast = lambda device, **how: autocast("cpu", **how)
+        torch.autocast = lambda device, **how: contextlib.nullcontext()
         OnTheCpu().__enter__()
 
     @classmethod

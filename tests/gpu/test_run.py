@@ -19,11 +19,11 @@ import stage
 from harness import BIN, ROOT, Daemon, Skip, folder, make_dataset, run_tests
 
 
-def run(*words, code=0, program="run", limit=240, **environment):
+def run(*words, code=0, program="run", **environment):
     """What it printed, to both."""
     # No driver is found by chance: neither the machine's nor, by LD_LIBRARY_PATH, a test's.
     done = subprocess.run([str(HERE / program), *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=limit, env={**os.environ, "LD_LIBRARY_PATH": "", **environment})
+                          text=True, timeout=240, env={**os.environ, "LD_LIBRARY_PATH": "", **environment})
     assert done.returncode == code, f"ended with {done.returncode}, not {code}:\n{done.stdout[-4000:]}"
     return done.stdout
 
@@ -356,30 +356,48 @@ def torch_python():
     return program if found else None
 
 
-def test_every_part_with_stand_ins():
-    """The way of a run with a GPU: the fake driver, the emulated GPU of train_cuda, the stand-in of torch's CUDA device, and a
-    compute-sanitizer that runs what it is given. ResNet-18 goes the way of ResNet-50."""
+def with_stand_ins(home, wanted, python="none"):
+    """The way of a run with a GPU, through these parts: the fake driver, the emulated GPU of train_cuda, the stand-in of torch's CUDA
+    device, and a compute-sanitizer that runs what it is given. What was printed, the report, and the log."""
     fake_driver()
-    python = torch_python()
+    sanitizer = home / "bin/compute-sanitizer"
+    sanitizer.parent.mkdir()
+    sanitizer.write_text('#!/bin/sh\nshift 6\nexec "$@"\n')
+    sanitizer.chmod(0o755)
+    text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", python, "--only", ",".join(wanted),
+               PATH=f"{sanitizer.parent}:{os.environ['PATH']}")
+    written = (home / "r.md").read_text()
+    assert "everything that ran passed" in text and written.count("| passed |") == 3 + len(wanted), text
+    assert "**no GPU was used.**" in written and "were stand-ins" in written, written
+    return text, written, (home / "r.log").read_text()
+
+
+def test_parts_with_the_fake_driver():
     with folder() as home:
-        sanitizer = home / "bin/compute-sanitizer"
-        sanitizer.parent.mkdir()
-        sanitizer.write_text('#!/bin/sh\nshift 6\nexec "$@"\n')
-        sanitizer.chmod(0o755)
-        wanted = [part.name for part in parts.PARTS if part.name != "resnet50"]
-        text = run("--without-gpu", "--bin", BIN, "--output", home / "r.md", "--python", python or "none", "--only", ",".join(wanted), limit=500,
-                   PATH=f"{sanitizer.parent}:{os.environ['PATH']}")
-        states = dict(line.split()[:2] if not line.startswith("daemon's") else ("daemon's rate", line.split()[2])
-                      for line in text.splitlines()[:len(wanted)])
-        skipped = [name for name, state in states.items() if state == "skipped"]
-        assert "everything that ran passed" in text and len(states) == len(wanted), text
-        assert skipped == ([] if python else ["resnet18", "reader"]), text
-        written = (home / "r.md").read_text()
-        assert "**no GPU was used.**" in written and "were stand-ins" in written and "and no floor applied" in written, written
-        if not python:
-            raise Skip("all but ResNet-18 and the reader passed: no Python has torch and torchvision (-DPENSTOCK_TORCH_PYTHON=... names one)")
-        log = (home / "r.log").read_text()
-        assert log.count("no GPU is used") == 2 and "by torch and by libpenstock_cuda, as on the CPU" in written, log[-3000:]
+        text, written, _ = with_stand_ins(home, "registered,ring,release,transform,together,killed,memory,kernels,rates,growth".split(","))
+        assert "and no floor applied" in written and "on NUMA node" in text, text
+
+
+def test_sanitizer_with_the_fake_driver():
+    with folder() as home:
+        assert "nothing found: memcheck over kernels, memcheck over transform" in with_stand_ins(home, ["sanitizer"])[0]
+
+
+def test_trainers_with_the_emulated_gpu():
+    with folder() as home:
+        text = with_stand_ins(home, ("self-test", "train_cuda", "resume", "train_cpu", "daemon's rate"))[0]
+        assert "of the emulated GPU with the host, 0 failed" in text and "the same weights" in text, text
+
+
+def test_torch_with_its_stand_in():
+    """ResNet-18 goes the way of ResNet-50."""
+    python = torch_python()
+    if not python:
+        raise Skip("no Python has torch and torchvision (cmake -DPENSTOCK_TORCH_PYTHON=... names one)")
+    with folder() as home:
+        text, _, log = with_stand_ins(home, ("resnet18", "reader"), python)
+        assert log.count("no GPU is used") == 2 and "by torch and by libpenstock_cuda, as on the CPU" in text, log[-3000:]
+        assert "resnet18, dataloader" in text and "resnet18, synthetic (again)" in text, text
 
 
 def test_another_process_on_the_device():

@@ -24,16 +24,17 @@ struct unit {
 };
 
 struct block {
-	struct unit first, second, shortcut;
-	/* has a convolution as its shortcut; otherwise the shortcut is the block's input */
-	bool widens;
+	struct unit *first, *second;
+	struct unit *shortcut; /* NULL: the block's input is its shortcut */
 };
 
 struct net {
 	struct ops *ops;
 	struct net_shape shape;
 	bool pools;
-	struct unit stem;
+	struct unit *unit; /* all of them; the first is the stem */
+	unsigned units;
+	struct unit *stem;
 	struct block *block; /* NET_STAGES x blocks */
 	unsigned blocks;
 	/* The output map of the last block. */
@@ -94,10 +95,12 @@ static void grow(size_t *largest, size_t count)
 		*largest = count;
 }
 
-/* Sets a unit's shape and its places among the weights; returns the shape of its output. */
-static struct ops_map lay_unit(struct net *net, struct unit *unit, const struct ops_map *in,
-	unsigned channels, unsigned kernel, unsigned stride)
+/* Adds a unit: its shape and its places among the weights. */
+static struct unit *lay_unit(struct net *net, const struct ops_map *in, unsigned channels,
+	unsigned kernel, unsigned stride)
 {
+	struct unit *unit = &net->unit[net->units++];
+
 	unit->shape = (struct ops_conv){.n = in->n,
 		.h = in->h,
 		.w = in->w,
@@ -114,19 +117,21 @@ static struct ops_map lay_unit(struct net *net, struct unit *unit, const struct 
 	net->running_count += (size_t)2 * channels;
 	grow(&net->largest, map_count(in));
 	grow(&net->largest, unit_count(unit));
-	return unit_map(unit);
+	return unit;
 }
 
 static struct ops_map lay_block(
 	struct net *net, struct block *block, const struct ops_map *in, unsigned channels)
 {
 	unsigned stride = in->c == channels ? 1 : 2;
-	struct ops_map mid = lay_unit(net, &block->first, in, channels, 3, stride);
+	struct ops_map mid;
 
-	block->widens = stride == 2;
-	if (block->widens)
-		(void)lay_unit(net, &block->shortcut, in, channels, 1, stride);
-	return lay_unit(net, &block->second, &mid, channels, 3, 1);
+	block->first = lay_unit(net, in, channels, 3, stride);
+	mid = unit_map(block->first);
+	block->second = lay_unit(net, &mid, channels, 3, 1);
+	if (stride == 2)
+		block->shortcut = lay_unit(net, in, channels, 1, stride);
+	return unit_map(block->second);
 }
 
 static struct ops_map pooled_map(const struct ops_map *in)
@@ -140,8 +145,8 @@ static void lay(struct net *net)
 	struct ops_map map = {.n = shape->batch, .h = shape->side, .w = shape->side, .c = OPS_PACK};
 
 	net->pools = shape->side >= NET_LARGE;
-	map = net->pools ? lay_unit(net, &net->stem, &map, shape->width, 7, 2)
-			 : lay_unit(net, &net->stem, &map, shape->width, 3, 1);
+	net->stem = lay_unit(net, &map, shape->width, net->pools ? 7 : 3, net->pools ? 2 : 1);
+	map = unit_map(net->stem);
 	if (net->pools)
 		map = pooled_map(&map);
 	for (unsigned i = 0; i < net->blocks; i++)
@@ -177,19 +182,14 @@ static void build_unit(struct net *net, struct unit *unit)
 
 static void build_units(struct net *net)
 {
-	struct ops_map stem = unit_map(&net->stem), pooled = pooled_map(&stem);
+	struct ops_map stem = unit_map(net->stem), pooled = pooled_map(&stem);
 
-	build_unit(net, &net->stem);
 	if (net->pools) {
 		net->pooled = half_new(net, map_count(&pooled));
 		net->taken = net->ops->allocate(net->ops, map_count(&pooled));
 	}
-	for (unsigned i = 0; i < net->blocks; i++) {
-		build_unit(net, &net->block[i].first);
-		build_unit(net, &net->block[i].second);
-		if (net->block[i].widens)
-			build_unit(net, &net->block[i].shortcut);
-	}
+	for (unsigned i = 0; i < net->units; i++)
+		build_unit(net, &net->unit[i]);
 }
 
 static void build(struct net *net)
@@ -238,15 +238,11 @@ void net_free(struct net *net)
 		net->targets, net->logits, net->logit_gradients, net->scratch, net->mean,
 		net->mean_gradients, net->flow, net->inner, net->outer, net->pooled, net->taken};
 
-	free_unit(net, &net->stem);
-	for (unsigned i = 0; i < net->blocks; i++) {
-		free_unit(net, &net->block[i].first);
-		free_unit(net, &net->block[i].second);
-		if (net->block[i].widens)
-			free_unit(net, &net->block[i].shortcut);
-	}
+	for (unsigned i = 0; i < net->units; i++)
+		free_unit(net, &net->unit[i]);
 	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
 		net->ops->release(net->ops, memory[i]);
+	free(net->unit);
 	free(net->block);
 	free(net);
 }
@@ -286,20 +282,22 @@ static double draw_normal(uint64_t *state)
 
 /* He et al., "Delving deep into rectifiers", ICCV 2015, by the outputs; 0 for the channels that
  * only pad the first convolution's input. */
-static void draw_unit(
-	const struct net *net, const struct unit *unit, float *weights, uint64_t *state)
+static void draw_unit(const struct net *net, const struct unit *unit, float *weights,
+	float *running, uint64_t *state)
 {
 	const struct ops_conv *shape = &unit->shape;
 	size_t count = filter_count(shape);
-	unsigned channels = unit == &net->stem ? 3 : shape->c;
+	unsigned channels = unit == net->stem ? 3 : shape->c;
 	double deviation = sqrt(2.0 / ((double)shape->kernel * shape->kernel * shape->k));
 	float *scale = weights + net->halves + unit->affine;
 
 	for (size_t i = 0; i < count; i++)
 		weights[unit->weight + i] =
 			i % shape->c < channels ? (float)(deviation * draw_normal(state)) : 0;
-	for (unsigned i = 0; i < shape->k; i++)
+	for (unsigned i = 0; i < shape->k; i++) {
 		scale[i] = 1;
+		running[unit->running + shape->k + i] = 1; /* the variance */
+	}
 }
 
 /* As torch.nn.Linear initializes its weights. */
@@ -315,19 +313,6 @@ static void draw_linear(const struct net *net, float *weights, uint64_t *state)
 			(float)(bound * (2 * draw(state) - 1));
 }
 
-static void one_variance(const struct unit *unit, float *running)
-{
-	for (unsigned i = 0; i < unit->shape.k; i++)
-		running[unit->running + unit->shape.k + i] = 1;
-}
-
-static void begin_unit(const struct net *net, const struct unit *unit, float *weights,
-	float *running, uint64_t *state)
-{
-	draw_unit(net, unit, weights, state);
-	one_variance(unit, running);
-}
-
 static void begin(struct net *net, uint64_t seed)
 {
 	struct ops_scaler scaler = {.scale = OPS_SCALE_FIRST};
@@ -336,14 +321,8 @@ static void begin(struct net *net, uint64_t seed)
 	float *running = host_new(net->running_count, sizeof(float));
 	uint64_t state = seed;
 
-	begin_unit(net, &net->stem, weights, running, &state);
-	for (unsigned i = 0; i < net->blocks; i++) {
-		const struct block *block = &net->block[i];
-		begin_unit(net, &block->first, weights, running, &state);
-		begin_unit(net, &block->second, weights, running, &state);
-		if (block->widens)
-			begin_unit(net, &block->shortcut, weights, running, &state);
-	}
+	for (unsigned i = 0; i < net->units; i++)
+		draw_unit(net, &net->unit[i], weights, running, &state);
 	draw_linear(net, weights, &state);
 	net->ops->put(net->ops, net->weights, weights, count * sizeof(float));
 	net->ops->put(net->ops, net->running, running, net->running_count * sizeof(float));
@@ -361,6 +340,7 @@ struct net *net_new(struct ops *ops, const struct net_shape *shape, uint64_t see
 	net->shape = *shape;
 	net->blocks = NET_STAGES * shape->blocks;
 	net->block = host_new(net->blocks, sizeof(*net->block));
+	net->unit = host_new(1 + 3 * net->blocks, sizeof(*net->unit));
 	lay(net);
 	build(net);
 	begin(net, seed);
@@ -408,28 +388,28 @@ static const void *block_forward(struct net *net, struct block *block, const voi
 {
 	struct ops *ops = net->ops;
 
-	unit_forward(net, &block->first, in, learn);
-	ops->relu(ops, block->first.out, unit_count(&block->first));
-	unit_forward(net, &block->second, block->first.out, learn);
-	if (block->widens)
-		unit_forward(net, &block->shortcut, in, learn);
-	ops->add_relu(ops, block->second.out, block->widens ? block->shortcut.out : in,
-		unit_count(&block->second));
-	return block->second.out;
+	unit_forward(net, block->first, in, learn);
+	ops->relu(ops, block->first->out, unit_count(block->first));
+	unit_forward(net, block->second, block->first->out, learn);
+	if (block->shortcut)
+		unit_forward(net, block->shortcut, in, learn);
+	ops->add_relu(ops, block->second->out, block->shortcut ? block->shortcut->out : in,
+		unit_count(block->second));
+	return block->second->out;
 }
 
 static const void *stem_forward(struct net *net, bool learn)
 {
 	struct ops *ops = net->ops;
-	struct ops_map map = unit_map(&net->stem);
+	struct ops_map map = unit_map(net->stem);
 
 	ops->widen(ops, net->wide, net->images,
 		(size_t)net->shape.batch * net->shape.side * net->shape.side);
-	unit_forward(net, &net->stem, net->wide, learn);
-	ops->relu(ops, net->stem.out, map_count(&map));
+	unit_forward(net, net->stem, net->wide, learn);
+	ops->relu(ops, net->stem->out, map_count(&map));
 	if (!net->pools)
-		return net->stem.out;
-	ops->pool_forward(ops, &map, net->stem.out, net->pooled, net->taken);
+		return net->stem->out;
+	ops->pool_forward(ops, &map, net->stem->out, net->pooled, net->taken);
 	return net->pooled;
 }
 
@@ -489,14 +469,14 @@ static void unit_backward(
 static void block_backward(struct net *net, struct block *block)
 {
 	struct ops *ops = net->ops;
-	struct ops_conv *shape = &block->first.shape;
+	struct ops_conv *shape = &block->first->shape;
 
-	ops->relu_backward(ops, net->flow, block->second.out, unit_count(&block->second));
-	unit_backward(net, &block->second, net->flow, net->inner, net->outer);
-	ops->relu_backward(ops, net->outer, block->first.out, unit_count(&block->first));
-	unit_backward(net, &block->first, net->outer, net->inner, net->outer);
-	if (block->widens)
-		unit_backward(net, &block->shortcut, net->flow, net->inner, net->flow);
+	ops->relu_backward(ops, net->flow, block->second->out, unit_count(block->second));
+	unit_backward(net, block->second, net->flow, net->inner, net->outer);
+	ops->relu_backward(ops, net->outer, block->first->out, unit_count(block->first));
+	unit_backward(net, block->first, net->outer, net->inner, net->outer);
+	if (block->shortcut)
+		unit_backward(net, block->shortcut, net->flow, net->inner, net->flow);
 	ops->add(ops, net->flow, net->outer, (size_t)shape->n * shape->h * shape->w * shape->c);
 }
 
@@ -519,15 +499,15 @@ static void linear_backward(struct net *net)
 static void stem_backward(struct net *net)
 {
 	struct ops *ops = net->ops;
-	struct ops_map map = unit_map(&net->stem);
+	struct ops_map map = unit_map(net->stem);
 	void *dy = net->flow;
 
 	if (net->pools) {
 		ops->pool_backward(ops, &map, net->flow, net->taken, net->outer);
 		dy = net->outer;
 	}
-	ops->relu_backward(ops, dy, net->stem.out, map_count(&map));
-	unit_backward(net, &net->stem, dy, net->inner, NULL);
+	ops->relu_backward(ops, dy, net->stem->out, map_count(&map));
+	unit_backward(net, net->stem, dy, net->inner, NULL);
 }
 
 /* Fills the rows that a short batch leaves free with copies of its own first rows, so that what
@@ -613,23 +593,14 @@ void net_refresh(struct net *net)
 	net->ops->to_half(net->ops, net->copy, net->weights, net->halves);
 }
 
-static size_t unit_parameters(const struct unit *unit, unsigned channels)
-{
-	const struct ops_conv *shape = &unit->shape;
-
-	return (size_t)shape->k * shape->kernel * shape->kernel * channels + (size_t)2 * shape->k;
-}
-
 size_t net_parameters(const struct net *net)
 {
-	size_t count = unit_parameters(&net->stem, 3);
+	size_t count = 0;
 
-	for (unsigned i = 0; i < net->blocks; i++) {
-		const struct block *block = &net->block[i];
-		count += unit_parameters(&block->first, block->first.shape.c) +
-			 unit_parameters(&block->second, block->second.shape.c);
-		if (block->widens)
-			count += unit_parameters(&block->shortcut, block->shortcut.shape.c);
+	for (unsigned i = 0; i < net->units; i++) {
+		struct ops_conv shape = net->unit[i].shape;
+		shape.c = i == 0 ? 3 : shape.c; /* the others only pad the stem's input */
+		count += filter_count(&shape) + (size_t)2 * shape.k;
 	}
 	return count + (size_t)net->shape.classes * (net->last.c + 1);
 }

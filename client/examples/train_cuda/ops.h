@@ -2,8 +2,6 @@
  *
  *   ops.h          this table
  *   ops_cuda.c     on a GPU: cuDNN, cuBLAS and, for the rest, kernels.cu (kernels.h)
- *   ops_cpu.c      the same operations on the host, written plainly: self_test.c compares ops_cuda
- *                  with them, and the tests run the rest of the program on them
  *   net.[ch]       the network, its forward and backward pass, and its step
  *   schedule.[ch]  the learning rate
  *   checkpoint.[ch], options.[ch], train.c: the program train_cuda
@@ -188,9 +186,6 @@ struct ops {
 	void (*end)(struct ops *ops);
 	double (*idle_s)(struct ops *ops);
 };
-
-/* The host's implementation. */
-struct ops *ops_cpu_open(void);
 
 /* The GPU of that number. Ends the process with a sentence if it cannot be used. */
 struct ops *ops_device_open(int number);

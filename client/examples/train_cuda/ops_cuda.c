@@ -276,54 +276,32 @@ static void take_proposals(
 		take_proposal(conv, way, &proposals[i], false, false);
 }
 
-/* cuDNN's three structs differ only in the type of `algo`. */
-#define PROPOSAL(from)                                                                           \
-	(struct proposal)                                                                        \
-	{                                                                                        \
-		.algorithm = (int)(from).algo, .status = (from).status, .memory = (from).memory, \
-		.determinism = (from).determinism, .math = (from).mathType                       \
-	}
+/* cuDNN's three functions differ in the type of `algo`, and in the order of the tensors. */
+#define PROPOSE(device, conv, way, function, perf, a, b, c)                                  \
+	do {                                                                                 \
+		perf from[PROPOSALS];                                                        \
+		struct proposal proposals[PROPOSALS];                                        \
+		int found = 0;                                                               \
+		check_cudnn(function((device)->cudnn, (a), (b), (conv)->how, (c), PROPOSALS, \
+				    &found, from),                                           \
+			#function);                                                          \
+		for (int i = 0; i < found; i++)                                              \
+			proposals[i] = (struct proposal){.algorithm = (int)from[i].algo,     \
+				.status = from[i].status,                                    \
+				.memory = from[i].memory,                                    \
+				.determinism = from[i].determinism,                          \
+				.math = from[i].mathType};                                   \
+		take_proposals((conv), (way), proposals, found);                             \
+	} while (0)
 
-static void propose_forward(struct device *device, struct conv *conv)
+static void propose(struct device *device, struct conv *conv)
 {
-	cudnnConvolutionFwdAlgoPerf_t from[PROPOSALS];
-	struct proposal proposals[PROPOSALS];
-	int found = 0;
-
-	check_cudnn(cudnnGetConvolutionForwardAlgorithm_v7(device->cudnn, conv->x, conv->w,
-			    conv->how, conv->y, PROPOSALS, &found, from),
-		"cudnnGetConvolutionForwardAlgorithm_v7");
-	for (int i = 0; i < found; i++)
-		proposals[i] = PROPOSAL(from[i]);
-	take_proposals(conv, FORWARD, proposals, found);
-}
-
-static void propose_data(struct device *device, struct conv *conv)
-{
-	cudnnConvolutionBwdDataAlgoPerf_t from[PROPOSALS];
-	struct proposal proposals[PROPOSALS];
-	int found = 0;
-
-	check_cudnn(cudnnGetConvolutionBackwardDataAlgorithm_v7(device->cudnn, conv->w, conv->y,
-			    conv->how, conv->x, PROPOSALS, &found, from),
-		"cudnnGetConvolutionBackwardDataAlgorithm_v7");
-	for (int i = 0; i < found; i++)
-		proposals[i] = PROPOSAL(from[i]);
-	take_proposals(conv, BACKWARD_DATA, proposals, found);
-}
-
-static void propose_filter(struct device *device, struct conv *conv)
-{
-	cudnnConvolutionBwdFilterAlgoPerf_t from[PROPOSALS];
-	struct proposal proposals[PROPOSALS];
-	int found = 0;
-
-	check_cudnn(cudnnGetConvolutionBackwardFilterAlgorithm_v7(device->cudnn, conv->x, conv->y,
-			    conv->how, conv->w, PROPOSALS, &found, from),
-		"cudnnGetConvolutionBackwardFilterAlgorithm_v7");
-	for (int i = 0; i < found; i++)
-		proposals[i] = PROPOSAL(from[i]);
-	take_proposals(conv, BACKWARD_FILTER, proposals, found);
+	PROPOSE(device, conv, FORWARD, cudnnGetConvolutionForwardAlgorithm_v7,
+		cudnnConvolutionFwdAlgoPerf_t, conv->x, conv->w, conv->y);
+	PROPOSE(device, conv, BACKWARD_DATA, cudnnGetConvolutionBackwardDataAlgorithm_v7,
+		cudnnConvolutionBwdDataAlgoPerf_t, conv->w, conv->y, conv->x);
+	PROPOSE(device, conv, BACKWARD_FILTER, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+		cudnnConvolutionBwdFilterAlgoPerf_t, conv->x, conv->y, conv->w);
 }
 
 static struct conv *cuda_conv_new(struct ops *ops, const struct ops_conv *shape)
@@ -333,9 +311,7 @@ static struct conv *cuda_conv_new(struct ops *ops, const struct ops_conv *shape)
 
 	conv->shape = *shape;
 	describe(conv);
-	propose_forward(device, conv);
-	propose_data(device, conv);
-	propose_filter(device, conv);
+	propose(device, conv);
 	want_workspace(device, WORKSPACE);
 	return conv;
 }

@@ -44,7 +44,7 @@ static const struct number numbers[] = {
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-enum word { CHECKPOINT = NUMBERS, VALIDATE, MEMORY, RESUME, SELF_TEST, HELP, OPTIONS };
+enum word { CHECKPOINT = NUMBERS, VALIDATE, MEMORY, RESUME, HELP, OPTIONS };
 
 static void usage(FILE *file)
 {
@@ -59,10 +59,8 @@ static void usage(FILE *file)
 		"                  [--cutmix ALPHA] [--validate SOURCE] [--every STEPS]\n"
 		"                  [--device N] [--memory auto|registered|ring] [--prefetch 2]\n"
 		"                  [--checkpoint FILE [--resume]]\n"
-		"       train_cuda --self-test [--device N]\n"
 		"Trains a residual network on an NVIDIA GPU with batches from penstock. SOURCE: a "
-		"folder, tars,\nor stream:NAME. --self-test compares the GPU's results with the "
-		"host's.\n");
+		"folder, tars,\nor stream:NAME.\n");
 }
 
 static double *value_at(struct options *options, const struct number *number)
@@ -122,9 +120,6 @@ static void take_option(struct options *options, int option, const char *text)
 	case RESUME:
 		options->resume = true;
 		break;
-	case SELF_TEST:
-		options->self_test = true;
-		break;
 	case HELP:
 	case 'h':
 		usage(stdout);
@@ -144,7 +139,6 @@ static void list_options(struct option list[OPTIONS + 1])
 	list[VALIDATE] = (struct option){"validate", required_argument, NULL, VALIDATE};
 	list[MEMORY] = (struct option){"memory", required_argument, NULL, MEMORY};
 	list[RESUME] = (struct option){"resume", no_argument, NULL, RESUME};
-	list[SELF_TEST] = (struct option){"self-test", no_argument, NULL, SELF_TEST};
 	list[HELP] = (struct option){"help", no_argument, NULL, HELP};
 	list[OPTIONS] = (struct option){0};
 }
@@ -152,9 +146,7 @@ static void list_options(struct option list[OPTIONS + 1])
 /* What is wrong with the combination of options; NULL: nothing. */
 static const char *misuse(const struct options *options, int sources)
 {
-	if (options->self_test && sources > 0)
-		return "--self-test: expected no SOURCE, because it makes its own numbers";
-	if (!options->self_test && sources != 1)
+	if (sources != 1)
 		return sources ? "expected one SOURCE; name several tars by one pattern, in "
 				 "quotes"
 			       : "expected a SOURCE";

@@ -10,7 +10,7 @@
  * given, if that has a meaning of its own. */
 struct options {
 	const char *source, *validate, *checkpoint;
-	bool resume, self_test;
+	bool resume;
 	double steps, epochs, stop_at, seconds, every;
 	double batch, image, width, blocks, classes, seed;
 	double rate, momentum, decay, warmup, smoothing, mixup, cutmix;

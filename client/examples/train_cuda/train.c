@@ -1,7 +1,6 @@
 /* train_cuda: an image classifier, trained on a GPU with batches from penstock.
  *
  *   train_cuda SOURCE [--steps N | --epochs 10] [--batch-size 256] [--image-size 224] ...
- *   train_cuda --self-test [--device N]
  *
  * Shows how a trainer in CUDA C uses libpenstock_cuda: open a stream, attach it to a device, and
  * for each batch: next, transform into the network's own memory, targets, release, train.
@@ -19,9 +18,9 @@
  *
  * In the line that it prints, `waited` is the share of the time in which the GPU had nothing to do
  * because there was no batch: it was idle while the host waited in penstock_cuda_next, or it waited
- * for a batch's copy. After it come the two parts: `host`, the whole wait in penstock_cuda_next,
- * during much of which the GPU may have been working (a host that is ahead of its GPU waits there
- * for a free buffer), and `copies`, the time in which the GPU waited for a copy.
+ * for a batch's copy. After it come its possible causes: how long penstock_cuda_next waited for the
+ * daemon and for the device (a host that is ahead of its GPU waits there for a free buffer, which
+ * costs nothing), and how long the GPU waited for copies.
  *
  * A map of this folder:
  *   train.c           this: the training loop
@@ -31,14 +30,14 @@
  *   net.[ch]          the network
  *   ops.h             the operations of the network
  *   ops_cuda.c        the operations by cuDNN, cuBLAS and kernels.cu
- *   ops_cpu.c         the operations in plain C, for the self-test
  *   kernels.h, kernels.cu
  *                     CUDA kernels for what the libraries lack
- *   self_test.[ch]    compares the two */
+ *
+ * tests/e2e/examples has the operations in plain C (train_cuda_host.c), and a program that compares
+ * them with the GPU's (train_cuda_self_test). */
 #include "checkpoint.h"
 #include "options.h"
 #include "schedule.h"
-#include "self_test.h"
 
 #include <penstock/cuda.h>
 
@@ -46,6 +45,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -549,25 +549,12 @@ static void print_end(struct run *run)
 		run->options.checkpoint ? run->options.checkpoint : "");
 }
 
-static int test_device(const struct options *options)
-{
-	struct ops *device = ops_device_open(options->device > 0 ? (int)options->device : 0);
-	struct ops *host = ops_cpu_open();
-	unsigned failures = self_test(device, host, stdout);
-
-	host->close(host);
-	device->close(device);
-	return failures != 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct run run = {0};
 	struct sigaction action = {.sa_handler = on_signal};
 
 	options_parse(&run.options, argc, argv);
-	if (run.options.self_test)
-		return test_device(&run.options);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 	start(&run);

@@ -1,8 +1,9 @@
 /* train_cuda without a GPU: its network, step, schedule and self-test on the host's twin of the
- * GPU (ops_cpu.c). What the GPU computes is compared with that twin by `train_cuda --self-test`. */
+ * GPU (train_cuda_host.c). What the GPU computes is compared with that twin by train_cuda_self_test. */
 #include "client/examples/train_cuda/net.h"
 #include "client/examples/train_cuda/schedule.h"
-#include "client/examples/train_cuda/self_test.h"
+#include "train_cuda_host.h"
+#include "train_cuda_self_test.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -6,8 +6,9 @@
 #                               libraries; needs their headers
 #   e2e.train_cuda              its kernels, and the whole program on an emulated GPU with a real
 #                               daemon
+include(${CMAKE_CURRENT_LIST_DIR}/train_cuda_host.cmake)
 add_executable(train_cuda_test ${CMAKE_CURRENT_LIST_DIR}/train_cuda.c)
-target_link_libraries(train_cuda_test PRIVATE train_cuda_parts cmocka m)
+target_link_libraries(train_cuda_test PRIVATE train_cuda_host cmocka m)
 target_include_directories(train_cuda_test PRIVATE ${CMAKE_SOURCE_DIR})
 add_test(NAME unit.train_cuda COMMAND train_cuda_test)
 set_tests_properties(unit.train_cuda PROPERTIES TIMEOUT 300 LABELS unit)
@@ -30,18 +31,21 @@ target_compile_options(train_cuda_emulated PRIVATE
 	$<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
 target_include_directories(train_cuda_emulated PUBLIC ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}
 	${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(train_cuda_emulated PUBLIC train_cuda_parts Threads::Threads m)
+target_link_libraries(train_cuda_emulated PUBLIC train_cuda_host Threads::Threads m)
 
 add_executable(train_cuda_twin ${CMAKE_CURRENT_LIST_DIR}/train_cuda_twin.c ${CMAKE_SOURCE_DIR}/client/examples/train_cuda/train.c)
 set_target_properties(train_cuda_twin PROPERTIES LINKER_LANGUAGE C)
 target_link_libraries(train_cuda_twin PRIVATE train_cuda_emulated penstock_client)
+add_executable(train_cuda_self_test_twin ${CMAKE_CURRENT_LIST_DIR}/train_cuda_twin.c ${CMAKE_CURRENT_LIST_DIR}/train_cuda_self_test_main.c)
+set_target_properties(train_cuda_self_test_twin PROPERTIES LINKER_LANGUAGE C)
+target_link_libraries(train_cuda_self_test_twin PRIVATE train_cuda_emulated penstock_client)
 penstock_e2e(train_cuda train_cuda.py TIMEOUT 600)
 
 if(TARGET train_cuda)
 	add_executable(train_cuda_libraries ${CMAKE_CURRENT_LIST_DIR}/train_cuda_libraries.c
 		${CMAKE_SOURCE_DIR}/client/examples/train_cuda/ops_cuda.c)
 	set_target_properties(train_cuda_libraries PROPERTIES LINKER_LANGUAGE C)
-	target_include_directories(train_cuda_libraries SYSTEM PRIVATE $<TARGET_PROPERTY:train_cuda,INCLUDE_DIRECTORIES>)
+	target_include_directories(train_cuda_libraries SYSTEM PRIVATE $<TARGET_PROPERTY:train_cuda_device,INCLUDE_DIRECTORIES>)
 	target_link_libraries(train_cuda_libraries PRIVATE train_cuda_emulated)
 	add_test(NAME unit.train_cuda_libraries COMMAND train_cuda_libraries)
 	set_tests_properties(unit.train_cuda_libraries PROPERTIES TIMEOUT 120 LABELS unit)

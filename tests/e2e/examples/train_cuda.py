@@ -29,7 +29,7 @@ def weights(text):
 
 
 def test_kernels_against_the_host():
-    text = run("--self-test")
+    text = run(program="train_cuda_self_test_twin")
     assert text.splitlines()[-1].endswith(", 0 failed") and "FAILED" not in text, text
     assert int(text.splitlines()[-1].split()[0]) > 60, text
 
@@ -175,7 +175,6 @@ def test_bad_options():
                            ("elsewhere",): "expected one SOURCE", ("--gpu",): "usage"}.items():
         assert words in run("somewhere", *options, code=2), options
     assert "expected a SOURCE" in run(code=2)
-    assert "expected no SOURCE" in run("--self-test", "somewhere", code=2)
     assert "usage" in run("--help") and "usage" in run("-h")
 
 
@@ -185,7 +184,7 @@ def test_needs_a_gpu():
         raise Skip("train_cuda is not built here")
     if Path("/dev/nvidiactl").exists():
         raise Skip("this machine has a GPU")
-    text = run("--self-test", code=1, program="train_cuda")
+    text = run(code=1, program="train_cuda_self_test")
     assert "cannot use GPU 0" in text and "train_cpu trains without one" in text, text
     with folder() as home, Daemon(home, "--memory", "64M") as daemon:
         pictures = make_dataset(home / "d", per_class=16, classes=3)

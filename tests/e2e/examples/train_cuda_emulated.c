@@ -1,6 +1,8 @@
 /* The GPU's kernels on the CPU, as ops. See train_cuda_emulated.h. */
 #include "train_cuda_emulated.h"
 
+#include "train_cuda_host.h"
+
 #include "client/examples/train_cuda/kernels.h"
 
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 
 struct conv {
 	struct ops_conv shape;
-	struct conv *host; /* ops_cpu.c's, which is another struct */
+	struct conv *host; /* train_cuda_host.c's, which is another struct */
 };
 
 struct norm {

@@ -1,14 +1,15 @@
 /* A made-up cuDNN, cuBLAS and CUDA runtime on the CPU, as far as train_cuda's ops_cuda.c calls
  * them. Only for tests; none of this is NVIDIA's code.
  *
- * Each function does what the toolkit's headers say it does, with the numbers of ops_cpu.c, and
+ * Each function does what the toolkit's headers say it does, with the numbers of train_cuda_host.c, and
  * ends the process where it is called with something that does not fit: a descriptor of another
  * shape, a workspace that is too small, matrices in another layout. It refuses some of what it
  * proposed, as cuDNN may. It cannot show what the real ones support, round, or how fast they are.
  *
  * main: the self-test of ops_cuda.c on this, against the host. */
-#include "client/examples/train_cuda/self_test.h"
 #include "train_cuda_emulated.h"
+#include "train_cuda_host.h"
+#include "train_cuda_self_test.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

@@ -5,7 +5,7 @@
  * rounds up from the greatest finite value, 65504: IEEE 754, binary16), but is not rounded. So
  * gradients agree with differences of the loss to many digits, and an overflow on the GPU is an
  * overflow here too. */
-#include "ops.h"
+#include "train_cuda_host.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* self_test: compares each function of ops.h on a device with the host's implementation. */
+/* train_cuda_self_test: compares each function of ops.h on a device with the host's implementation. */
 #pragma once
 
-#include "ops.h"
+#include "client/examples/train_cuda/ops.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* The comparison. See self_test.h.
+/* The comparison. See train_cuda_self_test.h.
  *
  * Both sides get the same inputs: multiples of 1/64 between -2 and 2, which float16 holds exactly
  * and many of which are equal, so that ties occur too. */
-#include "self_test.h"
+#include "train_cuda_self_test.h"
 
-#include "net.h"
+#include "client/examples/train_cuda/net.h"
 
 #include <inttypes.h>
 #include <math.h>
