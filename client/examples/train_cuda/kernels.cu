@@ -1,4 +1,5 @@
-/* train_cuda's own functions on the GPU. See kernels.h and, for what each computes, tests/e2e/examples/train_cuda_host.c.
+/* train_cuda's own functions on the GPU. See kernels.h and, for what each computes,
+ * tests/e2e/examples/train_cuda_host.c.
  *
  * Elementwise functions take eight halves (16 bytes) per thread and step. All sums are float, in an
  * order that does not depend on timing, so that a run can be repeated bit for bit: no atomics. */
