@@ -7,7 +7,7 @@
 #   train_cuda_device  the operations on the GPU, if the toolkit is installed
 #   train_cuda         the program, if the toolkit is installed
 set(here ${CMAKE_CURRENT_LIST_DIR}/train_cuda)
-add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/net.c ${here}/options.c ${here}/schedule.c)
+add_library(train_cuda_parts STATIC EXCLUDE_FROM_ALL ${here}/checkpoint.c ${here}/fail.c ${here}/net.c ${here}/options.c ${here}/schedule.c)
 target_include_directories(train_cuda_parts PUBLIC ${CMAKE_SOURCE_DIR}/include)
 target_link_libraries(train_cuda_parts PUBLIC m)
 

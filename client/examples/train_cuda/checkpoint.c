@@ -1,6 +1,8 @@
 /* Checkpoints. See checkpoint.h. */
 #include "checkpoint.h"
 
+#include "fail.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,28 +14,16 @@
 
 static const char magic[8] = "TRNCUDA2";
 
-static void *host_new(const char *path, size_t bytes)
-{
-	void *memory = malloc(bytes);
-
-	if (!memory) {
-		fprintf(stderr, "train_cuda: %s: no memory on the host\n", path);
-		exit(1);
-	}
-	return memory;
-}
-
 static void fail_write(const char *path)
 {
-	fprintf(stderr, "train_cuda: cannot write %s: %s\n", path, strerror(errno));
-	exit(1);
+	fail("cannot write %s: %s", path, strerror(errno));
 }
 
 /* Returns the hash so far. */
 static uint64_t write_part(
 	FILE *file, const char *path, struct ops *ops, const struct net_part *part, uint64_t hash)
 {
-	void *bytes = host_new(path, part->bytes);
+	void *bytes = host_new(1, part->bytes);
 
 	ops->get(ops, bytes, part->memory, part->bytes);
 	if (fwrite(bytes, part->bytes, 1, file) != 1)
@@ -88,17 +78,13 @@ static FILE *open_head(const char *path, struct checkpoint *ret_checkpoint)
 {
 	FILE *file = fopen(path, "re");
 
-	if (!file) {
-		fprintf(stderr, "train_cuda: cannot read %s: %s\n", path, strerror(errno));
-		exit(1);
-	}
+	if (!file)
+		fail("cannot read %s: %s", path, strerror(errno));
 	if (fread(ret_checkpoint, sizeof(*ret_checkpoint), 1, file) != 1 ||
 		memcmp(ret_checkpoint->magic, magic, sizeof(magic)) != 0 ||
 		memchr(ret_checkpoint->state, 0, CHECKPOINT_STATE) == NULL ||
-		ret_checkpoint->values > CHECKPOINT_VALUES) {
-		fprintf(stderr, "train_cuda: %s is not a checkpoint of train_cuda\n", path);
-		exit(1);
-	}
+		ret_checkpoint->values > CHECKPOINT_VALUES)
+		fail("%s is not a checkpoint of train_cuda", path);
 	return file;
 }
 
@@ -113,19 +99,13 @@ void checkpoint_compare(const char *path, const struct checkpoint *checkpoint,
 	for (unsigned i = 0; i < count; i++) {
 		const struct checkpoint_value *theirs = &checkpoint->value[i];
 		if (i >= checkpoint->values ||
-			strncmp(theirs->name, values[i].name, CHECKPOINT_NAME) != 0) {
-			fprintf(stderr,
-				"train_cuda: %s was written by another version of train_cuda\n",
-				path);
-			exit(1);
-		}
+			strncmp(theirs->name, values[i].name, CHECKPOINT_NAME) != 0)
+			fail("%s was written by another version of train_cuda", path);
 		if (theirs->value == values[i].value)
 			continue;
-		fprintf(stderr,
-			"train_cuda: %s was written with --%s %.10g, this run has %.10g (-1: not "
-			"given): resume with the same command\n",
+		fail("%s was written with --%s %.10g, this run has %.10g (-1: not "
+		     "given): resume with the same command",
 			path, values[i].name, theirs->value, values[i].value);
-		exit(1);
 	}
 }
 
@@ -133,15 +113,14 @@ static void read_or_fail(FILE *file, const char *path, const char *what, void *b
 {
 	if (fread(bytes, count, 1, file) == 1)
 		return;
-	fprintf(stderr, "train_cuda: %s ends early, within its %s: it was damaged\n", path, what);
-	exit(1);
+	fail("%s ends early, within its %s: it was damaged", path, what);
 }
 
 /* Returns the hash so far. */
 static uint64_t read_part(
 	FILE *file, const char *path, struct ops *ops, const struct net_part *part, uint64_t hash)
 {
-	void *bytes = host_new(path, part->bytes);
+	void *bytes = host_new(1, part->bytes);
 
 	read_or_fail(file, path, part->name, bytes, part->bytes);
 	ops->put(ops, part->memory, bytes, part->bytes);
@@ -161,22 +140,17 @@ void checkpoint_load(const char *path, struct ops *ops, struct net *net)
 	for (unsigned i = 0; i < NET_PARTS; i++) {
 		if (head.part_bytes[i] == parts[i].bytes)
 			continue;
-		fprintf(stderr,
-			"train_cuda: %s does not fit this network: its %s have %" PRIu64
-			" bytes, this run needs %zu (it has %u classes)\n",
+		fail("%s does not fit this network: its %s have %" PRIu64
+		     " bytes, this run needs %zu (it has %u classes)",
 			path, parts[i].name, head.part_bytes[i], parts[i].bytes, head.classes);
-		exit(1);
 	}
 	for (unsigned i = 0; i < NET_PARTS; i++)
 		hash = read_part(file, path, ops, &parts[i], hash);
 	read_or_fail(file, path, "hash", &written, sizeof(written));
-	if (hash != written) {
-		fprintf(stderr,
-			"train_cuda: %s is not what was written (its hash differs): it was "
-			"damaged\n",
+	if (hash != written)
+		fail("%s is not what was written (its hash differs): it was "
+		     "damaged",
 			path);
-		exit(1);
-	}
 	(void)fclose(file);
 	net_refresh(net);
 }

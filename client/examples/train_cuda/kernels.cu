@@ -449,46 +449,44 @@ __global__ void rescale(ops_scaler *scaler)
 	}
 }
 
-} // namespace
-
 /* ---- launches ---- */
 
-void kernel_to_half(struct ops *ops, void *to, const float *from, size_t count)
+void launch_to_half(struct ops *ops, void *to, const float *from, size_t count)
 {
 	LAUNCH(to_half, blocks_for(count), THREADS, ops, (__half *)to, from, count);
 }
 
-void kernel_to_float(struct ops *ops, float *to, const void *from, size_t count)
+void launch_to_float(struct ops *ops, float *to, const void *from, size_t count)
 {
 	LAUNCH(to_float, blocks_for(count), THREADS, ops, to, (const __half *)from, count);
 }
 
-void kernel_relu(struct ops *ops, void *y, size_t count)
+void launch_relu(struct ops *ops, void *y, size_t count)
 {
 	launch_combine<relu_op>(ops, y, y, count);
 }
 
-void kernel_add_relu(struct ops *ops, void *y, const void *x, size_t count)
+void launch_add_relu(struct ops *ops, void *y, const void *x, size_t count)
 {
 	launch_combine<add_relu_op>(ops, y, x, count);
 }
 
-void kernel_relu_backward(struct ops *ops, void *dy, const void *y, size_t count)
+void launch_relu_backward(struct ops *ops, void *dy, const void *y, size_t count)
 {
 	launch_combine<mask_op>(ops, dy, y, count);
 }
 
-void kernel_add(struct ops *ops, void *y, const void *x, size_t count)
+void launch_add(struct ops *ops, void *y, const void *x, size_t count)
 {
 	launch_combine<add_op>(ops, y, x, count);
 }
 
-void kernel_widen(struct ops *ops, void *to, const void *from, size_t pixels)
+void launch_widen(struct ops *ops, void *to, const void *from, size_t pixels)
 {
 	LAUNCH(widen, blocks_for(pixels), THREADS, ops, (pack *)to, (const __half *)from, pixels);
 }
 
-void kernel_pool_forward(
+void launch_pool_forward(
 	struct ops *ops, const struct ops_map *in, const void *x, void *y, uint8_t *taken)
 {
 	pooling p = pooling_of(in);
@@ -498,7 +496,7 @@ void kernel_pool_forward(
 		(choice *)taken);
 }
 
-void kernel_pool_backward(
+void launch_pool_backward(
 	struct ops *ops, const struct ops_map *in, const void *dy, const uint8_t *taken, void *dx)
 {
 	pooling p = pooling_of(in);
@@ -508,7 +506,7 @@ void kernel_pool_backward(
 		(const choice *)taken, (pack *)dx);
 }
 
-void kernel_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y)
+void launch_mean_forward(struct ops *ops, const struct ops_map *in, const void *x, void *y)
 {
 	unsigned packs = in->c / OPS_PACK;
 	size_t work = (size_t)in->n * packs;
@@ -517,7 +515,7 @@ void kernel_mean_forward(struct ops *ops, const struct ops_map *in, const void *
 		(const pack *)x, (pack *)y);
 }
 
-void kernel_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx)
+void launch_mean_backward(struct ops *ops, const struct ops_map *in, const void *dy, void *dx)
 {
 	unsigned packs = in->c / OPS_PACK;
 	size_t pixels = (size_t)in->h * in->w, work = in->n * pixels * packs;
@@ -526,27 +524,27 @@ void kernel_mean_backward(struct ops *ops, const struct ops_map *in, const void 
 		(pack *)dx);
 }
 
-void kernel_bias(struct ops *ops, float *y, const float *values, unsigned rows, unsigned columns)
+void launch_bias(struct ops *ops, float *y, const float *values, unsigned rows, unsigned columns)
 {
 	size_t count = (size_t)rows * columns;
 
 	LAUNCH(bias, blocks_for(count), THREADS, ops, y, values, count, columns);
 }
 
-void kernel_bias_backward(
+void launch_bias_backward(
 	struct ops *ops, float *d_bias, const void *dy, unsigned rows, unsigned columns)
 {
 	LAUNCH(bias_backward, blocks_for(columns), THREADS, ops, d_bias, (const __half *)dy, rows,
 		columns);
 }
 
-void kernel_loss(struct ops *ops, const struct ops_loss *loss)
+void launch_loss(struct ops *ops, const struct ops_loss *loss)
 {
 	LAUNCH_TOGETHER(loss_rows, loss->rows, ROW_THREADS, ops, *loss);
 	LAUNCH_TOGETHER(sum_rows, 1, ROW_THREADS, ops, *loss);
 }
 
-void kernel_check_half(
+void launch_check_half(
 	struct ops *ops, const void *gradients, size_t count, struct ops_scaler *scaler)
 {
 	size_t packs = count / OPS_PACK;
@@ -554,27 +552,52 @@ void kernel_check_half(
 	LAUNCH(check_half, blocks_for(packs), THREADS, ops, (const pack *)gradients, packs, scaler);
 }
 
-void kernel_check_float(
+void launch_check_float(
 	struct ops *ops, const float *gradients, size_t count, struct ops_scaler *scaler)
 {
 	LAUNCH(check_float, blocks_for(count), THREADS, ops, gradients, count, scaler);
 }
 
-void kernel_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
+void launch_sgd_half(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
 	const void *gradients, void *copy, size_t count, const struct ops_scaler *scaler)
 {
 	LAUNCH(sgd_half, blocks_for(count), THREADS, ops, *how, weights, momentum,
 		(const __half *)gradients, (__half *)copy, count, scaler);
 }
 
-void kernel_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
+void launch_sgd_float(struct ops *ops, const struct ops_sgd *how, float *weights, float *momentum,
 	const float *gradients, size_t count, const struct ops_scaler *scaler)
 {
 	LAUNCH(sgd_float, blocks_for(count), THREADS, ops, *how, weights, momentum, gradients,
 		count, scaler);
 }
 
-void kernel_rescale(struct ops *ops, struct ops_scaler *scaler)
+void launch_rescale(struct ops *ops, struct ops_scaler *scaler)
 {
 	LAUNCH(rescale, 1, 1, ops, scaler);
+}
+
+} // namespace
+
+void kernels_fill(struct ops *ops)
+{
+	ops->to_half = launch_to_half;
+	ops->to_float = launch_to_float;
+	ops->relu = launch_relu;
+	ops->add_relu = launch_add_relu;
+	ops->relu_backward = launch_relu_backward;
+	ops->add = launch_add;
+	ops->widen = launch_widen;
+	ops->pool_forward = launch_pool_forward;
+	ops->pool_backward = launch_pool_backward;
+	ops->mean_forward = launch_mean_forward;
+	ops->mean_backward = launch_mean_backward;
+	ops->bias = launch_bias;
+	ops->bias_backward = launch_bias_backward;
+	ops->loss = launch_loss;
+	ops->check_half = launch_check_half;
+	ops->check_float = launch_check_float;
+	ops->sgd_half = launch_sgd_half;
+	ops->sgd_float = launch_sgd_float;
+	ops->rescale = launch_rescale;
 }

@@ -8,6 +8,8 @@
  * point that the backward pass has reached, the others are for use within a block. */
 #include "net.h"
 
+#include "fail.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,17 +250,6 @@ void net_free(struct net *net)
 }
 
 /* ---- the weights at first ---- */
-
-static void *host_new(size_t count, size_t bytes)
-{
-	void *memory = calloc(count, bytes);
-
-	if (!memory) {
-		fprintf(stderr, "train_cuda: no memory for the network on the host\n");
-		exit(1);
-	}
-	return memory;
-}
 
 /* SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014),
  * as a number in (0, 1). */

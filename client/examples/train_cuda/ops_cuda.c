@@ -6,6 +6,7 @@
  * (take_proposals). They are not measured, so that a resumed run computes the same sums.
  * Normalization is called as PyTorch calls it for channels_last: CUDNN_BATCHNORM_OPS_BN,
  * CUDNN_BATCHNORM_SPATIAL_PERSISTENT, reserve space. */
+#include "fail.h"
 #include "kernels.h"
 #include "ops.h"
 
@@ -90,9 +91,7 @@ static void check_cuda(cudaError_t status, const char *call)
 {
 	if (status == cudaSuccess)
 		return;
-	fprintf(stderr, "train_cuda: %s: %s (%s)\n", call, cudaGetErrorString(status),
-		cudaGetErrorName(status));
-	exit(1);
+	fail("%s: %s (%s)", call, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
 static void check_cudnn(cudnnStatus_t status, const char *call)
@@ -102,33 +101,19 @@ static void check_cudnn(cudnnStatus_t status, const char *call)
 	if (status == CUDNN_STATUS_SUCCESS)
 		return;
 	cudnnGetLastErrorString(why, sizeof(why));
-	fprintf(stderr, "train_cuda: %s: %s: %s (cuDNN %zu)\n", call, cudnnGetErrorString(status),
-		why, cudnnGetVersion());
-	exit(1);
+	fail("%s: %s: %s (cuDNN %zu)", call, cudnnGetErrorString(status), why, cudnnGetVersion());
 }
 
 static void check_cublas(cublasStatus_t status, const char *call)
 {
 	if (status == CUBLAS_STATUS_SUCCESS)
 		return;
-	fprintf(stderr, "train_cuda: %s: %s\n", call, cublasGetStatusString(status));
-	exit(1);
+	fail("%s: %s", call, cublasGetStatusString(status));
 }
 
 static struct device *device_of(struct ops *ops)
 {
 	return ops->self;
-}
-
-static void *host_new(size_t bytes)
-{
-	void *memory = calloc(1, bytes);
-
-	if (!memory) {
-		fprintf(stderr, "train_cuda: no memory on the host\n");
-		exit(1);
-	}
-	return memory;
 }
 
 /* ---- memory ---- */
@@ -141,11 +126,9 @@ static void *device_new(size_t bytes)
 
 	if (status == cudaErrorMemoryAllocation) {
 		(void)cudaMemGetInfo(&free_bytes, &all);
-		fprintf(stderr,
-			"train_cuda: cudaMalloc: %zu MiB are needed, %zu of the GPU's %zu MiB are "
-			"free: use a smaller --batch-size, --image-size or --width\n",
+		fail("cudaMalloc: %zu MiB are needed, %zu of the GPU's %zu MiB are "
+		     "free: use a smaller --batch-size, --image-size or --width",
 			(bytes >> 20) + 1, free_bytes >> 20, all >> 20);
-		exit(1);
 	}
 	check_cuda(status, "cudaMalloc");
 	return memory;
@@ -306,7 +289,7 @@ static void propose(struct device *device, struct conv *conv)
 
 static struct conv *cuda_conv_new(struct ops *ops, const struct ops_conv *shape)
 {
-	struct conv *conv = host_new(sizeof(*conv));
+	struct conv *conv = host_new(1, sizeof(*conv));
 	struct device *device = device_of(ops);
 
 	conv->shape = *shape;
@@ -444,7 +427,7 @@ static cudnnStatus_t norm_rooms(struct device *device, struct norm *norm)
 
 static struct norm *cuda_norm_new(struct ops *ops, const struct ops_map *shape)
 {
-	struct norm *norm = host_new(sizeof(*norm));
+	struct norm *norm = host_new(1, sizeof(*norm));
 	struct device *device = device_of(ops);
 
 	norm->x = tensor_new(shape);
@@ -617,8 +600,6 @@ static const struct ops cuda = {
 	.get = cuda_get,
 	.zero = cuda_zero,
 	.copy = cuda_copy,
-	.to_half = kernel_to_half,
-	.to_float = kernel_to_float,
 	.conv_new = cuda_conv_new,
 	.conv_free = cuda_conv_free,
 	.conv_forward = cuda_conv_forward,
@@ -629,24 +610,7 @@ static const struct ops cuda = {
 	.norm_forward = cuda_norm_forward,
 	.norm_infer = cuda_norm_infer,
 	.norm_backward = cuda_norm_backward,
-	.relu = kernel_relu,
-	.add_relu = kernel_add_relu,
-	.relu_backward = kernel_relu_backward,
-	.add = kernel_add,
-	.widen = kernel_widen,
-	.pool_forward = kernel_pool_forward,
-	.pool_backward = kernel_pool_backward,
-	.mean_forward = kernel_mean_forward,
-	.mean_backward = kernel_mean_backward,
 	.gemm = cuda_gemm,
-	.bias = kernel_bias,
-	.bias_backward = kernel_bias_backward,
-	.loss = kernel_loss,
-	.check_half = kernel_check_half,
-	.check_float = kernel_check_float,
-	.sgd_half = kernel_sgd_half,
-	.sgd_float = kernel_sgd_float,
-	.rescale = kernel_rescale,
 	.begin = cuda_begin,
 	.end = cuda_end,
 	.idle_s = cuda_idle_s,
@@ -663,12 +627,10 @@ static void choose_device(int number)
 		status = cudaSetDevice(number);
 	if (status == cudaSuccess)
 		return;
-	fprintf(stderr,
-		"train_cuda: cannot use GPU %d: %s (%s): needs an NVIDIA GPU whose driver "
-		"(nvidia-smi shows it) knows CUDA %d.%d; train_cpu trains without one\n",
+	fail("cannot use GPU %d: %s (%s): needs an NVIDIA GPU whose driver "
+	     "(nvidia-smi shows it) knows CUDA %d.%d; train_cpu trains without one",
 		number, cudaGetErrorString(status), cudaGetErrorName(status), CUDART_VERSION / 1000,
 		CUDART_VERSION % 1000 / 10);
-	exit(1);
 }
 
 struct ops *ops_device_open(int number)
@@ -676,8 +638,9 @@ struct ops *ops_device_open(int number)
 	struct device *device;
 
 	choose_device(number);
-	device = host_new(sizeof(*device));
+	device = host_new(1, sizeof(*device));
 	device->ops = cuda;
+	kernels_fill(&device->ops);
 	check_cuda(cudaStreamCreateWithFlags(&device->queue, cudaStreamNonBlocking),
 		"cudaStreamCreateWithFlags");
 	check_cudnn(cudnnCreate(&device->cudnn), "cudnnCreate");

@@ -28,6 +28,7 @@
  *   schedule.[ch]     the learning rate of each step
  *   checkpoint.[ch]   a checkpoint: the network and the loader's state
  *   net.[ch]          the network
+ *   fail.[ch]         ends the process with a sentence
  *   ops.h             the operations of the network
  *   ops_cuda.c        the operations by cuDNN, cuBLAS and kernels.cu
  *   kernels.h, kernels.cu
@@ -36,6 +37,7 @@
  * tests/e2e/examples has the operations in plain C (train_cuda_host.c), and a program that compares
  * them with the GPU's (train_cuda_self_test). */
 #include "checkpoint.h"
+#include "fail.h"
 #include "options.h"
 #include "schedule.h"
 
@@ -92,8 +94,7 @@ static double now_s(void)
 /* Ends the process after a failed call into penstock, whose sentence says what to do. */
 static void give_up(const char *what)
 {
-	fprintf(stderr, "train_cuda: %s: %s\n", what, penstock_error());
-	exit(1);
+	fail("%s: %s", what, penstock_error());
 }
 
 static void detach(enum purpose purpose)
@@ -136,14 +137,11 @@ static void open_stream(struct run *run, const char *state)
 		give_up("cannot open the stream");
 	penstock_stream_info(run->stream, &run->info);
 	if (run->info.height != run->info.width || run->info.channels != 3 ||
-		run->info.height < NET_SIDE_MIN || run->info.height > NET_SIDE_MAX) {
-		fprintf(stderr,
-			"train_cuda: %s delivers %u x %u pixels; this network takes squares of %d "
-			"to %d: set image_size\n",
+		run->info.height < NET_SIDE_MIN || run->info.height > NET_SIDE_MAX)
+		fail("%s delivers %u x %u pixels; this network takes squares of %d "
+		     "to %d: set image_size",
 			options.source, run->info.width, run->info.height, NET_SIDE_MIN,
 			NET_SIDE_MAX);
-		exit(1);
-	}
 }
 
 /* Validation images are not augmented. */
@@ -163,13 +161,10 @@ static struct penstock_cuda *attach(
 		options.mixup = run->options.mixup;
 		options.cutmix = run->options.cutmix;
 	}
-	if (penstock_cuda_attach(stream, &options, &cuda) < 0) {
-		fprintf(stderr,
-			"train_cuda: cannot attach the stream to a GPU: %s\n"
-			"train_cuda needs an NVIDIA GPU; train_cpu trains without one\n",
+	if (penstock_cuda_attach(stream, &options, &cuda) < 0)
+		fail("cannot attach the stream to a GPU: %s\n"
+		     "train_cuda needs an NVIDIA GPU; train_cpu trains without one",
 			penstock_error());
-		exit(1);
-	}
 	attached[purpose] = cuda;
 	return cuda;
 }
@@ -253,10 +248,8 @@ static void start(struct run *run)
 	}
 	open_stream(run, run->options.resume ? head.state : NULL);
 	run->cuda = attach(run, run->stream, TRAINING);
-	if (atexit(detach_at_exit) != 0) {
-		fprintf(stderr, "train_cuda: atexit: no memory\n");
-		exit(1);
-	}
+	if (atexit(detach_at_exit) != 0)
+		fail("atexit: no memory");
 	if (penstock_cuda_info(run->cuda, &device) < 0)
 		give_up("cannot ask the attachment");
 	run->ops = ops_device_open(device.device);
@@ -290,8 +283,7 @@ static void give_up_waiting(double waited_s)
 {
 	const char *why = strstr(penstock_error(), ": ");
 
-	fprintf(stderr, "train_cuda: no batch within %.1f s%s\n", waited_s, why ? why : "");
-	exit(1);
+	fail("no batch within %.1f s%s", waited_s, why ? why : "");
 }
 
 /* Waits for a batch in short turns, so that Ctrl-C and `end_s` take effect. False after one of
@@ -323,17 +315,12 @@ static void check_labels(
 		if (label >= 0 && label < (int64_t)run->classes)
 			continue;
 		if (label < 0)
-			fprintf(stderr,
-				"train_cuda: %s has a sample without a label (row %u of batch "
-				"%" PRIu64 "): a classifier needs one for every sample: folders "
-				"named after the classes, or .cls files in the tars\n",
+			fail("%s has a sample without a label (row %u of batch %" PRIu64
+			     "): a classifier needs one for every sample: folders named after "
+			     "the classes, or .cls files in the tars",
 				source, row, batch->batch);
-		else
-			fprintf(stderr,
-				"train_cuda: label %" PRId64
-				" is not below %u: set the number of classes with --classes\n",
-				label, run->classes);
-		exit(1);
+		fail("label %" PRId64 " is not below %u: set the number of classes with --classes",
+			label, run->classes);
 	}
 }
 
@@ -404,13 +391,10 @@ static void print_line(struct run *run, uint64_t epoch)
 		share(run->counters.waited_device_ns - before.waited_device_ns, span),
 		share(stalled_ns, span));
 	(void)fflush(stdout);
-	if (!isfinite(metrics.loss)) {
-		fprintf(stderr,
-			"train_cuda: the loss is not a number any more at step %" PRIu64
-			": try a lower --rate or a longer --warmup\n",
+	if (!isfinite(metrics.loss))
+		fail("the loss is not a number any more at step %" PRIu64
+		     ": try a lower --rate or a longer --warmup",
 			run->step);
-		exit(1);
-	}
 }
 
 static bool line_due(const struct run *run)
@@ -456,12 +440,10 @@ static struct penstock_stream *open_validation(const struct run *run)
 	if (info.batch_size == run->info.batch_size && info.height == run->info.height &&
 		info.width == run->info.width && info.channels == run->info.channels)
 		return stream;
-	fprintf(stderr,
-		"train_cuda: --validate %s delivers batches of %u, %u x %u pixels; this run has "
-		"%u, %u x %u: they must be equal\n",
+	fail("--validate %s delivers batches of %u, %u x %u pixels; this run has "
+	     "%u, %u x %u: they must be equal",
 		options.source, info.batch_size, info.width, info.height, run->info.batch_size,
 		run->info.width, run->info.height);
-	exit(1);
 }
 
 static void print_validation(const struct run *run)

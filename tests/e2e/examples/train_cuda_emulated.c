@@ -39,7 +39,7 @@ static double *to_host(struct ops *ops, const void *half, size_t count)
 	float *floats = room(count, sizeof(*floats));
 	double *doubles = room(count, sizeof(*doubles));
 
-	kernel_to_float(ops, floats, half, count);
+	ops->to_float(ops, floats, half, count);
 	for (size_t i = 0; i < count; i++)
 		doubles[i] = floats[i];
 	free(floats);
@@ -52,7 +52,7 @@ static void from_host(struct ops *ops, void *half, double *doubles, size_t count
 
 	for (size_t i = 0; i < count; i++)
 		floats[i] = (float)doubles[i];
-	kernel_to_half(ops, half, floats, count);
+	ops->to_half(ops, half, floats, count);
 	free(floats);
 	free(doubles);
 }
@@ -240,8 +240,6 @@ struct ops *ops_emulated_open(void)
 		.get = host->get,
 		.zero = host->zero,
 		.copy = host->copy,
-		.to_half = kernel_to_half,
-		.to_float = kernel_to_float,
 		.conv_new = emulated_conv_new,
 		.conv_free = emulated_conv_free,
 		.conv_forward = emulated_conv_forward,
@@ -252,27 +250,11 @@ struct ops *ops_emulated_open(void)
 		.norm_forward = emulated_norm_forward,
 		.norm_infer = emulated_norm_infer,
 		.norm_backward = emulated_norm_backward,
-		.relu = kernel_relu,
-		.add_relu = kernel_add_relu,
-		.relu_backward = kernel_relu_backward,
-		.add = kernel_add,
-		.widen = kernel_widen,
-		.pool_forward = kernel_pool_forward,
-		.pool_backward = kernel_pool_backward,
-		.mean_forward = kernel_mean_forward,
-		.mean_backward = kernel_mean_backward,
 		.gemm = emulated_gemm,
-		.bias = kernel_bias,
-		.bias_backward = kernel_bias_backward,
-		.loss = kernel_loss,
-		.check_half = kernel_check_half,
-		.check_float = kernel_check_float,
-		.sgd_half = kernel_sgd_half,
-		.sgd_float = kernel_sgd_float,
-		.rescale = kernel_rescale,
 		.begin = emulated_begin,
 		.end = emulated_end,
 		.idle_s = emulated_idle_s,
 	};
+	kernels_fill(ops);
 	return ops;
 }
