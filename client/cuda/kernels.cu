@@ -269,8 +269,8 @@ __device__ uint4 row_words(const kernels_normalise &a, uint32_t number, uint32_t
 	return __ldg(reinterpret_cast<const uint4 *>(a.row + number) + which);
 }
 
-/* Once for each row and thread. Left to itself the compiler reads the fields again for each group of
- * values, because a store to `out` might have changed them. */
+/* Once for each row and thread. Left to itself the compiler reads the fields again for each group
+ * of values, because a store to `out` might have changed them. */
 __device__ changes changes_of(const kernels_normalise &a, uint32_t number)
 {
 	changes row = {};

@@ -7,9 +7,9 @@
  * copies SLOTS - 1 batches one after the other, which lie ready. Its time is from before the first
  * release until the host has seen the last copy's event: waking the attachment's thread is in it.
  *
- * The card's rate: cuMemcpyHtoDAsync of as many copies of the same size, back to back in one stream,
- * between two events of that stream; before each of the attachment's rounds. Their sources are as
- * many distinct pages as the attachment copies from: SLOTS - 1 batches of pinned memory
+ * The card's rate: cuMemcpyHtoDAsync of as many copies of the same size, back to back in one
+ * stream, between two events of that stream; before each of the attachment's rounds. Their sources
+ * are as many distinct pages as the attachment copies from: SLOTS - 1 batches of pinned memory
  * (cuMemHostAlloc) that the CPU has just written. The ratio is that of the medians.
  *
  * Prints one JSON object; a mode that the device does not have is null in it. "numa": the nodes of

@@ -1,5 +1,5 @@
 /* train_cuda without a GPU: its network, step, schedule and self-test on the host's twin of the
- * GPU (train_cuda_host.c). What the GPU computes is compared with that twin by train_cuda_self_test. */
+ * GPU (train_cuda_host.c). train_cuda_self_test compares what the GPU computes with that twin. */
 #include "client/examples/train_cuda/net.h"
 #include "client/examples/train_cuda/schedule.h"
 #include "train_cuda_host.h"

@@ -1,7 +1,7 @@
 /* A made-up cuDNN, cuBLAS and CUDA runtime on the CPU, as far as train_cuda's ops_cuda.c calls
  * them. Only for tests; none of this is NVIDIA's code.
  *
- * Each function does what the toolkit's headers say it does, with the numbers of train_cuda_host.c, and
+ * Each function does what the toolkit's headers say it does, with train_cuda_host.c's numbers, and
  * ends the process where it is called with something that does not fit: a descriptor of another
  * shape, a workspace that is too small, matrices in another layout. It refuses some of what it
  * proposed, as cuDNN may. It cannot show what the real ones support, round, or how fast they are.

@@ -1,4 +1,4 @@
-/* train_cuda_self_test: compares each function of ops.h on a device with the host's implementation. */
+/* train_cuda_self_test: compares each function of ops.h on a device with the host's. */
 #pragma once
 
 #include "client/examples/train_cuda/ops.h"
