@@ -270,6 +270,8 @@ def torch_run(stage, model, command):
         _, words = torch_figures(stage, model, error.text)
         raise Overran("; ".join([str(error)] + words)) from None
     failed, words = torch_figures(stage, model, text)
+    if not failed and not words and code == 0 and text.strip():
+        raise Skipped(json.loads(text.strip().splitlines()[-1])["skipped"])
     if failed or code != 0 or not words:
         raise Failed("; ".join(failed + words) if failed else f"exit code {code}: {last_words(text)}")
     return words[0]
@@ -309,7 +311,7 @@ def torch_verdict(stage, model, found):
                  f"{possible:.0f} images/s)", f"< {100 * WAIT_CEILING:.0f} %" if applies else None, waiting < WAIT_CEILING if applies else None)
     stage.figure(f"{model}: queue stalled in front of copies", f"{100 * fed['stalled_share']:.2f} %")
     return (f"penstock feeds {fed['images_s'] / possible:.3f} of what synthetic data reaches; {fed['verdict']}; "
-            f"model of {fed['model_of']}; {fed['dtype']}")
+            f"torchvision {fed['torchvision']}; {fed['dtype']}")
 
 
 def reader(stage):

@@ -278,7 +278,7 @@ def test_resuming_is_compared():
 
 
 def torch_text(waiting, failed=None):
-    line = {"loader": "penstock", "images_s": 990.0, "waiting_share": waiting, "iterator_share": 0.5, "stalled_share": 0, "model_of": "own",
+    line = {"loader": "penstock", "images_s": 990.0, "waiting_share": waiting, "iterator_share": 0.5, "stalled_share": 0, "torchvision": "0.29",
             "dtype": "torch.bfloat16", "verdict": "bound by the device"}
     lines = [{**line, "loader": "synthetic", "images_s": 1000.0}, line, failed or {"loader": "dataloader", "skipped": "needs torchvision"}]
     return "some warning\n" + "".join(json.dumps(one) + "\n" for one in lines)
@@ -305,6 +305,8 @@ def test_what_was_measured_counts_whatever_came_after():
             words = raises(kind, parts.torch_run, made, "resnet50", ("sh", "-c", f"echo '{failed}'; {after}"))
             assert words.startswith(said) and "penstock feeds 0.990" in words and made.model_rate == 1000, words
             assert len(made.figures) == 5, made.figures
+        lacking = json.dumps({"loader": "synthetic", "model": "resnet50", "skipped": "needs torchvision"})
+        assert raises(stage.Skipped, parts.torch_run, stage_of(home, time.monotonic() + 9), "resnet50", ("echo", lacking)) == "needs torchvision"
         assert "exit code" in raises(stage.Failed, parts.torch_run, stage_of(home, time.monotonic() + 1), "resnet50", ("false",))
 
 

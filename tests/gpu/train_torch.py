@@ -32,52 +32,6 @@ WARM_UP = 10  # steps that are not measured: cuDNN chooses its algorithms in the
 AHEAD = 3  # steps that the host may be ahead of the device
 
 
-# ---- the models, for machines without torchvision: He et al., "Deep Residual Learning for Image Recognition", table 1 ----
-
-def conv(inputs, outputs, size, stride=1):
-    return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
-
-
-class Block(nn.Module):
-    """Two 3 x 3 convolutions, or 1 x 1, 3 x 3, 1 x 1 with four times the outputs, beside a shortcut."""
-
-    def __init__(self, inputs, width, stride, bottleneck):
-        super().__init__()
-        outputs = width * 4 if bottleneck else width
-        relu = [nn.ReLU(inplace=True)]
-        if bottleneck:
-            layers = conv(inputs, width, 1) + relu + conv(width, width, 3, stride) + relu + conv(width, outputs, 1)
-        else:
-            layers = conv(inputs, width, 3, stride) + relu + conv(width, outputs, 3)
-        self.body = nn.Sequential(*layers)
-        same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Identity() if same else nn.Sequential(*conv(inputs, outputs, 1, stride))
-
-    def forward(self, x):
-        return torch.relu(self.body(x) + self.shortcut(x))
-
-
-def own_resnet(depth, classes):
-    blocks, bottleneck = {"resnet18": ((2, 2, 2, 2), False), "resnet50": ((3, 4, 6, 3), True)}[depth]
-    layers = conv(3, 64, 7, 2) + [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
-    inputs = 64
-    for stage, count in enumerate(blocks):
-        for block in range(count):
-            width = 64 << stage
-            layers.append(Block(inputs, width, 2 if stage and not block else 1, bottleneck))
-            inputs = width * 4 if bottleneck else width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
-
-
-def make_model(name, classes):
-    """The model, and whose it is."""
-    try:
-        import torchvision
-    except ImportError:
-        return own_resnet(name, classes), "own"
-    return getattr(torchvision.models, name)(num_classes=classes), f"torchvision {torchvision.__version__}"
-
-
 # ---- the loaders: iterators of (images, labels) on the device ----
 
 class Synthetic:
@@ -247,7 +201,8 @@ def describe(steps, loader, args):
 def train(name, args):
     torch.manual_seed(0)
     torch.cuda.reset_peak_memory_stats()
-    model, whose = make_model(args.model, args.classes)
+    import torchvision  # where it is missing, each loader's line says so
+    model = getattr(torchvision.models, args.model)(num_classes=args.classes)
     model = model.to(args.device, memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.rate, momentum=0.9, weight_decay=1e-4)
     loader = LOADERS[name](args)
@@ -255,7 +210,7 @@ def train(name, args):
         found = describe(run(loader, model, optimizer, args), loader, args)
     finally:
         loader.close()
-    return {"loader": name, "model": args.model, "model_of": whose, "batch_size": args.batch_size, "image_size": args.image_size, **found}
+    return {"loader": name, "model": args.model, "torchvision": torchvision.__version__, "batch_size": args.batch_size, "image_size": args.image_size, **found}
 
 
 def parse():
