@@ -402,6 +402,27 @@ def test_torch_with_its_stand_in():
         assert "resnet18, dataloader" in text and "resnet18, synthetic (again)" in text, text
 
 
+def test_what_is_asked_of_a_gpu():
+    """Its driver, nvidia-smi (one that does not know every question), and CMake for its architecture; with a made-up nvidia-smi."""
+    asked = subprocess.run([sys.executable, "-c", stage.ASK_DRIVER], capture_output=True, text=True,
+                           env={**os.environ, "LD_LIBRARY_PATH": fake_driver()})
+    assert asked.stdout == "90 Fake device 0\n", asked
+    with folder() as home:
+        program, path = home / "nvidia-smi", os.environ["PATH"]
+        program.write_text('#!/bin/sh\ncase "$*" in *driver_version*) echo "580.1, 80 GiB";; *pcie*) exit 2;; *) echo "1, 2";; esac\n')
+        program.chmod(0o755)
+        os.environ["PATH"] = f"{home}:{path}"
+        try:
+            facts = stage.gpu_facts()
+        finally:
+            os.environ["PATH"] = path
+        assert facts == {"driver_version": "580.1", "memory.total": "80 GiB", "clocks.max.memory": "1", "clocks.max.sm": "2"}, facts
+        made = stage_of(home, time.monotonic() + 60)
+        made.capability, made.python, made.gpu = "90", "/some/python", True
+        options = parts.build_options(made)
+        assert "-DPENSTOCK_CUDA_ARCHITECTURES=90" in options and "-DPython3_EXECUTABLE=/some/python" in options, options
+
+
 def test_another_process_on_the_device():
     """It takes memory once while this one counts; or all the time."""
     driver = fake_driver()
