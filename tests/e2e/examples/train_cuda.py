@@ -175,6 +175,9 @@ def test_bad_options():
                            ("elsewhere",): "expected one SOURCE", ("--gpu",): "usage"}.items():
         assert words in run("somewhere", *options, code=2), options
     assert "expected a SOURCE" in run(code=2)
+    for options in (["x"], ["1x"], ["-1"], ["1024"], [""], ["0", "1"]):
+        assert "expected the GPU's number, 0 to 1023" in run(*options, code=2, program="train_cuda_self_test_twin"), options
+    assert "no emulated GPU 3" in run("3", code=1, program="train_cuda_self_test_twin")
     assert "usage" in run("--help") and "usage" in run("-h")
 
 

@@ -5,9 +5,21 @@
 
 #include <stdlib.h>
 
+enum { DEVICES_MOST = 1023 };
+
 int main(int argc, char **argv)
 {
-	struct ops *device = ops_device_open(argc > 1 ? atoi(argv[1]) : 0);
+	char *end = NULL;
+	long number = argc > 1 ? strtol(argv[1], &end, 10) : 0;
+
+	if (argc > 2 || (end && (end == argv[1] || *end)) || number < 0 || number > DEVICES_MOST) {
+		(void)fprintf(stderr,
+			"train_cuda_self_test: expected the GPU's number, 0 to %d\n"
+			"usage: train_cuda_self_test [DEVICE]\n",
+			DEVICES_MOST);
+		return 2;
+	}
+	struct ops *device = ops_device_open((int)number);
 	struct ops *host = ops_cpu_open();
 	unsigned failures = self_test(device, host, stdout);
 
