@@ -13,8 +13,15 @@ FETCHED = ROOT / ".venv/photographs"
 
 
 def fetched():
-    if not (FETCHED / "version").is_file():
-        raise Skip("no .venv/photographs: scripts/install-deps gets them")
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        from photographs import version
+        if not (FETCHED / "version").is_file() or (FETCHED / "version").read_text() != version():
+            raise Skip(f"{FETCHED} is not of this version: scripts/install-deps gets the photographs")
+    except ImportError as missing:
+        raise Skip(f"{missing} (scripts/install-deps makes a virtual environment with Pillow)") from missing
+    finally:
+        sys.path.pop(0)
     return sorted(FETCHED.glob("*.JPEG"))
 
 
