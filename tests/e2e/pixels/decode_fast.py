@@ -18,7 +18,7 @@ def need():
         import PIL
         from PIL import Image
     except ImportError as missing:
-        raise Skip(f"{missing} (scripts/test makes a virtual environment with Pillow and numpy)")
+        raise Skip(f"{missing} (scripts/install-deps makes a virtual environment with Pillow and numpy)")
     if PIL.__version__ != "13.0.0":
         raise Skip(f"Pillow is {PIL.__version__}, not 13.0.0")
     return Image

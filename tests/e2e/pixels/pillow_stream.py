@@ -20,7 +20,7 @@ def need():
         import PIL
         from PIL import Image
     except ImportError as missing:
-        raise Skip(f"{missing} (scripts/test makes a virtual environment with Pillow and numpy)")
+        raise Skip(f"{missing} (scripts/install-deps makes a virtual environment with Pillow and numpy)")
     if int(PIL.__version__.split(".")[0]) < 13:
         raise Skip(f"Pillow {PIL.__version__} resizes in another order than 13")
     photographs()

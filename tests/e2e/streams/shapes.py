@@ -27,7 +27,7 @@ def need_numpy():
     try:
         import numpy
     except ImportError as missing:
-        raise Skip(f"{missing} (scripts/test makes a virtual environment with numpy)")
+        raise Skip(f"{missing} (scripts/install-deps makes a virtual environment with numpy)")
     return numpy
 
 
