@@ -182,6 +182,13 @@ def limit_cpu():
     resource.setrlimit(resource.RLIMIT_CPU, (1, resource.RLIM_INFINITY))
 
 
+def killed_by_another():
+    """What is known of a process that SIGKILL ended. Without cgroups in /sys, as in a bare chroot, nothing counts what the OOM killer does."""
+    if os.access("/sys/fs/cgroup", os.R_OK) and os.listdir("/sys/fs/cgroup"):
+        return "was killed by SIGKILL, which the kernel's OOM killer did not send: another process did"
+    return "was killed by SIGKILL; no counter tells whether memory was short"
+
+
 def test_trainer_ends():
     """By signals, by an exception, by time, by leaving: all at once, since each is a process of its own."""
     with home() as (path, images), Recorded(path) as daemon:
@@ -202,11 +209,7 @@ def test_trainer_ends():
         assert end["command"].startswith(tool("dump_batches")) and end["batch_size"] == 4, end
         says_its_memory(end)
         end = daemon.tell(ended[signal.SIGKILL].pid, "signal")
-        # Without cgroups in /sys, as in a bare chroot, nothing counts what the OOM killer does.
-        if os.access("/sys/fs/cgroup", os.R_OK) and os.listdir("/sys/fs/cgroup"):
-            begins(end, f"trainer {end['pid']} was killed by SIGKILL, which the kernel's OOM killer did not send: another process did")
-        else:
-            begins(end, f"trainer {end['pid']} was killed by SIGKILL; no counter tells whether memory was short")
+        begins(end, f"trainer {end['pid']} {killed_by_another()}")
         end = daemon.tell(ended[signal.SIGSEGV].pid, "crash")
         begins(end, f"trainer {end['pid']} crashed with SIGSEGV")
         end = daemon.tell(raises.pid, "exit_code", was_given)
@@ -314,7 +317,7 @@ def tell_daemon(daemon, pid, cause):
 
 def test_daemon_signals():
     cases = {signal.SIGTERM: ("asked", f"ended on request: by signal 15 from pid {os.getpid()}"),
-             signal.SIGKILL: ("signal", "was killed by SIGKILL, which the kernel's OOM killer did not send: another process did"),
+             signal.SIGKILL: ("signal", killed_by_another()),
              signal.SIGSEGV: ("crash", "crashed with SIGSEGV"),
              signal.SIGABRT: ("crash", "crashed with SIGABRT: it aborted")}
     with home() as (path, images), contextlib.ExitStack() as stack:

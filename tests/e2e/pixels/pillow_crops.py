@@ -54,9 +54,10 @@ def prepare(home, state, images):
 
 
 def serve(home, daemon, source, seed, files):
-    """A file of the rows of EPOCHS epochs, and the stream's counters while it lives: one more epoch is asked for than is read."""
+    """A file of the rows of EPOCHS epochs, and the stream's counters while it lives. The trainer has many more epochs to read, and pauses
+    between batches, so that it is still there when the counters are read."""
     raw = home / f"raw-{seed}"
-    trainer = daemon.trainer(source=source, train=1, batch_size=files // BATCHES, epochs=EPOCHS + 1, seed=seed, raw=raw)
+    trainer = daemon.trainer(source=source, train=1, batch_size=files // BATCHES, epochs=EPOCHS + 100, seed=seed, raw=raw, sleep_ms=30)
     try:
         seen = 0
         while seen <= EPOCHS * BATCHES:
