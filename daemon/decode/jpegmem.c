@@ -166,6 +166,13 @@ static void spilled_failed(j_common_ptr cinfo, int error)
 	ERREXIT(cinfo, JERR_TFILE_WRITE);
 }
 
+/* Scans may have nothing but zeros for a row, and be made so to cost much. */
+static bool is_zero(const void *row, size_t bytes)
+{
+	const uint8_t *p = row;
+	return p[0] == 0 && memcmp(p, p + 1, bytes - 1) == 0;
+}
+
 /* Writes what the ring holds at `held` to its place, if it was changed. */
 static void spilled_leave(
 	j_common_ptr cinfo, struct jvirt_barray_control *array, struct jpegmem_held *held)
@@ -175,6 +182,8 @@ static void spilled_leave(
 		return;
 	JDIMENSION at = held->row - 1 - array->kept;
 	JBLOCKROW row = array->block + (size_t)(array->kept + (held - array->held)) * array->blocks;
+	if (!array->sum[at] && is_zero(row, bytes))
+		return;
 	int error = whole_write(jpegmem_of(cinfo)->scratch->file, row, bytes,
 		array->file_at + (uint64_t)at * bytes);
 	if (error)

@@ -37,6 +37,8 @@ static enum plan_step plan_large(
 		fetch->short_of_room = true;
 		return PLAN_LARGE;
 	}
+	if (rc == PERMIT_E_TOO_LARGE && pool)
+		permit_note(pool, bytes);
 	if (rc == PERMIT_E_TOO_LARGE)
 		return plan_too_large(fetch, request);
 	void *buffer =

@@ -268,6 +268,33 @@ static void server_signal(struct server *server)
 	}
 }
 
+/* Reports once that a pool is too small for what came: batches are the same, but take longer. */
+static void server_note_spilled(
+	struct server *server, const char *what, struct permit *pool, bool *told)
+{
+	struct permit_stats stats;
+	char text[FAULT_TEXT], size[16], have[16], advice[64] = "";
+	permit_stats_read(pool, &stats);
+	if (*told || stats.largest <= pool->total)
+		return;
+	*told = true;
+	bool files = pool == &server->large_reads;
+	const struct budget parts = {.large_reads = files ? stats.largest : 0,
+		.large_images = files ? 0 : stats.largest};
+	const struct budget_worker worker = budget_worker_needs();
+	uint64_t budget = budget_for_parts(&parts, workers_threads(server->workers), &worker);
+	if (budget)
+		(void)snprintf(advice, sizeof advice, "; memory: %lluM would hold it",
+			(unsigned long long)(budget >> 20));
+	(void)snprintf(text, sizeof text,
+		"%s needs %s, and the memory budget has %s: such %ss go through a temporary file "
+		"in %s, which costs time but changes no batch%s",
+		files ? "a large file" : "a large image",
+		size_format(stats.largest, size, sizeof size),
+		size_format(pool->total, have, sizeof have), what, server->spill.folder, advice);
+	recorder_notice(server, text);
+}
+
 static void server_tick(struct server *server)
 {
 	uint64_t now = clock_ns();
@@ -275,6 +302,8 @@ static void server_tick(struct server *server)
 	char notice[FAULT_TEXT];
 	while (fetch_notice(server->fetch, notice, sizeof notice))
 		recorder_notice(server, notice);
+	server_note_spilled(server, "file", &server->large_reads, &server->spilled[0]);
+	server_note_spilled(server, "image", &server->large_images, &server->spilled[1]);
 	loop_deafen(&server->loop, false);
 	account_server_tick(server);
 	log_limit_tick(&server->log_limits);

@@ -39,6 +39,7 @@ struct server {
 	 * not be one. */
 	struct permit large_reads, large_images;
 	struct spill spill; /* in the cache folder */
+	bool spilled[2]; /* that files, and images, are spilled was reported */
 	bool has_memory; /* ledger and permits are initialized */
 	struct fetch *fetch;
 	struct shelf shelf;

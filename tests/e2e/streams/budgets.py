@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import INVALID, LIMIT, Daemon, Link, Refused, Skip, folder, run_tests, tool
+from harness import INVALID, LIMIT, Daemon, Link, Refused, Skip, folder, run_tests, tool, wait_until
 
 SUBSTITUTED = 2
 STREAM = {"batch_size": 2, "image_size": 32, "train": True, "shuffle": True, "drop_last": False, "seed": 3, "epochs": 1, "prefetch": 2, "max_broken": 1}
@@ -152,6 +152,17 @@ def test_limits_are_keys():
                 assert {names[row.index] for row in got if row.flags & INVALID} == refused, (keys, budget, got)
             plain = rows_of(home / "plain", "2G", source, batches=1)[1]
             assert plain["transform"] != state["transform"], "the limits are not in the state"
+
+
+def test_a_notice_says_what_would_hold_them():
+    source = giants()
+    with folder() as home, Daemon(home, "--memory", "64M", "--threads", "1") as daemon, Link(daemon.socket) as link:
+        link.open(source=source, **STREAM).read()
+        wait_until(lambda: "a large image needs" in daemon.text() and "a large file needs" in daemon.text(), "the notices")
+        for what, have in ("image", "6.7"), ("file", "3.3"):
+            found = re.findall(rf"a large {what} needs ([\d.]+) MiB, and the memory budget has ([\d.]+) MiB: such {what}s go through a temporary file in "
+                               rf"\S+/cache/penstock, which costs time but changes no batch; memory: (\d+)M would hold it", daemon.text())
+            assert len(found) == 1 and found[0][1] == have and int(found[0][2]) > 64, (found, daemon.text())
 
 
 def test_check_judges_alike():

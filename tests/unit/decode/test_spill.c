@@ -132,7 +132,8 @@ static void test_jpeg(void **state)
 			3, kinds[i].height / 3, kinds[i].width - 5, kinds[i].height / 2};
 		(void)snprintf(what, sizeof(what), "JPEG %zu", i);
 		check(what, image, NULL);
-		check(what, image, &region);
+		if (i % 3 == 0)
+			check(what, image, &region);
 		free(image.data);
 	}
 }
@@ -151,7 +152,7 @@ static void test_jpeg_cut(void **state)
 	struct bytes image = make_jpeg(&kind);
 	unsigned scan = 0;
 	for (size_t i = 0; i + 1 < image.size; i++)
-		if (image.data[i] == 0xff && image.data[i + 1] == 0xda && ++scan % 2 == 0) {
+		if (image.data[i] == 0xff && image.data[i + 1] == 0xda && ++scan % 4 == 2) {
 			struct bytes part = bytes_copy(image.data, i + 2);
 			part.data[i + 1] = 0xd9;
 			check("JPEG without its last scans", part, NULL);
@@ -175,9 +176,11 @@ static void test_png(void **state)
 			struct bytes image = make_png(side[0], side[1], colors[i], depth, true);
 			struct decode_region region = {1, side[1] / 4, side[0] - 1, side[1] / 3};
 			check("PNG", image, NULL);
-			check("PNG", image, &region);
+			if (depth == 8)
+				check("PNG", image, &region);
 			image.size /= 2;
-			check("half a PNG", image, NULL);
+			if (depth == 16)
+				check("half a PNG", image, NULL);
 			free(image.data);
 		}
 }
