@@ -209,8 +209,8 @@ static int config_read_roots(
 	roots->count = 0;
 	if (node->type != YAML_SEQUENCE_NODE)
 		return yaml_fault(text, node, fault,
-			"roots: expected a list of folders that datasets may lie in; [] for "
-			"anywhere");
+			"roots: expected a list of the folders that datasets may be in; [] for "
+			"any folder");
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
 		int result = config_read_root(text, yaml_node(text, *item), roots, fault);
@@ -259,8 +259,8 @@ static int config_read_stream(const struct yaml_text *text, const yaml_node_pair
 	const char *client_key = spec_client_key(spec);
 	if (client_key)
 		return yaml_fault(text, value, fault,
-			"%s: is for clients; a stream of the configuration says what is read, not "
-			"who goes on where",
+			"%s: is for clients; the configuration defines what is read, and each "
+			"client where it resumes",
 			client_key);
 	memcpy(spec->name, name, sizeof name);
 	config->stream_count++;

@@ -99,7 +99,7 @@ static int open_write_absolute(const char *key, const char *path, struct jsontex
 {
 	if (!utf8_is_valid(path))
 		return error_set(-EINVAL,
-			"the path %s (%s) is not UTF-8, which a request is written in: rename "
+			"the path %s (%s) is not UTF-8, but a request is: rename "
 			"it, or name a symbolic link to it",
 			path, key);
 	jsontext_string(json, key, path);
@@ -114,7 +114,7 @@ static int open_write_path(const char *key, const char *named, struct jsontext *
 		return open_write_absolute(key, named, json);
 	if (!getcwd(path, PATH_MAX))
 		return error_set(-errno,
-			"the working folder, in which %s lies, cannot be found: %s", named,
+			"the working folder, to which %s is relative, cannot be found: %s", named,
 			strerror(errno));
 	while (named[0] == '.' && named[1] == '/') {
 		for (named += 2; *named == '/';)
@@ -459,8 +459,9 @@ int open_make_group(struct penstock_options *options, struct open_group *group)
 		return 0;
 	if (options->wait_for > 1 && !job_known())
 		return error_set(-EINVAL,
-			"options.wait_for is %u, but nobody could join: set options.group, or the "
-			"variable PENSTOCK_JOB, to the same name in all of them",
+			"options.wait_for is %u, but no other trainer can join: set options.group, "
+			"or "
+			"the variable PENSTOCK_JOB, to the same name in all of them",
 			options->wait_for);
 	int result = open_hash(options, &group->hash);
 	if (result == 0)

@@ -85,15 +85,13 @@ static int open_front(const char *option, char **ret_front)
 	struct jsontext text = {0};
 	if (!getcwd(folder, sizeof folder))
 		return error_set(-errno,
-			"the working folder, in which the paths of options.%s lie, cannot be "
-			"found: "
-			"%s",
+			"the working folder, to which the paths of options.%s are relative, "
+			"cannot be found: %s",
 			option, strerror(errno));
 	if (!utf8_is_valid(folder))
 		return error_set(-EINVAL,
-			"the path %s (%s) is not UTF-8, which a request is written in: rename it, "
-			"or "
-			"name a symbolic link to it",
+			"the path %s (%s) is not UTF-8, but a request is: rename it, or name a "
+			"symbolic link to it",
 			folder, option);
 	jsontext_array(&text, NULL);
 	jsontext_string(&text, NULL, folder);
@@ -205,7 +203,7 @@ int open_json_write(const struct open_json *option, const char *text, struct jso
 	const char *begin = text + strspn(text, open_space);
 	const char *end = utf8_is_valid(begin) ? open_skip_value(begin, option->opener) : NULL;
 	if (!end || end[strspn(end, open_space)])
-		return error_set(-EINVAL, "options.%s is no %s: expected %s", option->option,
+		return error_set(-EINVAL, "options.%s is not a %s: expected %s", option->option,
 			option->opener == '[' ? "list" : "mapping", option->expected);
 	char *copy = NULL;
 	int result = open_absolute(option, begin, end, &copy);

@@ -181,7 +181,8 @@ static void test_waiting_for_nobody(void **state)
 	set("TORCHELASTIC_RUN_ID", "none");
 	set("MASTER_ADDR", "node-1");
 	assert_int_equal(open_make_group(&options, &group), -EINVAL);
-	assert_non_null(strstr(penstock_error(), "options.wait_for is 2, but nobody could join"));
+	assert_non_null(
+		strstr(penstock_error(), "options.wait_for is 2, but no other trainer can join"));
 	assert_false(group.made);
 	static const char *const names[] = {
 		"PENSTOCK_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT"};

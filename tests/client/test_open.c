@@ -126,7 +126,7 @@ static void test_transforms(void **state)
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		options.transforms = bad[i];
-		expect_refusal(&options, -EINVAL, "options.transforms is no list");
+		expect_refusal(&options, -EINVAL, "options.transforms is not a list");
 	}
 }
 
@@ -177,18 +177,18 @@ static void test_values_that_are_none(void **state)
 		options.source = "/x";
 		options.image_sizes = bad[i];
 		expect_refusal(&options, -EINVAL,
-			bad[i][0] == '[' ? "options.image_sizes is no list: expected"
-					 : "options.image_sizes is no mapping: expected");
+			bad[i][0] == '[' ? "options.image_sizes is not a list: expected"
+					 : "options.image_sizes is not a mapping: expected");
 		options.image_sizes = NULL;
 		options.source = NULL;
 		options.sources = bad[i];
-		expect_refusal(&options, -EINVAL, "options.sources is no list: expected");
+		expect_refusal(&options, -EINVAL, "options.sources is not a list: expected");
 	}
 	struct penstock_options options;
 	penstock_options_init(&options);
 	options.source = "/x";
 	options.labels = " {\"manifest\": 1";
-	expect_refusal(&options, -EINVAL, "options.labels is no mapping: expected a word, or");
+	expect_refusal(&options, -EINVAL, "options.labels is not a mapping: expected a word, or");
 	options.labels = NULL;
 	options.weights = "";
 	expect_refusal(&options, -EINVAL, "options.weights is empty: expected \"balanced\"");

@@ -295,7 +295,7 @@
 	function verdictOf(status, streams, worst) {
 		const words = text(status.verdict) || (worst && text(worst.verdict)) || "";
 		if (!streams.length)
-			return "No stream is open: nobody has asked for batches yet.";
+			return "No stream is open: no trainer has asked for batches yet.";
 		if (words)
 			return words;
 		if (streams.every((stream) => stateOf(stream) === "indexing"))
@@ -597,8 +597,8 @@
 
 	function showBlockers(trainers) {
 		const blockers = trainers.filter((trainer) => trainer.blocks === true);
-		const words = blockers.slice(0, 3).map((t) => `pid ${t.pid} holds back the others of ${nameOf(t.stream)}` +
-			(number(t.held_s) > 0 ? ` since ${duration(t.held_s)}` : ""));
+		const words = blockers.slice(0, 3).map((t) => `pid ${t.pid} blocks the other trainers of ${nameOf(t.stream)}` +
+			(number(t.held_s) > 0 ? ` for ${duration(t.held_s)}` : ""));
 		if (blockers.length > 3)
 			words.push(`${count(blockers.length - 3)} more trainers do the same`);
 		put($("blockers"), words.join("; "));
@@ -716,9 +716,9 @@
 				await drawSheet(answer, stream);
 			else
 				put($("sheet-note"), sheetDue ? "No batch is complete now; the page shows the next one as soon as it is complete." :
-					`No picture: the daemon answered ${answer.status} ${(await answer.text()).slice(0, 200)}`);
+					`No images: the daemon answered ${answer.status} ${(await answer.text()).slice(0, 200)}`);
 		} catch (error) {
-			put($("sheet-note"), error.name === "TimeoutError" ? `No picture: no answer in ${LIMIT / SECOND} s` : "No picture: the daemon does not answer.");
+			put($("sheet-note"), error.name === "TimeoutError" ? `No images: no answer in ${LIMIT / SECOND} s` : "No images: the daemon does not answer.");
 		}
 		sheetBusy = false;
 	}
@@ -766,7 +766,7 @@
 		noteMoment(status);
 		show($("gone"), still > STANDS_STILL);
 		put($("gone"), still > STANDS_STILL ? `The daemon answers, but its event loop has not turned since ${duration(still / SECOND)} ago: the values below are old.` : "");
-		showLink(still > STANDS_STILL ? "bad" : status.draining === true ? "warn" : "good", still > STANDS_STILL ? "stands still" :
+		showLink(still > STANDS_STILL ? "bad" : status.draining === true ? "warn" : "good", still > STANDS_STILL ? "not responding" :
 			status.draining === true ? "draining" : "live");
 		showHead(status, streams);
 		showVerdict(status, streams);
@@ -787,7 +787,7 @@
 	function showGone() {
 		const since = duration((performance.now() - lastAnswer) / SECOND);
 		const old = answered ? " The values below are from before." : "";
-		showLink("bad", `no answer since ${since}`);
+		showLink("bad", `no answer for ${since}`);
 		if (refusal)
 			$("gone").replaceChildren(`The daemon has sent no status for ${since}: ${refusal}.${old}`);
 		else
@@ -804,7 +804,7 @@
 			refusal = answer.ok ? "" : `it answered ${answer.status}`;
 			if (!answer.ok)
 				throw new Error(refusal);
-			refusal = "what it said is no JSON";
+			refusal = "its answer is not JSON";
 			const status = await answer.json();
 			refusal = "";
 			return object(status);

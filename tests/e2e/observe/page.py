@@ -78,7 +78,7 @@ def test_measures_what_grows():
 
 def test_empty_states():
     with fake_of(status(streams=[], verdict="")) as fake, look(fake) as page:
-        page.reads("No stream is open: nobody has asked for batches yet.", "#verdict")
+        page.reads("No stream is open: no trainer has asked for batches yet.", "#verdict")
         page.reads("No trainer is attached.", "main")
         assert page.value("document.querySelector('#sheet-form').hidden")
         fake.status = status(streams=[{"name": "clips", "state": "indexing", "indexed_samples": 123456, "indexed_bytes": 3 << 30,
@@ -149,7 +149,7 @@ def test_blockers_and_broken_are_said():
     held = stream("held", [trainer(4130, blocks=True, held_s=75.2, held=8), trainer(4131)], notice="4 slots instead of 8",
                   bottleneck={"kind": "held", "trainer_wait": 0.9})
     with fake_of(status([stream(), held], verdict="held: one trainer holds its batches")) as fake, look(fake) as page:
-        page.reads("pid 4130 holds back the others of held since 1 min 15 s", "#blockers")
+        page.reads("pid 4130 blocks the other trainers of held for 1 min 15 s", "#blockers")
         page.reads("Evidence of held, over the last 10 seconds", "#verdict-of")
         assert page.value("document.querySelector('#verdict-card').dataset.tone") == "bad"
         assert page.value("document.querySelectorAll('details[open]').length") == 0
@@ -192,7 +192,7 @@ def test_nodes_stay():
 # ---- a daemon that is gone ----
 
 
-SILENT = "((words) => / min /.test(words) || /^no answer since (\\d+) s$/.exec(words)?.[1] >= {})(document.querySelector('#link').textContent)"
+SILENT = "((words) => / min /.test(words) || /^no answer for (\\d+) s$/.exec(words)?.[1] >= {})(document.querySelector('#link').textContent)"
 
 
 def test_says_that_the_daemon_is_gone():
@@ -215,7 +215,7 @@ def test_recovers():
         fake.code = 503
         page.reads("it answered 503", "#gone")
         fake.code, fake.status = 200, b"{ no JSON"
-        page.reads("what it said is no JSON", "#gone")
+        page.reads("its answer is not JSON", "#gone")
         fake.status = status()
         page.reads("live", "#link")
         assert page.value("document.querySelector('#gone').hidden") and page.text("#say") == "The daemon answers again."
@@ -225,7 +225,7 @@ def test_recovers():
 def test_a_loop_that_hangs():
     """The HTTP thread still answers, with what the event loop said last."""
     with fake_of(b'{"uptime_s": 12.5, "streams": []}') as fake, look(fake) as page:
-        page.reads("stands still", "#link")
+        page.reads("not responding", "#link")
         page.reads("its event loop has not turned since", "#gone")
         fake.status = status(streams=[])
         page.reads("live", "#link")
@@ -267,7 +267,7 @@ def test_sheet_again_and_none():
         answers[0] = sheet_of([{"index": 1, "label": 1, "class": "ostrich", "flags": []}])
         page.reads("ostrich", "#sheet")
         answers[0] = lambda n: (200, "image/png", b"\x89PNG no more")
-        page.reads("No picture:", "#sheet-note")
+        page.reads("No images:", "#sheet-note")
         answers[0] = sheet_of([{"index": 1, "label": 1, "class": "tench", "flags": []}])
         page.value("const s = document.querySelector('#sheet-stream'); s.selectedIndex = 1; s.dispatchEvent(new Event('change'))")
         page.reads("tench", "#sheet")
@@ -398,7 +398,7 @@ def test_real_daemon_is_shown():
     with real_daemon() as (daemon, url, home):
         data = make_dataset(home / "<b>data", classes=3, per_class=20)
         with Link(daemon.socket) as link, browser.open(url) as page:
-            page.reads("No stream is open: nobody has asked for batches yet.", "#verdict")
+            page.reads("No stream is open: no trainer has asked for batches yet.", "#verdict")
             reader = link.open(source=data, batch_size=8, image_size=64, seed=1)
             reader.opened()
             page.reads(str(data), "#streams")

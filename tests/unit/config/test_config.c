@@ -124,8 +124,8 @@ static void roots_and_what_is_bound(void **state)
 	assert_true(config->core_files);
 	assert_int_equal(must_load("roots: []\n")->roots.count, 0);
 	must_refuse("roots: /data\n",
-		":1:8: roots: expected a list of folders that datasets may lie in; [] for "
-		"anywhere");
+		":1:8: roots: expected a list of the folders that datasets may be in; [] for "
+		"any folder");
 	must_refuse("roots: [/data,\n  data]\n",
 		":2:3: roots: expected the absolute path of a folder, got \"data\"");
 	must_refuse("roots: [~/data]\n",
@@ -313,9 +313,8 @@ static void refuses_with_the_place(void **state)
 		{"open_streams: mine\n",
 			":1:15: open_streams: expected any or named, got \"mine\""},
 		{"streams: {a: {source: x, share: split, rank: 0, world_size: 2}}\n",
-			":1:14: rank: is for clients; a stream of the configuration says what is "
-			"read, "
-			"not who goes on where"},
+			":1:14: rank: is for clients; the configuration defines what is read, "
+			"and each client where it resumes"},
 		{"max_clients: 0\n",
 			":1:14: max_clients: expected a whole number from 1 to 4096, got \"0\""},
 		{"idle_exit_s: 31536001\n", ":1:14: idle_exit_s: expected a whole number from 0 to "
@@ -352,9 +351,8 @@ static void refuses_with_the_place(void **state)
 		 "order: "
 		 "\"0000000000000000\", transform: \"0000000000000000\", seed: 0, epoch: 0, "
 		 "position: 0}}}\n",
-			":1:14: state: is for clients; a stream of the configuration says what is "
-			"read, "
-			"not who goes on where"},
+			":1:14: state: is for clients; the configuration defines what is read, "
+			"and each client where it resumes"},
 		{"- memory\n", ":1:1: expected a mapping of \"key: value\" lines, got a list"},
 		{"memory: 4G: 5G\n",
 			":1:11: not valid YAML: mapping values are not allowed in this context"},
