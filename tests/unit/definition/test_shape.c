@@ -70,8 +70,8 @@ static void rectangles_are_height_and_width(void **state)
 		"{source: x, image_size: [256, 128]}",
 		"{source: x, image_size: [256, 128], train: false}",
 		"{source: x, transforms: [RandomResizedCrop: {size: [256, 128]}]}",
-		"{source: x, transforms: [Resize: {size: [292, 146]}, CenterCrop: {size: [256, "
-		"128]}]}",
+		("{source: x, transforms: [Resize: {size: [292, 146]}, CenterCrop: {size: [256, "
+		 "128]}]}"),
 		"{source: x, transforms: [RandomCrop: {size: [256, 128], pad_if_needed: true}]}",
 		"{source: x, image_size: {0: [192, 96], 5: [256, 128]}}",
 	};
