@@ -25,7 +25,7 @@ CMAKE_LEAST = (3, 25)
 NEEDED = {("cmake",): "cmake", ("ninja", "make"): "make", ("cc", "gcc", "clang"): "gcc", ("c++", "g++", "clang++"): "g++",
           ("pkg-config",): "pkg-config", ("nvcc",): None}
 MODULES = {"libjpeg": "libjpeg-dev", "libpng": "libpng-dev", "zlib": "zlib1g-dev", "libxxhash": "libxxhash-dev", "liburing": "liburing-dev",
-           "yaml-0.1": "libyaml-dev", "jansson": "libjansson-dev"}
+           "yaml-0.1": "libyaml-dev", "jansson": "libjansson-dev", "freetype2": "libfreetype-dev fonts-dejavu-core"}
 
 
 class Failed(Exception):
@@ -131,7 +131,8 @@ class Stage:
             words.append(f"CMake {'.'.join(map(str, CMAKE_LEAST))} (this is {version.group(1)}: python3 -m pip install cmake)")
         if self.bundle or self.which("pkg-config"):
             for module, package in MODULES.items():
-                if not self.has_library(module):
+                # A bundle has the letters that FreeType would render.
+                if not self.has_library(module) and not (self.bundle and module == "freetype2"):
                     words.append(f"the headers of {module}")
                     packages.append(package)
         return words, [package for package in packages if package]

@@ -462,7 +462,8 @@ def test_all_that_a_machine_lacks_is_one_sentence():
                             "lacks c++ or g++ or clang++, pkg-config, nvcc, CMake 3.25 (this is 3.22.1: python3 -m pip install cmake) (apt-get install "
                             "g++ pkg-config);"),
                            ({"modules": False}, "lacks the headers of libjpeg, the headers of libpng, the headers of libxxhash, the headers of liburing, "
-                            "the headers of yaml-0.1 (apt-get install libjpeg-dev libpng-dev libxxhash-dev liburing-dev libyaml-dev);")):
+                            "the headers of yaml-0.1, the headers of freetype2 (apt-get install libjpeg-dev libpng-dev libxxhash-dev liburing-dev "
+                            "libyaml-dev libfreetype-dev fonts-dejavu-core);")):
         with folder() as home:
             made = machine_with(home, **what)
             if expected:
