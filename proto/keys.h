@@ -30,7 +30,8 @@
  *            READER (also beside it), CLIENT (clients only, also beside it)
  *   alike    SAME: all members of a group must agree; OWN: each member may have its own value
  *   cli      OPTION or NONE; the option's name, letter, value and help follow. The value of a WORD
- *            is always its words, separated by | */
+ *            is always its words, separated by |; that of a FLAG is "": the option takes none and
+ *            changes the default */
 #pragma once
 
 #define PENSTOCK_FILTERS "bilinear|bicubic|box|hamming|lanczos|nearest"
@@ -76,6 +77,10 @@
 	KEY(with, prefetch, U32, prefetch, OWN, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \
 	KEY(with, labels, NODE, labels, ELSEWHERE, 0, 0, 0, label_keys_read, JSON, DEFINITION, SAME, \
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
+	KEY(with, class_order, WORD, class_order, ELSEWHERE, 0, 0, 0, spec_class_order_names, TEXT, DEFINITION, SAME, \
+		OPTION, "class-order", 0, "bytewise|natural", "numbers of class folders: bytewise, as torchvision's ImageFolder, or natural, as timm (bytewise)") \
+	KEY(with, nested, FLAG, nested, OWN, 0, 0, false, 0, FLAG, DEFINITION, SAME, \
+		OPTION, "nested", 0, "", "class folders that are named like splits, or hold folders only, are meant") \
 	KEY(with, on_broken, WORD, on_broken, ELSEWHERE, 0, 0, 0, spec_broken_names, TEXT, DEFINITION, SAME, NONE, , , "substitute|mark|fail", ) \
 	KEY(with, max_broken, REAL, max_broken, OWN, 0, 1, 0.01, 0, REAL, DEFINITION, SAME, NONE, , , , ) \
 	/* What a sample may be: the same under every budget. */ \

@@ -19,19 +19,15 @@ static int catalog_progress(void *context, uint64_t samples, uint64_t bytes, uin
 	return 0;
 }
 
-static int catalog_open_checked(const char *source, const struct label_rule *rule, bool check_sizes,
-	struct dataset **ret_dataset)
+static int catalog_open_as(
+	const char *source, struct dataset_options *options, struct dataset **ret_dataset)
 {
 	struct progress progress;
 	struct fault fault = {{0}};
 	progress_begin(&progress, "indexing", PROGRESS_ITEMS, 0, false);
-	struct dataset_options options = {
-		.rule = rule,
-		.check_sizes = check_sizes,
-		.progress = catalog_progress,
-		.progress_context = &progress,
-	};
-	int r = dataset_open(source, &options, ret_dataset, &fault);
+	options->progress = catalog_progress;
+	options->progress_context = &progress;
+	int r = dataset_open(source, options, ret_dataset, &fault);
 	progress_end(&progress);
 	if (r < 0)
 		return cli_fail(cli_exit_code(r), "%s", fault.text);
@@ -43,19 +39,26 @@ static int catalog_open_checked(const char *source, const struct label_rule *rul
 	return CLI_OK;
 }
 
-int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset)
+int catalog_open(
+	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset)
 {
 	struct label_rule rule;
 	struct fault fault = {{0}};
-	if (label_keys_parse(labels, "--labels", &rule, &fault) < 0)
+	if (label_keys_parse(choice->labels, "--labels", &rule, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
-	return catalog_open_checked(source, &rule, true, ret_dataset);
+	struct dataset_options options = {
+		.rule = &rule, .nested = choice->nested, .check_sizes = true};
+	if (strcmp(choice->class_order, "natural") == 0)
+		options.class_order = CLASS_ORDER_NATURAL;
+	return catalog_open_as(source, &options, ret_dataset);
 }
 
-int catalog_open_rule(
-	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
+int catalog_open_spec(
+	const char *source, const struct stream_spec *spec, struct dataset **ret_dataset)
 {
-	return catalog_open_checked(source, rule, false, ret_dataset);
+	struct dataset_options options = {
+		.rule = &spec->labels, .class_order = spec->class_order, .nested = spec->nested};
+	return catalog_open_as(source, &options, ret_dataset);
 }
 
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)

@@ -7,6 +7,7 @@
 
 #include "client/cli/cli.h"
 #include "dataset/dataset.h"
+#include "definition/spec.h"
 #include "fetch/fetch.h"
 
 /* The help of --labels. */
@@ -14,13 +15,38 @@
 	"where labels come from: auto, none, folder, cls, json or a mapping, " \
 	"'{manifest: labels.csv}' (auto)"
 
-/* Opens `source` with the labels that --labels names, for a command that reads all of it: the index
- * is made anew if a file has another size than it says. CLI_OK, or the exit code after saying
- * why. */
-int catalog_open(const char *source, const char *labels, struct dataset **ret_dataset);
-/* The same with a rule, for a command that reads few samples or none: files are not looked at. */
-int catalog_open_rule(
-	const char *source, const struct label_rule *rule, struct dataset **ret_dataset);
+/* What commands without a recipe take: the texts of these options. */
+struct catalog_choice {
+	const char *labels, *class_order;
+	bool nested;
+};
+
+#define CATALOG_CHOICE_DEFAULT                              \
+	{                                                   \
+		.labels = "auto", .class_order = "bytewise" \
+	}
+
+#define CATALOG_CHOICE_OPTIONS(choice)                                                          \
+	{"labels", 0, OPTION_TEXT, &(choice).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},     \
+		{"class-order", 0, OPTION_CHOICE, &(choice).class_order, "bytewise|natural",    \
+			"numbers of class folders: bytewise, as torchvision's ImageFolder, or " \
+			"natural, as timm (bytewise)",                                          \
+			0, 0, NULL},                                                            \
+	{                                                                                       \
+		"nested", 0, OPTION_FLAG, &(choice).nested, NULL,                               \
+			"class folders that are named like splits, or hold folders only, are "  \
+			"meant",                                                                \
+			0, 0, NULL                                                              \
+	}
+
+/* Opens `source` as the options say, for a command that reads all of it: the index is made anew if a
+ * file has another size than it says. CLI_OK, or the exit code after saying why. */
+int catalog_open(
+	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset);
+/* The same as a definition says, for a command that reads few samples or none: files are not looked
+ * at. */
+int catalog_open_spec(
+	const char *source, const struct stream_spec *spec, struct dataset **ret_dataset);
 
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "client/cli/cli.h"
 #include "definition/spec.h"
+#include "definition/spec_keys.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -202,8 +203,10 @@ static int options_key(const struct option *option, const char *text)
 		return -EINVAL;
 	}
 	(void)snprintf(origin, sizeof origin, "--%s", option->name);
+	/* An option without a value is there to change a default. */
+	const char *flag = spec_who[option->min].plain ? "false" : "true";
 	int r = spec_set(
-		option->target, (enum spec_key)option->min, text ? text : "false", origin, &fault);
+		option->target, (enum spec_key)option->min, text ? text : flag, origin, &fault);
 	if (r < 0)
 		cli_note("%s", fault.text);
 	return r;

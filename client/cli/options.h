@@ -20,7 +20,7 @@ enum option_kind {
 	OPTION_LIST, /* struct option_list *: the same, which may be given several times */
 	OPTION_CHOICE, /* const char **: one of the words of `value`, which are parted by | */
 	/* struct stream_spec *: writes the key `min` of a definition (enum spec_key). Without
-	 * `value` it takes none and the key becomes false. */
+	 * `value` it takes none, and the key, a flag, becomes what it is not by default. */
 	OPTION_KEY,
 };
 

@@ -159,7 +159,7 @@ int recipe_open(const struct recipe *recipe, const char *source, struct dataset 
 			source);
 	if (r < 0)
 		return cli_fail(cli_exit_code(r), "%s", fault.text);
-	return catalog_open_rule(path, &recipe->spec.labels, ret_dataset);
+	return catalog_open_spec(path, &recipe->spec, ret_dataset);
 }
 
 /* As the daemon sees it (spec.c). */

@@ -40,8 +40,9 @@ struct recipe {
 	}
 
 /* The options of proto/keys.h, and two that write the keys train and shuffle. */
-#define RECIPE_ROW_OPTION(recipe, key, name, letter, value, help) \
-	{name, letter, OPTION_KEY, &(recipe).spec, value, help, SPEC_KEY_##key, 0, NULL},
+#define RECIPE_ROW_OPTION(recipe, key, name, letter, value, help)                            \
+	{name, letter, OPTION_KEY, &(recipe).spec, sizeof(value) > 1 ? (value) : NULL, help, \
+		SPEC_KEY_##key, 0, NULL},
 #define RECIPE_ROW_NONE(recipe, key, name, letter, value, help)
 #define RECIPE_ROW(recipe, key, kind, field, place, low, high, plain, extra, option, who, alike, \
 	cli, name, letter, value, help)                                                          \

@@ -37,6 +37,7 @@ struct index_job {
 	uint64_t size; /* of the shard; 0 for a folder */
 	enum dataset_labels asked;
 	enum class_order class_order; /* of a folder */
+	bool nested; /* the user says that class folders named like splits are meant */
 	struct labels *labels; /* for PATH and MANIFEST; otherwise NULL */
 	/* Receives records and tables, and in its head source, members, dotted and labelless. */
 	struct index_writer *writer;
@@ -72,7 +73,8 @@ struct container {
 	/* Writes the fault that says what was found instead of samples. Returns -EINVAL. */
 	int (*empty)(const struct container_empty *empty, struct fault *fault);
 
-	/* The notice that `count` images were left out; `example` is a shard that holds some. */
+	/* The warning that `count` images were left out; `example` is a shard that holds some. NULL:
+	 * files that were passed over are in the tables. */
 	void (*left_out)(uint64_t count, const char *example, char *ret_text, size_t room);
 };
 
@@ -80,6 +82,14 @@ struct container {
 const struct container *container_of(uint32_t kind);
 
 extern const struct container container_folder, container_tar;
+
+/* Whether a class folder has a name of those that splits have: "train", "Val", ... Pure. */
+bool container_split_like(const char *name, size_t size);
+
+/* Writes the fault that the folder `root` has such a class folder with folders in it. Returns
+ * -EINVAL. */
+int container_split_fault(const char *root, char *const *classes, size_t count, const char *found,
+	struct fault *fault);
 
 /* One sample on its way into an index. */
 struct index_sample {

@@ -8,11 +8,14 @@
 
 #include "base/util.h"
 #include "dataset/folder.h"
+#include "proto/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <strings.h>
 
 struct classes {
 	const struct index_job *job;
@@ -23,8 +26,24 @@ struct classes {
 	uint64_t bytes;
 	char flat[INDEX_NAME_MAX + 1]; /* first image in the root; "": none */
 	char nested[INDEX_NAME_MAX + 1]; /* first image below a directory */
+	/* The extensions of files that were passed over: the first ones in bytewise order, so that
+	 * the index does not depend on the order in which a directory is read. */
+	struct passed {
+		uint64_t count;
+		char text[INDEX_PASSED_TEXT];
+	} passed[INDEX_PASSED_KINDS];
+	size_t passed_kinds;
+	uint64_t passed_others;
 	struct label_found found; /* scratch space for the label of a manifest */
 };
+
+/* Whether folders are classes. They are not if no labels are asked for, or if a manifest has
+ * them. */
+static bool takes_classes(const struct classes *classes)
+{
+	return classes->job->asked != DATASET_LABELS_NONE &&
+	       classes->job->asked != DATASET_LABELS_MANIFEST;
+}
 
 static int on_classes(void *context, const char *const *names, size_t count, struct fault *fault)
 {
@@ -41,10 +60,55 @@ static int on_classes(void *context, const char *const *names, size_t count, str
 	return 0;
 }
 
+bool container_split_like(const char *name, size_t size)
+{
+	static const char *const splits[] = {"train", "val", "validation", "test", "eval"};
+	for (size_t i = 0; i < UTIL_COUNT(splits); i++)
+		if (strlen(splits[i]) == size && !strncasecmp(splits[i], name, size))
+			return true;
+	return false;
+}
+
+int container_split_fault(const char *root, char *const *classes, size_t count, const char *found,
+	struct fault *fault)
+{
+	char names[160] = "";
+	size_t used = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!strcasecmp(classes[i], "train"))
+			found = classes[i];
+		if (container_split_like(classes[i], strlen(classes[i])) &&
+			used + 16 < sizeof names)
+			used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+				used ? ", " : "", classes[i]);
+	}
+	return fault_set(fault, -EINVAL,
+		"%s holds folders of folders that are named like splits (%s), so that these would "
+		"be its classes: did you mean %s/%s? If they are the classes, say nested: true "
+		"(torchvision's ImageFolder takes both)",
+		root, names, root, found);
+}
+
+/* The classes are the folders in `path`, a folder in the root that holds folders. */
+static int split_check(const struct classes *classes, const char *path, struct fault *fault)
+{
+	const char *slash = strchr(path, '/');
+	if (!slash || classes->job->nested || !takes_classes(classes) ||
+		!container_split_like(path, (size_t)(slash - path)))
+		return 0;
+	char name[NAME_MAX + 1];
+	(void)snprintf(name, sizeof name, "%.*s", (int)(slash - path), path);
+	return container_split_fault(
+		classes->job->path, classes->names, classes->count, name, fault);
+}
+
 static int on_directory(void *context, const char *path, int64_t mtime_ns, struct fault *fault)
 {
-	(void)fault; /* the writer keeps its error */
 	struct classes *classes = context;
+	int rc = split_check(classes, path, fault);
+	if (rc < 0)
+		return rc;
+	/* The writer keeps its error. */
 	return index_writer_entry(classes->job->writer, 'D', mtime_ns, path, strlen(path));
 }
 
@@ -57,14 +121,6 @@ static size_t class_of(struct classes *classes, const char *path, size_t part)
 		(strncmp(classes->names[at], path, part) || classes->names[at][part]))
 		at++;
 	return classes->current = at;
-}
-
-/* Whether folders are classes. They are not if no labels are asked for, or if a manifest has
- * them. */
-static bool takes_classes(const struct classes *classes)
-{
-	return classes->job->asked != DATASET_LABELS_NONE &&
-	       classes->job->asked != DATASET_LABELS_MANIFEST;
 }
 
 static int mixture_check(const struct classes *classes, struct fault *fault)
@@ -87,6 +143,7 @@ static int32_t class_label(struct classes *classes, const char *path)
 		return -1;
 	size_t rank = class_of(classes, path, (size_t)(slash - path));
 	classes->seen[rank] = true;
+	classes->job->writer->head.direct += !strchr(slash + 1, '/');
 	return (int32_t)rank;
 }
 
@@ -124,13 +181,74 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 				classes->bytes, fault);
 }
 
-/* Counted for `penstock check` and, if they are images, for the notice: a user with 1,000 images in
- * 10 formats who sees 100 samples must not have to search for the others. */
+/* What a file was passed over for: the extension in lower case; of a name without one, "" or a name
+ * that READMEs have. Nothing but printable text. */
+static void passed_text(const char *name, char ret[INDEX_PASSED_TEXT])
+{
+	static const char *const plain[] = {
+		"README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS", "CITATION"};
+	const char *dot = strrchr(name, '.'), *text = dot ? dot : "";
+	if (name[0] == '.')
+		text = INDEX_PASSED_HIDDEN;
+	for (size_t i = 0; !dot && i < UTIL_COUNT(plain); i++)
+		if (!strcasecmp(name, plain[i]))
+			text = plain[i];
+	size_t size = utf8_cut(text, INDEX_PASSED_TEXT - 1);
+	memcpy(ret, text, size);
+	ret[size] = 0;
+	bool good = utf8_is_valid(ret);
+	for (char *c = ret; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f || (!good && (unsigned char)*c > 0x7f))
+			*c = '?';
+		else if (dot && *c >= 'A' && *c <= 'Z')
+			*c = (char)(*c - 'A' + 'a');
+	}
+}
+
+static void passed_add(struct classes *classes, const char *text)
+{
+	struct passed *passed = classes->passed;
+	size_t at = 0;
+	while (at < classes->passed_kinds && strcmp(passed[at].text, text) < 0)
+		at++;
+	if (at < classes->passed_kinds && !strcmp(passed[at].text, text)) {
+		passed[at].count++;
+		return;
+	}
+	if (at == INDEX_PASSED_KINDS) {
+		classes->passed_others++;
+		return;
+	}
+	if (classes->passed_kinds == INDEX_PASSED_KINDS)
+		classes->passed_others += passed[--classes->passed_kinds].count;
+	memmove(&passed[at + 1], &passed[at], (classes->passed_kinds - at) * sizeof *passed);
+	classes->passed_kinds++;
+	passed[at].count = 1;
+	(void)snprintf(passed[at].text, sizeof passed[at].text, "%s", text);
+}
+
+/* Kept for `penstock check` and for the warning: a user with 1,000 images in 10 formats who sees
+ * 100 samples must not have to search for the others. */
 static void on_other(void *context, const char *name)
 {
-	const struct classes *classes = context;
+	struct classes *classes = context;
+	char text[INDEX_PASSED_TEXT];
+	passed_text(name, text);
+	passed_add(classes, text);
 	classes->job->writer->head.members++;
-	classes->job->writer->head.dotted += folder_foreign(name);
+}
+
+static int passed_write(const struct classes *classes)
+{
+	struct index_writer *writer = classes->job->writer;
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < classes->passed_kinds; i++)
+		rc = index_writer_entry(writer, 'X', (int64_t)classes->passed[i].count,
+			classes->passed[i].text, strlen(classes->passed[i].text));
+	if (rc == 0 && classes->passed_others)
+		rc = index_writer_entry(writer, 'X', (int64_t)classes->passed_others,
+			INDEX_PASSED_OTHERS, strlen(INDEX_PASSED_OTHERS));
+	return rc;
 }
 
 static int empty_check(const struct classes *classes, struct fault *fault)
@@ -202,6 +320,8 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 	int rc = folder_walk(job->fd, job->path, job->class_order, &sink, fault);
 	if (rc == 0)
 		rc = classes_end(classes, fault);
+	if (rc == 0)
+		rc = passed_write(classes);
 	classes_free(classes);
 	return rc;
 }
@@ -235,15 +355,6 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 		empty->path);
 }
 
-static void folder_left_out(uint64_t count, const char *example, char *ret_text, size_t room)
-{
-	(void)snprintf(ret_text, room,
-		"%llu image%s left out because of the extension (%s): formats such as GIF, WebP, "
-		"BMP and TIFF are not read; convert them to JPEG or PNG (rename .jfif and .jpe to "
-		".jpg).",
-		(unsigned long long)count, count == 1 ? " was" : "s were", example);
-}
-
 const struct container container_folder = {
 	.files = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_FOLDER |
@@ -252,5 +363,4 @@ const struct container container_folder = {
 	.naming = "a path relative to it",
 	.index = folder_index,
 	.empty = folder_empty,
-	.left_out = folder_left_out,
 };

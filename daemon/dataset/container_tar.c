@@ -443,7 +443,7 @@ static void tar_left_out(uint64_t count, const char *example, char *ret_text, si
 {
 	(void)snprintf(ret_text, room,
 		"%llu images (%s) were left out: their names have a second dot before the "
-		"extension, which means another kind of member to WebDataset.",
+		"extension, which means another kind of member to WebDataset",
 		(unsigned long long)count, example);
 }
 

@@ -51,6 +51,11 @@ uint64_t dataset_passed(const struct dataset *dataset)
 	return dataset->passed;
 }
 
+const char *dataset_passed_text(const struct dataset *dataset)
+{
+	return dataset->passed_text;
+}
+
 bool dataset_labelled(const struct dataset *dataset)
 {
 	return dataset->labelled;
@@ -128,7 +133,8 @@ static bool shard_same(const struct dataset_shard *a, const struct dataset_shard
 bool dataset_same(const struct dataset *a, const struct dataset *b)
 {
 	if (a->kind != b->kind || a->shards != b->shards || a->labelled != b->labelled ||
-		a->fingerprint != b->fingerprint || a->rule != b->rule)
+		a->fingerprint != b->fingerprint || a->rule != b->rule ||
+		a->warnings != b->warnings)
 		return false;
 	for (uint32_t i = 0; i < a->shards; i++)
 		if (!shard_same(&a->shard[i], &b->shard[i]))

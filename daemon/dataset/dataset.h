@@ -67,6 +67,7 @@
 
 #include "base/fault.h"
 #include "base/progress.h"
+#include "dataset/folder.h"
 #include "dataset/index.h"
 #include "labels/label_rule.h"
 
@@ -87,6 +88,10 @@ struct dataset_options {
 	const char *cache_dir;
 	bool index_in_cache; /* never write beside shards: for a confined daemon */
 	enum dataset_labels labels;
+	enum class_order class_order; /* natural only for class folders */
+	/* True: class folders that are named like splits, or hold nothing but folders, are
+	 * meant. */
+	bool nested;
 	/* If not NULL, replaces `labels` (label_rule.h). Borrowed while dataset_open runs. */
 	const struct label_rule *rule;
 	/* Look at every file of a folder, and build the index again if one has another size than
@@ -155,6 +160,8 @@ int dataset_sizes_fit(const struct dataset *dataset, const struct dataset_option
 /* The number of files in a folder whose extensions are not those of images, counted when its index
  * was built; 0 for tars. */
 uint64_t dataset_passed(const struct dataset *dataset);
+/* Their extensions, the most frequent first: "webp 10, txt 2". "" without such files. */
+const char *dataset_passed_text(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
 /* Where the labels came from; NONE if there are no labels. */
 enum dataset_labels dataset_label_source(const struct dataset *dataset);

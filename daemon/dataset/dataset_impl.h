@@ -52,6 +52,7 @@ struct dataset {
 	bool index_in_cache;
 	struct index_files *index_files;
 	char notice[1024];
+	char passed_text[512];
 	uint32_t warnings;
 	char warning[DATASET_WARNINGS][FAULT_TEXT];
 };

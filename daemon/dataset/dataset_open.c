@@ -195,6 +195,8 @@ static int opening_run(struct opening *opening)
 		rc = dataset_sum(opening);
 	if (rc == 0)
 		rc = opening_nonempty(opening);
+	if (rc == 0)
+		rc = opening_judge(opening);
 	if (rc == 0 && dataset_index_files_new(dataset) < 0)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
 	if (rc == 0)

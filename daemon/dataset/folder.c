@@ -90,17 +90,6 @@ int folder_format(const char *name)
 	return strcasecmp(dot, ".png") ? 0 : SAMPLE_PNG;
 }
 
-bool folder_foreign(const char *name)
-{
-	static const char *const extensions[] = {".gif", ".webp", ".bmp", ".tif", ".tiff", ".avif",
-		".heic", ".heif", ".jp2", ".jxl", ".jpe", ".jfif", ".pgm", ".ppm", ".tga"};
-	const char *dot = strrchr(name, '.');
-	for (size_t i = 0; dot && i < UTIL_COUNT(extensions); i++)
-		if (!strcasecmp(dot, extensions[i]))
-			return true;
-	return false;
-}
-
 size_t folder_key_size(const char *path)
 {
 	const char *dot = strrchr(path, '.');
@@ -292,6 +281,10 @@ static int name_take(
 	struct walk *walk, struct listing *listing, int fd, const struct dirent64 *dent)
 {
 	const char *name = dent->d_name;
+	/* "._x.jpg" is what macOS keeps beside x.jpg, and is not an image. */
+	if (name[0] == '.' && name[1] != '_' && dent->d_type != DT_DIR && folder_format(name) &&
+		walk->sink->other)
+		walk->sink->other(walk->sink->context, name);
 	if (name[0] == '.' || !strcmp(name, "__MACOSX"))
 		return 0;
 	mode_t kind = 0;

@@ -46,7 +46,8 @@ struct folder_sink {
 	int (*directory)(void *context, const char *path, int64_t mtime_ns, struct fault *fault);
 	/* An image; `size` is also 0 for a symbolic link to nothing. */
 	int (*file)(void *context, const char *path, uint64_t size, struct fault *fault);
-	/* A file that is left out because of its extension. NULL: not reported. */
+	/* A file that is left out because of its extension, or an image whose name begins with a
+	 * dot. NULL: not reported. */
 	void (*other)(void *context, const char *name);
 };
 
@@ -57,9 +58,6 @@ int folder_walk(int root_fd, const char *root, enum class_order order,
 
 /* The enum sample_format of a name's last extension; 0: not one that is read. Pure. */
 int folder_format(const char *name);
-
-/* Whether a name's last extension is that of an image format that is not read. Pure. */
-bool folder_foreign(const char *name);
 
 /* The number of bytes of a path without its last extension, for paths that folder_format accepts.
  * Pure. */

@@ -103,8 +103,8 @@ struct index_head {
 	uint64_t table_bytes;
 	uint64_t directories, classes;
 	uint64_t members; /* files seen, of any kind */
-	/* Members that were left out because of a second dot before an image's extension; in a
-	 * folder, files with the extension of an image format that is not read. */
+	/* Members of a tar that were left out because of a second dot before an image's
+	 * extension. */
 	uint64_t dotted;
 	uint64_t labelless; /* .json files beside images that hold no label */
 	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a single word */
@@ -122,9 +122,14 @@ struct index_head {
 	struct index_digests {
 		uint64_t digest, unlabelled;
 	} earlier[INDEX_EARLIER];
+	/* From here on for folders only; 0 in version 4. */
+	uint32_t class_order; /* enum class_order */
+	uint32_t reserved;
+	/* Images that are in class folders themselves, not in folders below them. */
+	uint64_t direct;
 };
 
-_Static_assert(sizeof(struct index_head) == 472, "index head");
+_Static_assert(sizeof(struct index_head) == 488, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
@@ -142,10 +147,18 @@ int index_head_read(
 struct index_entry {
 	int64_t mtime_ns;
 	uint32_t size; /* of the text that follows, without a terminating zero */
-	/* 'D': a directory, by relative path, "" for the root. 'C': the name of the next class. */
+	/* 'D': a directory, by relative path, "" for the root. 'C': the name of the next class.
+	 * 'X': `mtime_ns` is how many files were passed over for the extension in the text (or for
+	 * INDEX_PASSED_...). */
 	uint32_t kind;
 };
 _Static_assert(sizeof(struct index_entry) == 16, "index entry");
+
+/* In place of an extension: images whose names begin with a dot; all extensions that came after the
+ * first INDEX_PASSED_KINDS in bytewise order. */
+#define INDEX_PASSED_HIDDEN "."
+#define INDEX_PASSED_OTHERS "..."
+enum { INDEX_PASSED_KINDS = 32, INDEX_PASSED_TEXT = 24 };
 
 struct index_table {
 	int fd;

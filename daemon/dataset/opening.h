@@ -32,6 +32,14 @@ struct opening {
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
+	/* Of a folder: the files that were passed over, and the class folder that is named like a
+	 * split and holds folders ("": none). */
+	struct opening_passed {
+		uint64_t count;
+		char text[INDEX_PASSED_TEXT];
+	} passed[INDEX_PASSED_KINDS + 1];
+	uint32_t passed_kinds;
+	char split_like[32];
 	bool reordered; /* an index of a folder had the order of earlier releases */
 	int place_error[PLACES]; /* why the last index could not be written there */
 	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */
@@ -67,5 +75,9 @@ void opening_example(struct opening *opening, const char *path);
 /* 0, or -EINVAL with a fault that says what was found instead of images. */
 int opening_nonempty(const struct opening *opening);
 
-/* Writes dataset->notice. */
+/* Judges a folder by its tables, once its labels are known: class folders that are named like splits
+ * and hold folders, an order of classes without classes. 0 or -EINVAL. */
+int opening_judge(const struct opening *opening);
+
+/* Writes dataset->notice and the warnings. */
 void opening_notice(struct opening *opening);

@@ -46,11 +46,14 @@ static int index_write(
 		.fd = fd,
 		.size = shard->size,
 		.asked = opening->asked,
+		.class_order = opening->options.class_order,
+		.nested = opening->options.nested,
 		.labels = opening->rule ? opening->labels : NULL,
 		.writer = &writer,
 		.progress = &opening->progress,
 	};
 	writer.head.version = container->files ? INDEX_VERSION_FOLDER : INDEX_VERSION;
+	writer.head.class_order = (uint32_t)opening->options.class_order;
 	writer.head.kind = (uint32_t)opening->dataset->kind;
 	writer.head.asked = (uint32_t)opening->asked;
 	writer.head.rule = opening->rule;

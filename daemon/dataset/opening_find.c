@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PLACE_SUFFIX = 80 };
+enum { PLACE_SUFFIX = 96 };
 
 static const char *const suffixes[] = {
 	[DATASET_LABELS_AUTO] = ".idx",
@@ -84,14 +84,34 @@ static bool head_sound(const struct index_head *head, const struct container *co
 {
 	if (head->asked > DATASET_LABELS_MANIFEST || head->source > DATASET_LABELS_MANIFEST ||
 		head->classes > head->table_bytes || !head_label_sound(head) ||
+		head->class_order > CLASS_ORDER_NATURAL || head->direct > head->samples ||
 		!(container->labels >> head->source & 1))
 		return false;
 	return head->source == DATASET_LABELS_NONE ||
 	       (head->classes > 0) == (head->source == DATASET_LABELS_FOLDER);
 }
 
+/* Files that were passed over; a number that no walk can have counted is shown as it is. */
+static void passed_take(struct opening *opening, const struct index_entry *entry, const char *text)
+{
+	if (opening->passed_kinds == UTIL_COUNT(opening->passed))
+		return;
+	struct opening_passed *passed = &opening->passed[opening->passed_kinds++];
+	passed->count = (uint64_t)entry->mtime_ns;
+	(void)snprintf(passed->text, sizeof passed->text, "%.*s", INDEX_PASSED_TEXT - 1, text);
+}
+
+/* Notes a directory "train/x". */
+static void split_note(struct opening *opening, const char *path)
+{
+	const char *slash = strchr(path, '/');
+	if (slash && container_split_like(path, (size_t)(slash - path)))
+		(void)snprintf(opening->split_like, sizeof opening->split_like, "%.*s",
+			(int)(slash - path), path);
+}
+
 /* Reads a folder's tables: checks that its directories are unchanged, and collects its classes. */
-static int tables_check(const struct opening *opening, int fd, uint64_t base,
+static int tables_check(struct opening *opening, int fd, uint64_t base,
 	const struct index_head *head, struct names *ret_names)
 {
 	cleanup(free_ptr) struct index_table *table = malloc(sizeof *table);
@@ -101,6 +121,8 @@ static int tables_check(const struct opening *opening, int fd, uint64_t base,
 	int rc;
 	if (!table)
 		return -ENOMEM;
+	opening->passed_kinds = 0;
+	opening->split_like[0] = 0;
 	index_table_init(table, fd, base, head);
 	while ((rc = index_table_next(table, &entry, text)) > 0) {
 		struct stat st;
@@ -110,7 +132,12 @@ static int tables_check(const struct opening *opening, int fd, uint64_t base,
 				return rc;
 			continue;
 		}
+		if (entry.kind == 'X') {
+			passed_take(opening, &entry, text);
+			continue;
+		}
 		directories++;
+		split_note(opening, text);
 		if (fstatat(opening->dataset->root_fd, text[0] ? text : ".", &st, 0) < 0 ||
 			!S_ISDIR(st.st_mode) || mtime_of(&st) != entry.mtime_ns)
 			return FOUND_STALE;
@@ -165,6 +192,7 @@ int opening_examine(
 		return FOUND_STALE;
 	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
+		head.class_order != (uint32_t)opening->options.class_order ||
 		!head_serves(&head, opening->asked, opening->rule))
 		return FOUND_STALE;
 	if (!head_sound(&head, container))
@@ -220,18 +248,18 @@ static uint64_t place_bounds(const struct opening *opening)
 static void place_suffix(
 	const struct opening *opening, enum dataset_labels labels, char ret[PLACE_SUFFIX])
 {
-	char text[PLACE_SUFFIX];
+	char text[40];
 	uint64_t bounds = place_bounds(opening);
 	if (opening->rule)
 		(void)snprintf(text, sizeof text, ".labels-%016llx.idx",
 			(unsigned long long)opening->rule);
 	else
 		(void)snprintf(text, sizeof text, "%s", suffixes[labels]);
+	char within[32] = "";
 	if (bounds)
-		(void)snprintf(
-			ret, PLACE_SUFFIX, ".in-%016llx%s", (unsigned long long)bounds, text);
-	else
-		memcpy(ret, text, strlen(text) + 1);
+		(void)snprintf(within, sizeof within, ".in-%016llx", (unsigned long long)bounds);
+	(void)snprintf(ret, PLACE_SUFFIX, "%s%s%s", within,
+		opening->options.class_order == CLASS_ORDER_NATURAL ? ".natural" : "", text);
 }
 
 char *opening_place(const struct opening *opening, uint32_t number, enum place place,

@@ -67,6 +67,21 @@ static void notice_homeless(struct opening *opening)
 			"no cache folder is known (neither XDG_CACHE_HOME nor HOME is set).");
 }
 
+int opening_judge(const struct opening *opening)
+{
+	const struct dataset *dataset = opening->dataset;
+	bool folders = dataset_label_source(dataset) == DATASET_LABELS_FOLDER;
+	if (opening->options.class_order != CLASS_ORDER_BYTEWISE && !folders)
+		return fault_set(opening->fault, -EINVAL,
+			"class_order: natural numbers class folders, and %s has none that its "
+			"labels come from: leave class_order out",
+			dataset->shard[0].path);
+	if (!folders || opening->options.nested || !opening->split_like[0])
+		return 0;
+	return container_split_fault(dataset->shard[0].path, dataset->class_names, dataset->classes,
+		opening->split_like, opening->fault);
+}
+
 static void warning_add(struct dataset *dataset, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -128,8 +143,113 @@ static void warn_tail(struct opening *opening, enum tar_end end)
 			shard, at);
 }
 
+static int passed_compare(const void *a, const void *b)
+{
+	const struct opening_passed *left = a, *right = b;
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return strcmp(left->text, right->text);
+}
+
+/* Files that often are beside images and are not taken for images. */
+static bool passed_is_companion(const struct opening_passed *passed)
+{
+	static const char *const companions[] = {".txt", ".csv", ".tsv", ".json", ".jsonl", ".md",
+		".rst", ".xml", ".yaml", ".yml", ".npy", ".npz", ".mat", ".pkl", ".parquet",
+		".html", ".pdf", ".log", ".py", ".ipynb", ".sh", ".md5", ".sha1", ".sha256", ".ini",
+		".db", ".cls", ".zip", ".tar", ".gz", ".tgz"};
+	for (size_t i = 0; i < UTIL_COUNT(companions); i++)
+		if (!strcmp(passed->text, companions[i]))
+			return true;
+	return passed->text[0] && passed->text[0] != '.'; /* README */
+}
+
+/* Whether torchvision's ImageFolder takes such a file. */
+static bool passed_is_taken_there(const struct opening_passed *passed)
+{
+	static const char *const taken[] = {
+		".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", INDEX_PASSED_HIDDEN};
+	for (size_t i = 0; i < UTIL_COUNT(taken); i++)
+		if (!strcmp(passed->text, taken[i]))
+			return true;
+	return false;
+}
+
+/* Adds "10 .webp" to a list. */
+static void passed_say(const struct opening_passed *passed, char *text, size_t room)
+{
+	const char *what = !passed->text[0] ? "without one"
+			   : !strcmp(passed->text, INDEX_PASSED_HIDDEN)
+				   ? "images whose names begin with a dot"
+			   : !strcmp(passed->text, INDEX_PASSED_OTHERS) ? "with others"
+									: passed->text;
+	size_t used = strlen(text);
+	(void)snprintf(text + used, room - used, "%s%llu %s", used ? ", " : "",
+		(unsigned long long)passed->count, what);
+}
+
+static void warn_passed(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	char list[400] = "";
+	uint64_t count = 0;
+	bool taken = false;
+	qsort(opening->passed, opening->passed_kinds, sizeof opening->passed[0], passed_compare);
+	for (uint32_t i = 0; i < opening->passed_kinds; i++) {
+		const struct opening_passed *passed = &opening->passed[i];
+		passed_say(passed, dataset->passed_text, sizeof dataset->passed_text);
+		if (passed_is_companion(passed))
+			continue;
+		passed_say(passed, list, sizeof list);
+		count += passed->count;
+		taken |= passed_is_taken_there(passed);
+	}
+	if (count)
+		warning_add(dataset,
+			"%llu file%s of %.200s %s passed over for %s extension%s (%s): only .jpg, "
+			".jpeg and .png are read; convert or rename the images among them%s",
+			(unsigned long long)count, count == 1 ? "" : "s", dataset->shard[0].path,
+			count == 1 ? "was" : "were", count == 1 ? "its" : "their",
+			count == 1 ? "" : "s", list,
+			taken ? " (torchvision's ImageFolder reads some of them, so that samples "
+				"have other numbers there)"
+			      : "");
+}
+
+/* The folder of class folders may have been meant, and not the folder above it. */
+static void warn_nested(const struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	if (dataset_label_source(dataset) != DATASET_LABELS_FOLDER || opening->options.nested ||
+		opening->heads[0].direct || !dataset->classes)
+		return;
+	warning_add(dataset,
+		"the class folders of %.200s hold folders only (%u class%s: %.60s%s%.60s%s), and "
+		"labels are numbers of these outer folders: if the inner ones are the classes, "
+		"name their folder, such as %.200s/%.60s; nested: true says that the outer ones "
+		"are meant (torchvision's ImageFolder takes both)",
+		dataset->shard[0].path, dataset->classes, dataset->classes == 1 ? "" : "es",
+		dataset->class_names[0], dataset->classes > 1 ? ", " : "",
+		dataset->classes > 1 ? dataset->class_names[1] : "",
+		dataset->classes > 2 ? ", ..." : "", dataset->shard[0].path,
+		dataset->class_names[0]);
+}
+
+static void opening_warn(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	char text[FAULT_TEXT];
+	warn_passed(opening);
+	warn_nested(opening);
+	if (!opening->dotted || !dataset->container->left_out)
+		return;
+	dataset->container->left_out(opening->dotted, opening->example, text, sizeof text);
+	warning_add(dataset, "%s", text);
+}
+
 void opening_notice(struct opening *opening)
 {
+	opening_warn(opening);
 	struct dataset *dataset = opening->dataset;
 	if (opening->homeless)
 		notice_homeless(opening);
@@ -142,11 +262,6 @@ void opening_notice(struct opening *opening)
 			"The index of %.300s had the order of an earlier release and was built "
 			"again: samples now have the order of torchvision's ImageFolder.",
 			dataset->shard[0].path);
-	if (opening->dotted) {
-		char text[sizeof dataset->notice];
-		dataset->container->left_out(opening->dotted, opening->example, text, sizeof text);
-		notice_add(dataset, "%s", text);
-	}
 	warn_tail(opening, TAR_END_CUT);
 	warn_tail(opening, TAR_END_TAR);
 	warn_tail(opening, TAR_END_BYTES);

@@ -100,6 +100,7 @@ struct stream_spec {
 	struct pixel_size image_size;
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
+	enum class_order class_order;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	enum spec_decode decode;
 	enum weights_filter interpolation; /* default: bilinear, or the filter in `transforms` */

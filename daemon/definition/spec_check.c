@@ -86,6 +86,17 @@ static int spec_check_apart(const struct stream_spec *spec, struct spec_wrong *r
 	return 0;
 }
 
+static int spec_check_classes(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const bool folders = spec->labels.from == DATASET_LABELS_AUTO ||
+			     spec->labels.from == DATASET_LABELS_FOLDER;
+	if (spec->class_order == CLASS_ORDER_BYTEWISE || folders)
+		return 0;
+	return spec_refuse(ret, SPEC_KEY_class_order, SPEC_AT_VALUE,
+		"class_order: expected nothing: it numbers class folders, and labels says that "
+		"the labels come from elsewhere");
+}
+
 static bool spec_draws(const struct stream_spec *spec)
 {
 	return spec->sampling.weights[0] || spec->sampling.sources.count;
@@ -245,8 +256,9 @@ static void spec_imply(struct stream_spec *spec)
 int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	static int (*const checks[])(const struct stream_spec *, struct spec_wrong *) = {
-		spec_check_source, spec_check_named, spec_check_apart, spec_check_shuffle,
-		spec_check_split, spec_check_rank, spec_check_reconnect, spec_check_shape};
+		spec_check_source, spec_check_named, spec_check_apart, spec_check_classes,
+		spec_check_shuffle, spec_check_split, spec_check_rank, spec_check_reconnect,
+		spec_check_shape};
 	int result = spec_unfold(spec, ret);
 	if (spec_given(spec, SPEC_KEY_image_size))
 		spec->image_size = shape_settle_sizes(&spec->shape.sizes);

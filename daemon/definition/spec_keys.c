@@ -7,6 +7,12 @@
 
 #include <stddef.h>
 
+static const char *const spec_class_order_names[] = {
+	[CLASS_ORDER_BYTEWISE] = "bytewise",
+	[CLASS_ORDER_NATURAL] = "natural",
+	NULL,
+};
+
 static const char *const spec_broken_names[] = {
 	[SPEC_BROKEN_SUBSTITUTE] = "substitute",
 	[SPEC_BROKEN_MARK] = "mark",

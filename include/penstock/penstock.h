@@ -223,6 +223,12 @@ struct penstock_options {
 	/* 0: 64,000,000 pixels, and 536,870,912 bytes (512 MiB). Larger images, and larger files,
 	 * are broken. No other limit depends on the daemon or its machine. */
 	uint64_t max_image_pixels, max_file_bytes;
+	/* NULL: "bytewise", class folders are numbered as torchvision's ImageFolder numbers them.
+	 * "natural": as timm does, "9" before "10". */
+	const char *class_order;
+	/* 1: class folders that are named like splits (train, val, ...) and hold folders are meant.
+	 * Otherwise they are refused: often the folder above the dataset was named. */
+	int32_t nested;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -72,6 +72,8 @@ static void layout_penstock(void)
 	FIELD(penstock_options, salt);
 	FIELD(penstock_options, max_image_pixels);
 	FIELD(penstock_options, max_file_bytes);
+	FIELD(penstock_options, class_order);
+	FIELD(penstock_options, nested);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);

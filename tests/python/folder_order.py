@@ -71,5 +71,5 @@ def image_folder(root: Path, natural: bool = False) -> "list[tuple[str, int]]":
     classes numbered as timm does."""
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
     if natural:
-        classes.sort(key=natural_key)
+        classes.sort(key=natural_key)  # stable: equal keys stay in ImageFolder's order
     return [(path, label) for label, name in enumerate(classes) for path in walk(os.path.join(root, name))]

@@ -48,7 +48,8 @@ struct check_broken {
 };
 
 struct check {
-	const char *source, *labels;
+	const char *source;
+	struct catalog_choice choice;
 	uint64_t threads, memory;
 	bool index_only, json, entry_points;
 
@@ -117,7 +118,7 @@ static int check_options(struct check *check, int argc, char **argv)
 			"also make the entry points of all images, so that a first epoch is as "
 			"fast as later ones",
 			0, 0, NULL},
-		{"labels", 0, OPTION_TEXT, &check->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
+		CATALOG_CHOICE_OPTIONS(check->choice),
 		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
@@ -552,9 +553,10 @@ static void check_print_dataset(const struct check *check)
 		table_count(dataset_count(dataset)).text, table_bytes(dataset_bytes(dataset)).text,
 		table_bytes(dataset_largest(dataset)).text);
 	if (dataset_passed(dataset))
-		(void)printf("  %-12s %s file%s with an extension other than .jpg, .jpeg, .png\n",
+		(void)printf(
+			"  %-12s %s file%s with an extension other than .jpg, .jpeg, .png: %s\n",
 			"passed over", table_count(dataset_passed(dataset)).text,
-			dataset_passed(dataset) == 1 ? "" : "s");
+			dataset_passed(dataset) == 1 ? "" : "s", dataset_passed_text(dataset));
 	check_describe_labels(dataset, labels, sizeof labels);
 	table_sentence(2, 12, "labels", labels, 80);
 	if (dataset_indexed_ns(dataset))
@@ -645,6 +647,7 @@ static void check_json_dataset(const struct check *check, struct jsontext *json)
 	jsontext_string(json, "kind", kind);
 	jsontext_u64(json, "samples", dataset_count(dataset));
 	jsontext_u64(json, "passed_over", dataset_passed(dataset));
+	jsontext_string(json, "passed_over_extensions", dataset_passed_text(dataset));
 	jsontext_u64(json, "bytes", dataset_bytes(dataset));
 	jsontext_u64(json, "largest_bytes", dataset_largest(dataset));
 	jsontext_u64(json, "shards", dataset_shards(dataset));
@@ -737,7 +740,7 @@ static int check_run(struct check *check)
 
 int check_main(int argc, char **argv)
 {
-	struct check check = {.labels = "auto",
+	struct check check = {.choice = CATALOG_CHOICE_DEFAULT,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.over = PTHREAD_COND_INITIALIZER};
 	spec_init(&check.standard);
@@ -750,7 +753,7 @@ int check_main(int argc, char **argv)
 	int code = check_divide_memory(&check);
 	if (code != CLI_OK)
 		return code;
-	code = catalog_open(check.source, check.labels, &check.dataset);
+	code = catalog_open(check.source, &check.choice, &check.dataset);
 	if (code == CLI_OK)
 		code = check_run(&check);
 	permit_deinit(&check.files);

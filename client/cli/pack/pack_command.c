@@ -29,7 +29,8 @@ enum {
 };
 
 struct packing {
-	const char *source, *output, *labels, *interval, *subsampling;
+	const char *source, *output, *interval, *subsampling;
+	struct catalog_choice choice;
 	uint64_t threads, max_side, quality, shard_bytes, memory;
 	bool no_verify, json, subsampling_given;
 
@@ -137,7 +138,7 @@ static int packing_options(struct packing *packing, int argc, char **argv)
 			NULL},
 		{"no-verify", 0, OPTION_FLAG, &packing->no_verify, NULL,
 			"do not decode and compare packed images", 0, 0, NULL},
-		{"labels", 0, OPTION_TEXT, &packing->labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},
+		CATALOG_CHOICE_OPTIONS(packing->choice),
 		{"json", 'j', OPTION_FLAG, &packing->json, NULL, "print one JSON object", 0, 0,
 			NULL},
 	};
@@ -428,7 +429,7 @@ static int packing_labels(const struct packing *packing)
 int pack_main(int argc, char **argv)
 {
 	struct packing packing = {
-		.labels = "auto",
+		.choice = CATALOG_CHOICE_DEFAULT,
 		.subsampling = "420",
 		.interval = PACK_RESTART,
 		.shard_bytes = PACK_SHARD_BYTES,
@@ -439,7 +440,7 @@ int pack_main(int argc, char **argv)
 		return r < 0 ? CLI_USAGE : CLI_OK;
 	int code = packing_settle(&packing);
 	if (code == CLI_OK)
-		code = catalog_open(packing.source, packing.labels, &packing.dataset);
+		code = catalog_open(packing.source, &packing.choice, &packing.dataset);
 	if (code == CLI_OK)
 		code = packing_labels(&packing);
 	if (code == CLI_OK)

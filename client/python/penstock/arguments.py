@@ -24,7 +24,7 @@ _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 # Values of the daemon's own defaults, which no request repeats.
-_PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1}
+_PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1, "class_order": "bytewise", "nested": 0}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 _MOST = 2048  # pixels of a side
 

@@ -159,6 +159,8 @@ class Loader:
     prefetch        batches that may exist at once, in the daemon and in trainers
     labels          where labels come from: "auto", "none", "folder", "cls", "json",
                     {"manifest": "labels.csv", "type": "multi_hot"}
+    class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
+    nested          True: class folders named like splits (train, val) that hold folders are meant
     on_broken       "substitute", "mark", "fail"
     max_broken      the share of broken images at which the loader fails
     max_image_pixels, max_file_bytes
@@ -210,6 +212,8 @@ class Loader:
         num_classes: Optional[int] = None,
         label_smoothing: float = 0.0,
         labels: Any = "auto",
+        class_order: str = "bytewise",
+        nested: bool = False,
         on_broken: Optional[str] = None,
         max_broken: Optional[float] = None,
         max_image_pixels: Optional[int] = None,

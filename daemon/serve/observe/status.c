@@ -264,6 +264,10 @@ static void status_sampling(struct jsontext *json, const struct stream_spec *spe
 	if (sampling->sources.count)
 		sampling_json_sources(json, "sources", &sampling->sources);
 	label_keys_json(json, "labels", &spec->labels);
+	if (spec->class_order != CLASS_ORDER_BYTEWISE)
+		jsontext_string(json, "class_order", spec_word(spec, SPEC_KEY_class_order));
+	if (spec->nested)
+		jsontext_bool(json, "nested", true);
 }
 
 static void status_pixels(struct jsontext *json, const struct stream_spec *spec)

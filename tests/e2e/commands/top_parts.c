@@ -46,11 +46,11 @@ char *cli_tame(char *text)
 	return text;
 }
 
-int catalog_open_rule(
-	const char *source, const struct label_rule *rule, struct dataset **ret_dataset)
+int catalog_open_spec(
+	const char *source, const struct stream_spec *spec, struct dataset **ret_dataset)
 {
 	(void)source;
-	(void)rule;
+	(void)spec;
 	(void)ret_dataset;
 	fail_msg("%s", "nothing here opens a dataset");
 	return CLI_FAILED;

@@ -383,16 +383,23 @@ def test_passed_over():
         source = make_dataset(home / "images", classes=2, per_class=2, min_side=32, max_side=48)
         one = next(source.iterdir())
         out, err = run(home, "check", source)
-        assert "passed over" not in out and "left out" not in out + err, (out, err)
+        assert "passed over" not in out + err, (out, err)
         for name in ("a.gif", "b.WEBP", "notes.txt", "plain", ".hidden.gif"):
             (one / name).write_bytes(b"GIF89a")
         for _ in range(2):  # built, and found again
             out, err = run(home, "check", source)
-            assert "passed over  4 files with an extension other than .jpg, .jpeg, .png" in out, out
-            said = " ".join((out + err).split())
-            assert f"2 images were left out because of the extension ({source}): formats such as GIF, WebP, BMP" in said, (out, err)
+            assert "passed over  4 files with an extension other than .jpg, .jpeg, .png: 1 without one, 1 .gif, 1 .txt, 1 .webp" in out, out
+            assert f"3 files of {source} were passed over for their extensions (1 without one, 1 .gif, 1 .webp)" in err, err
         got = json.loads(run(home, "check", source, "--json")[0])
         assert (got["samples"], got["passed_over"]) == (4, 4), got
+        assert got["passed_over_extensions"] == "1 without one, 1 .gif, 1 .txt, 1 .webp" and len(got["warnings"]) == 1, got
+        assert "passed over for their extensions" in got["warnings"][0], got
+        # A stream's description and the daemon's log have the same sentence.
+        with Daemon(home) as daemon, Link(daemon.socket) as link:
+            stream = link.open(source=source, **{**TINY, "batch_size": 2})
+            stream.opened()
+            assert json.loads(stream.query(STREAM))["warnings"] == got["warnings"]
+            assert got["warnings"][0] in daemon.text(), daemon.text()
 
 
 def test_training_without_labels_is_warned_of():

@@ -37,6 +37,140 @@ static void test_classes(void **state)
 	dataset_free(NULL);
 }
 
+static int open_as(const char *name, enum dataset_labels labels, enum class_order order,
+	bool nested, struct dataset **ret)
+{
+	struct dataset_options options = {
+		.cache_dir = cache, .labels = labels, .class_order = order, .nested = nested};
+	return dataset_open(in(name), &options, ret, &fault);
+}
+
+/* timm's order of classes: both orders have an index of their own. */
+static void test_class_order(void **state)
+{
+	const char *const files[] = {"set/10/x.jpg", "set/9/x.jpg", "set/b/x.jpg", "set/A/x.jpg"};
+	for (size_t i = 0; i < 4; i++)
+		fixture_file(root, files[i], files[i]);
+	for (int pass = 0; pass < 2; pass++) { /* built, loaded */
+		struct dataset *d = open_good("set");
+		assert_true((dataset_indexed_ns(d) > 0) == (pass == 0));
+		check(d, 0, "10/x.jpg", 0, "set/10/x.jpg");
+		check(d, 3, "b/x.jpg", 3, "set/b/x.jpg");
+		struct dataset *natural;
+		assert_int_equal(
+			open_as("set", DATASET_LABELS_AUTO, CLASS_ORDER_NATURAL, false, &natural),
+			0);
+		assert_true((dataset_indexed_ns(natural) > 0) == (pass == 0));
+		check(natural, 0, "9/x.jpg", 0, "set/9/x.jpg");
+		check(natural, 1, "10/x.jpg", 1, "set/10/x.jpg");
+		check(natural, 2, "A/x.jpg", 2, "set/A/x.jpg");
+		assert_string_equal(dataset_class_name(natural, 1), "10");
+		assert_true(dataset_fingerprint(d) != dataset_fingerprint(natural));
+		assert_false(dataset_same(d, natural));
+		dataset_free(natural);
+		dataset_free(d);
+	}
+	struct dataset *d = NULL;
+	fixture_file(root, "flat/x.jpg", "x");
+	make_tar("x.tar", 1, 0, 4, "");
+	static const char *const others[] = {"flat", "x.tar"};
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(
+			open_as(others[i], DATASET_LABELS_AUTO, CLASS_ORDER_NATURAL, false, &d),
+			-EINVAL);
+		assert_non_null(strstr(fault.text, "class_order: natural numbers class folders"));
+	}
+}
+
+/* The folder above a dataset was named: refused while its index is built, and by the index that
+ * somebody built who meant it. */
+static void test_nested(void **state)
+{
+	struct dataset *d = NULL;
+	fixture_file(root, "set/Val/a/1.jpg", "1");
+	fixture_file(root, "set/train/a/1.jpg", "1");
+	fixture_file(root, "set/other/1.jpg", "1");
+	for (int pass = 0; pass < 2; pass++) {
+		expect_fault("set", -EINVAL, "that are named like splits (Val, train)");
+		assert_non_null(strstr(fault.text, "did you mean"));
+		assert_non_null(
+			strstr(fault.text, "set/train? If they are the classes, say nested: true"));
+		assert_non_null(strstr(fault.text, "ImageFolder takes both"));
+		assert_int_equal(open_as("set", DATASET_LABELS_AUTO, 0, true, &d), 0);
+		assert_int_equal(dataset_classes(d), 3);
+		assert_null(dataset_warning(d, 0));
+		dataset_free(d);
+		/* They are no classes. */
+		assert_int_equal(open_as("set", DATASET_LABELS_NONE, 0, false, &d), 0);
+		dataset_free(d);
+	}
+	/* A class may have such a name: it holds no folders. */
+	fixture_file(root, "animals/test/1.jpg", "1");
+	fixture_file(root, "animals/cat/deep/1.jpg", "1");
+	d = open_good("animals");
+	assert_null(dataset_warning(d, 0));
+	dataset_free(d);
+	/* All class folders hold folders only. */
+	fixture_file(root, "outer/images/cat/1.jpg", "1");
+	fixture_file(root, "outer/images/dog/1.jpg", "1");
+	for (int pass = 0; pass < 2; pass++) {
+		d = open_good("outer");
+		assert_non_null(
+			strstr(dataset_warning(d, 0), "hold folders only (1 class: images)"));
+		assert_non_null(strstr(dataset_warning(d, 0), "such as"));
+		assert_null(dataset_warning(d, 1));
+		dataset_free(d);
+		assert_int_equal(open_as("outer", DATASET_LABELS_AUTO, 0, true, &d), 0);
+		assert_null(dataset_warning(d, 0));
+		dataset_free(d);
+	}
+}
+
+/* Files that are passed over are told by their extensions, if they may be images. */
+static void test_passed(void **state)
+{
+	make_classes("set");
+	struct dataset *d = open_good("set");
+	assert_string_equal(dataset_passed_text(d), "");
+	dataset_free(d);
+	fixture_file(root, "set/a/labels.csv", "x");
+	fixture_file(root, "set/README", "x");
+	d = open_good("set");
+	assert_null(dataset_warning(d, 0));
+	assert_string_equal(dataset_passed_text(d), "1 .csv, 1 README");
+	dataset_free(d);
+	const char *const files[] = {"set/a/1.WebP", "set/b/2.webp", "set/b/x", "set/a/.h.jpg",
+		"set/a/._1.jpg", "set/a/t.j\npg"};
+	for (size_t i = 0; i < 6; i++)
+		fixture_file(root, files[i], "x");
+	for (int pass = 0; pass < 2; pass++) { /* built, loaded */
+		d = open_good("set");
+		assert_int_equal(dataset_count(d), 4);
+		assert_int_equal(dataset_passed(d), 7);
+		assert_string_equal(dataset_passed_text(d),
+			"2 .webp, 1 without one, 1 images whose names begin with a dot, 1 .csv, 1 "
+			".j?pg, 1 README");
+		const char *text = dataset_warning(d, 0);
+		assert_non_null(strstr(text, "5 files of"));
+		assert_non_null(
+			strstr(text, "passed over for their extensions (2 .webp, 1 without"));
+		assert_non_null(strstr(text, "ImageFolder reads some of them"));
+		assert_null(dataset_warning(d, 1));
+		dataset_free(d);
+	}
+	/* Any number of extensions; the index does not depend on the order of the directory. */
+	char name[64];
+	for (int i = 0; i < 100; i++) {
+		(void)snprintf(name, sizeof name, "set/a/x.e%02d", i);
+		fixture_file(root, name, "x");
+	}
+	d = open_good("set");
+	assert_int_equal(dataset_passed(d), 107);
+	assert_non_null(strstr(dataset_passed_text(d), "75 with others, 1 without one"));
+	assert_non_null(strstr(dataset_warning(d, 0), "106 files of"));
+	dataset_free(d);
+}
+
 static void test_tar(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -247,6 +381,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_classes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_class_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nested, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_passed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tar, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fingerprint, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shards, setup, teardown),

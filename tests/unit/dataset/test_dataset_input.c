@@ -71,7 +71,8 @@ static void test_grouping(void **state)
 	check(d, 0, "a.JPG", 1, "1");
 	check(d, 1, "b.jpeg", 2, "3");
 	check(d, 2, "x__MACOSX/c.png", 3, "5");
-	assert_non_null(strstr(dataset_notice(d), "2 images"));
+	assert_non_null(strstr(dataset_warning(d, 0), "2 images"));
+	assert_null(dataset_warning(d, 1));
 	dataset_free(d);
 
 	make_members("m.tar", MEMBERS("a.jpg", "1", "a.cls", "1", "b.jpg", "2"));

@@ -65,11 +65,6 @@ static void test_names(void **state)
 	assert_int_equal(folder_format("jpg"), 0);
 	assert_int_equal(folder_format("dir.jpg/a"), 0);
 	assert_int_equal(folder_key_size("dir/a.b.jpg"), 7);
-	assert_true(folder_foreign("a.GIF"));
-	assert_true(folder_foreign("a.b.tiff"));
-	assert_false(folder_foreign("a.jpg"));
-	assert_false(folder_foreign("gif"));
-	assert_false(folder_foreign("a.gif.txt"));
 }
 
 static void test_order(void **state)
@@ -77,7 +72,7 @@ static void test_order(void **state)
 	const char *folder = *state;
 	const char *const files[] = {"a/z.jpg", "a-b/y.jpg", "a.jpg", "a0.png", "b/c/d/deep.jpeg",
 		"b/c.jpg", "b/c-.jpg", "B/x.JPG", "same.png", "same.jpg", "b/c/readme.txt",
-		".hidden.jpg", ".hidden/x.jpg", "__MACOSX/x.jpg", "docs/readme.txt"};
+		".hidden.jpg", "._same.jpg", ".hidden/x.jpg", "__MACOSX/x.jpg", "docs/readme.txt"};
 	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
 		fixture_file(folder, files[i], "12345");
 	struct seen seen = {0};
@@ -88,7 +83,10 @@ static void test_order(void **state)
 	assert_string_equal(seen.classes, "B a a-b b docs ");
 	assert_string_equal(seen.directories, ";B;a;a-b;b;b/c;b/c/d;docs;");
 	assert_int_equal(seen.bytes, 50);
-	assert_string_equal(seen.others, "readme.txt readme.txt ");
+	/* In the order of the directory's entries. */
+	assert_non_null(strstr(seen.others, ".hidden.jpg "));
+	assert_non_null(strstr(seen.others, "readme.txt readme.txt "));
+	assert_int_equal(strlen(seen.others), strlen(".hidden.jpg readme.txt readme.txt "));
 	memset(&seen, 0, sizeof seen);
 	seen.stop_after = 3;
 	assert_int_equal(walk(folder, &seen, &fault), -ECANCELED);

@@ -574,6 +574,7 @@ static void prints_what_it_reads(void **state)
 		"18446744073709551615, state: " STATE "}",
 		"{stream: train}",
 		"{source: x, indices: \"/a b.npy\"}",
+		"{source: x, class_order: natural, nested: true}",
 		"{source: x, share: split, rank: 1, world_size: 3}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
 		"{source: x, group: g, decode: fast, interpolation: nearest, labels: none, "
@@ -603,6 +604,7 @@ static void prints_what_it_reads(void **state)
 		"{\"source\":\"x\",\"batch_size\":64,\"image_size\":224,\"views\":1,\"dtype\":"
 		"\"uint8\",\"layout\":\"NHWC\",\"train\":true,\"shuffle\":true,"
 		"\"drop_last\":true,\"seed\":0,\"epochs\":0,\"prefetch\":4,\"labels\":\"auto\","
+		"\"class_order\":\"bytewise\","
 		"\"on_broken\":\"substitute\",\"max_broken\":0.01,"
 		"\"max_image_pixels\":64000000,\"max_file_bytes\":536870912,"
 		"\"decode\":\"exact\","
