@@ -73,8 +73,8 @@ struct container {
 	/* Writes the fault that says what was found instead of samples. Returns -EINVAL. */
 	int (*empty)(const struct container_empty *empty, struct fault *fault);
 
-	/* The warning that `count` images were left out; `example` is a shard that holds some. NULL:
-	 * files that were passed over are in the tables. */
+	/* The warning that `count` images were left out; `example` is a shard that holds some.
+	 * NULL: files that were passed over are in the tables. */
 	void (*left_out)(uint64_t count, const char *example, char *ret_text, size_t room);
 };
 

@@ -75,8 +75,8 @@ void opening_example(struct opening *opening, const char *path);
 /* 0, or -EINVAL with a fault that says what was found instead of images. */
 int opening_nonempty(const struct opening *opening);
 
-/* Judges a folder by its tables, once its labels are known: class folders that are named like splits
- * and hold folders, an order of classes without classes. 0 or -EINVAL. */
+/* Judges a folder by its tables, once its labels are known: class folders that are named like
+ * splits and hold folders, an order of classes without classes. 0 or -EINVAL. */
 int opening_judge(const struct opening *opening);
 
 /* Writes dataset->notice and the warnings. */
