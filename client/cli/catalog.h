@@ -39,8 +39,8 @@ struct catalog_choice {
 			0, 0, NULL                                                              \
 	}
 
-/* Opens `source` as the options say, for a command that reads all of it: the index is made anew if a
- * file has another size than it says. CLI_OK, or the exit code after saying why. */
+/* Opens `source` as the options say, for a command that reads all of it: the index is made anew if
+ * a file has another size than it says. CLI_OK, or the exit code after saying why. */
 int catalog_open(
 	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset);
 /* The same as a definition says, for a command that reads few samples or none: files are not looked
