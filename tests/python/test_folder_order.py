@@ -12,6 +12,8 @@ import folder_order
 import support
 from support import penstock
 
+from penstock import naming  # noqa: E402
+
 
 def image() -> bytes:
     return sorted(Path(support.dataset()).rglob("*.jpg"))[0].read_bytes()
@@ -67,6 +69,50 @@ class FolderOrder(unittest.TestCase):
         self.assertEqual(stats["classes"], 2)
         self.assertEqual(len(stats["warnings"]), 1)
         self.assertRegex(stats["warnings"][0], r"1 file of .*/train was passed over for its extension \(1 \.webp\)")
+
+    def test_samples_by_path(self) -> None:
+        for natural in (False, True):
+            root = support.folder / f"paths-{natural}"
+            folder_order.make(root, image(), 5)
+            keys: Any = {"class_order": "natural"} if natural else {}
+            paths = [path for path, _ in folder_order.image_folder(root, natural)]
+            # Every number is found, whatever the names: below the folder, whole, as bytes.
+            names = [os.path.relpath(path, root) for path in paths]
+            some: "list[Any]" = [names[7], Path(paths[3]), os.fsencode(names[9]), "./" + names[3], *names[20:]]
+            want = [7, 3, 9, 3, *range(20, len(names))]
+            with penstock.Loader(root, batch_size=1, indices=some, train=False, image_size=8, framework="numpy", max_broken=1.0, **keys) as loader:
+                self.assertEqual([int(row["index"]) for batch in loader.batches() for row in batch.samples], want)
+            # A sample without weight is never drawn.
+            weights = {name: float(number in (5, 11)) for number, name in enumerate(names)}
+            with penstock.Loader(root, batch_size=8, weights=weights, image_size=8, framework="numpy", max_broken=1.0, **keys) as loader:
+                self.assertEqual({int(row["index"]) for batch in loader.batches() for row in batch.samples}, {5, 11})
+            chosen = {names[2]: 1.0, names[4]: 0.0}
+            with penstock.Loader(root, batch_size=8, indices=[names[4], names[2]], weights=chosen, epoch_length=16, image_size=8,
+                                 framework="numpy", max_broken=1.0, **keys) as loader:
+                self.assertEqual({int(row["index"]) for batch in loader.batches() for row in batch.samples}, {2})
+
+    def test_wrong_paths(self) -> None:
+        root = support.folder / "wrong"
+        for name in ("cat/first.jpg", "cat/second.jpg", "dog/third.jpg"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(image())
+        tar = Path(support.dataset(tars=True)) / "*.tar"
+        every = {"cat/first.jpg": 1, "cat/second.jpg": 1, "dog/third.jpg": 1}
+        for keys, says in (
+            ({"indices": ["cat/frist.jpg"]}, r"indices\[0\]: cat/frist.jpg is not a sample of .*/wrong: did you mean cat/first.jpg"),
+            ({"indices": ["cat/first.jpg", "elsewhere"]}, r"indices\[1\]: elsewhere is not a sample of .*: expected a path below it, such as cat/first.jpg"),
+            ({"indices": ["cat/first.jpg", 1]}, r"indices\[1\]: expected a path, got 1"),
+            ({"weights": {**every, "cat/secnd.jpg": 1}}, "weights: cat/secnd.jpg is not a sample of .*did you mean cat/second.jpg"),
+            ({"weights": {"cat/first.jpg": 1}}, "2 of 3 samples have no weight, the first is cat/second.jpg"),
+            ({"weights": {**every, "dog/third.jpg": -1}}, r"weights\[2\] is -1"),
+            ({"weights": every, "split": "[:50%]"}, "not of a split"),
+            ({"indices": ["a"], "source": tar}, "is not one"),
+            ({"indices": ["a"], "source": [(root, 1), (root, 2)]}, "a mix of several"),
+        ):
+            with self.subTest(keys), self.assertRaisesRegex((penstock.ArgumentError, penstock.ArgumentTypeError), says):
+                penstock.Loader(**{"source": root, "batch_size": 1, **keys})
+        with self.assertRaisesRegex(penstock.DatasetError, "changed while its paths were looked up: 4 samples"):
+            naming.check(4, 3)
 
     def test_flat(self) -> None:
         root = support.folder / "flat-tree"

@@ -25,6 +25,7 @@ A map of this folder:
   labelling.py      labels=
   subset.py         indices=
   weighing.py       weights=
+  naming.py         paths in indices= and weights=
   kept.py           the files from which the daemon reads indices and weights
   readers.py        from shared memory to the user's arrays, on the CPU
   cuda.py           from shared memory to tensors on a CUDA device

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
-from . import checks, devices, environment, frameworks, labelling, mixing, sources, subset, transforms, weighing
+from . import checks, devices, environment, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
 from ._penstock import KEYS
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 
@@ -65,7 +65,8 @@ class Output:
 class Opening:
     """`options` are the fields of struct penstock_options. `shared`: other trainers get the same
     batches, in a group with its own pace. `group`: the name that the user passed. `mask`: the
-    length of `indices` if it is a mask."""
+    length of `indices` if it is a mask. `listed`: the number of samples in which paths in `indices`
+    or `weights` were looked up."""
 
     options: dict[str, Any]
     output: Output
@@ -73,6 +74,7 @@ class Opening:
     shared: bool
     group: Optional[str]
     mask: Optional[int] = None
+    listed: Optional[int] = None
 
 
 def _dtype(value: Any) -> str:
@@ -215,6 +217,22 @@ def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: tra
     if given["memory"] is not None:
         options["daemon_memory"] = checks.size("memory", given["memory"])
     return options
+
+
+def _numbered(given: Mapping[str, Any], source: Any, mixture: Optional[str]) -> "tuple[Mapping[str, Any], Optional[int]]":
+    """The arguments with numbers in place of paths in `indices` and `weights`, and the number of
+    samples in which these were looked up."""
+    indices, weights = given["indices"], given["weights"]
+    listed, weighed = naming.are_paths(indices), isinstance(weights, Mapping)
+    if not listed and not weighed:
+        return given, None
+    samples = naming.named("indices" if listed else "weights", source, mixture, given)
+    if listed:
+        indices = naming.numbers(samples, indices)
+    if weighed:
+        chosen = None if indices is None else subset.chosen(indices, len(samples.number))
+        weights = naming.weights(samples, weights, chosen)
+    return {**given, "indices": indices, "weights": weights}, len(samples.number)
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -379,6 +397,9 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     mixture = sources.mixture(given["source"])
     source = sources.pattern(given["source"]) if mixture is None else sources.shown(mixture)
     named = sources.stream_name(source)
+    listed = None
+    if named is None:
+        given, listed = _numbered(given, source, mixture)
     plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given)}
@@ -391,4 +412,4 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     if output.cuda is not None:
         options["pin_memory"] = 1
     mask = None if given["indices"] is None else subset.mask_length(given["indices"])
-    return Opening(options, output, source, _is_shared(options, named), options.get("group"), mask)
+    return Opening(options, output, source, _is_shared(options, named), options.get("group"), mask, listed)

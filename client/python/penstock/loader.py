@@ -24,8 +24,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
-from . import _penstock, arguments, checks, cuda, environment, errors, fixed, frameworks, joined, notation, readers
-from . import sources, subset
+from . import _penstock, arguments, checks, cuda, environment, errors, fixed, frameworks, joined, naming, notation
+from . import readers, sources, subset
 from . import unknown as unknown_arguments
 from .batch import Batch, Told, Yielded
 from .epochs import Epochs, Turn
@@ -141,10 +141,10 @@ class Loader:
     mean, std       for pixels from 0 to 1; default: ImageNet's
     device          "cpu", "cuda", "cuda:1"; "auto": CUDA if torch finds a device
     zero_copy       read-only NumPy views of the daemon's memory, uint8
-    indices         the samples of an epoch: numbers, or a mask of bools
+    indices         the samples of an epoch: numbers, a mask of bools, or paths in the folder
     salt            a text: other draws (crops, flips, mixing) than loaders of the same seed
     split           a part of the dataset: "train[:90%]"
-    weights         how often each sample is drawn: "balanced", numbers, or a .npy file
+    weights         how often each sample is drawn: "balanced", numbers, {path: number}, or a .npy file
     epoch_length    samples of an epoch
     repeats         how often in a row each sample comes, each time with new transforms
     views           images made of each sample; above 1, `images` is a tuple of that many tensors
@@ -369,6 +369,7 @@ class Loader:
             self._labelled = bool(stats.get("labelled", True))
             if self._opening.mask is not None:
                 subset.check_mask(self._opening.mask, stats["samples"])
+            naming.check(self._opening.listed, stats["samples"])
             self._warn_of_opening(stats.get("warnings", []), pid)
             reader = self._make_reader(stream)
         except BaseException:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.integer[Any]]
 
-__all__ = ["check_mask", "mask_length", "save"]
+__all__ = ["check_mask", "chosen", "mask_length", "save"]
 
 _EXPECTED = (
     "indices: expected the numbers of samples: a sequence of ints, a range, an array or tensor of integers with one "
@@ -101,6 +101,12 @@ def _bytes(numbers: Numbers) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array(file, numbers.astype("<u4" if narrow else "<u8"), version=(1, 0), allow_pickle=False)
     return file.getvalue()
+
+
+def chosen(indices: Any, samples: int) -> "list[int]":
+    """The numbers that `indices` chooses from that many samples."""
+    numbers: "list[int]" = _numbers(indices, samples).tolist()
+    return numbers
 
 
 def save(indices: Any, samples: int | None = None) -> str:
