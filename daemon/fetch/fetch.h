@@ -120,6 +120,9 @@ struct fetch_item {
 	uint32_t shard; /* its place, with FETCH_OK: see struct sample */
 	uint64_t position;
 	uint64_t read_ns; /* from the beginning of the read to its completion */
+	/* With FETCH_E_CHANGED and FETCH_E_SHORT: there is a file, of another size than the index
+	 * says, and not a folder or a pipe in its place. */
+	bool resized;
 	/* fetch's own */
 	struct fetch_item *next;
 	void *internal[10];

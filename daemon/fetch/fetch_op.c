@@ -144,8 +144,11 @@ static void op_opened(struct fetch_op *op, int answer)
 static void op_ended(struct fetch_op *op)
 {
 	struct stat now;
-	if (op->kind == FETCH_OP_FILE)
-		op->changed = fstat(op->fd, &now) < 0 || (uint64_t)now.st_size != op->need;
+	if (op->kind == FETCH_OP_FILE) {
+		bool known = fstat(op->fd, &now) == 0;
+		op->changed = !known || (uint64_t)now.st_size != op->need;
+		op->irregular = !known || !S_ISREG(now.st_mode);
+	}
 	op_finish(op, FETCH_OP_ENDED);
 }
 

@@ -67,6 +67,7 @@ struct fetch_op {
 	uint64_t offset;
 	uint32_t length, need, got, ask;
 	bool changed; /* with FETCH_OP_ENDED: the file's size is not `need`, or it was written */
+	bool irregular; /* with FETCH_OP_ENDED: a pipe or the like, not a file */
 	int64_t mtime_ns; /* of a FILE, when it was opened */
 	struct iovec iov; /* for engines that need it after the call */
 

@@ -155,6 +155,8 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 					     : plan_outcome_file(op);
 		struct fetch_item *followers = fetch_share_end(fetch, item);
 		item->read_ns = read_ns;
+		item->resized = !read->file && !op->irregular &&
+				(op->result == 0 || (op->result == FETCH_OP_ENDED && op->changed));
 		if (result == FETCH_OK) {
 			fetch_state(item)->buffer = read->buffer;
 			fetch_state(item)->large = read->large;

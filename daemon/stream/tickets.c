@@ -268,6 +268,18 @@ static bool tickets_too_many_broken(const struct stream *stream, uint64_t count)
 	       (spec->world_size > 1 && beyond > 0 && beyond * beyond > 9 * share);
 }
 
+/* A message with the path of the sample before it. Reads the index, so only for a stream that
+ * ends. */
+static const char *ticket_message(
+	const struct stream_ticket *t, const char *message, char *buffer, size_t room)
+{
+	char path[4096];
+	if (concat_path(&t->stream->parts, ticket_number(t), path, sizeof path, NULL) < 0)
+		return message;
+	(void)snprintf(buffer, room, "%s%s%s", path, message[0] ? ": " : "", message);
+	return buffer;
+}
+
 /* Counts and notes a broken sample. True when the stream may go on. */
 static bool ticket_note_broken(struct stream_ticket *t, unsigned reason, const char *message)
 {
@@ -286,6 +298,11 @@ static bool ticket_note_broken(struct stream_ticket *t, unsigned reason, const c
 	pthread_mutex_unlock(&stream->lock);
 	uint64_t samples = (stream->sampler.length + spec->world_size - 1) / spec->world_size;
 	struct fault text;
+	char named[4096 + 512];
+	/* The sentence of a failed read has the path already. */
+	if (reason >= FETCH_OUTCOMES &&
+		(spec->on_broken == SPEC_BROKEN_FAIL || tickets_too_many_broken(stream, count)))
+		message = ticket_message(t, message, named, sizeof named);
 	if (spec->on_broken == SPEC_BROKEN_FAIL)
 		(void)fault_set(&text, -EIO,
 			"sample %llu is broken (%s%s%s) and on_broken is fail; mend or remove it, "
@@ -384,8 +401,8 @@ static void ticket_broken(struct stream_ticket *t, unsigned reason, const char *
 /* Whether the file has another size than the index says. Of a tar, that is a fault. */
 static bool ticket_outdated(const struct stream_ticket *t)
 {
-	return (t->item.result == FETCH_E_CHANGED || t->item.result == FETCH_E_SHORT) &&
-	       dataset_in_files(t->item.dataset);
+	return t->item.resized && dataset_in_files(t->item.dataset) &&
+	       (t->item.result == FETCH_E_CHANGED || t->item.result == FETCH_E_SHORT);
 }
 
 enum ticket_fate { TICKET_BROKEN, TICKET_PARKED, TICKET_AGAIN };

@@ -179,9 +179,11 @@ FILE = {
     "deleted": (lambda path, other: path.unlink(), False, True),
     "cut to nothing": (lambda path, other: os.truncate(path, 0), False, True),
     "cut": (lambda path, other: os.truncate(path, 700), False, True),
-    "grown": (lambda path, other: os.truncate(path, ROOM + 700), False, True),
+    # The index is made anew: the image is the same, with more zeros behind it.
+    "grown": (lambda path, other: os.truncate(path, ROOM + 700), False, False),
     "replaced by one of the same size": (file_rename, True, False),
-    "replaced by one of another size": (lambda path, other: file_rename(path, other[:-1]), False, True),
+    "replaced by one of another size": (lambda path, other: file_rename(path, other[:-1]), True, False),
+    "rewritten with another size": (lambda path, other: path.write_bytes(other[:-1]), True, False),
     "overwritten in place": (file_in_place, True, False),
     "replaced by a folder": (lambda path, other: (path.unlink(), path.mkdir()), False, True),
     "replaced by a pipe": (lambda path, other: (path.unlink(), os.mkfifo(path)), False, True),
