@@ -492,11 +492,11 @@ static void join_log_opened(const struct group *group)
 	if (group->job)
 		(void)snprintf(rank, sizeof rank, " for rank %u of %u", group->spec.rank,
 			group->spec.world_size);
-	log_info("%s%s: %llu samples, %llu batches of %u an epoch, %u slots of %llu "
+	const unsigned long long samples = stream_samples(stream), batches = stream_batches(stream);
+	log_info("%s%s: %llu sample%s, %llu batch%s of %u an epoch, %u slots of %llu "
 		 "KiB%s%s; reads %s (%s)%s%s",
-		spec_call(&group->spec, call, sizeof call), rank,
-		(unsigned long long)stream_samples(stream),
-		(unsigned long long)stream_batches(stream), group->spec.batch_size, extent->slots,
+		spec_call(&group->spec, call, sizeof call), rank, samples, samples == 1 ? "" : "s",
+		batches, batches == 1 ? "" : "es", group->spec.batch_size, extent->slots,
 		(unsigned long long)(extent->stride >> 10),
 		extent->huge_pages ? ", 2 MiB pages" : "",
 		extent->locked ? ", locked in memory" : "",

@@ -64,7 +64,10 @@ def test_one_line_of_a_stream_everywhere():
             assert stream["labels"] == {"manifest": str(labels)}, stream
             trainer.process.kill()
             trainer.process.communicate(timeout=LIMIT)
+            count = len([path for path in images.rglob("*") if path.suffix in (".jpg", ".jpeg", ".png")])
             daemon.batches(source=images, image_size=16, batch_size=4, epochs=1)
+            daemon.batches(source=images, image_size=16, batch_size=count, epochs=1)
+            assert f": {count} samples, 1 batch of {count} an epoch, " in daemon.text(), daemon.text()
             for call in (f"stream train ({images}): ", f"stream grows ({images}): ", f"stream of {images}: "):
                 assert call in daemon.text(), (call, daemon.text())
 
