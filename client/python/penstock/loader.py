@@ -369,7 +369,8 @@ class Loader:
             self._labelled = bool(stats.get("labelled", True))
             if self._opening.mask is not None:
                 subset.check_mask(self._opening.mask, stats["samples"])
-            naming.check(self._opening.listed, stats["samples"])
+            # A stream that has ended already tells nothing of itself.
+            naming.check(self._opening.listed, stats.get("samples", self._opening.listed))
             self._warn_of_opening(stats.get("warnings", []), pid)
             reader = self._make_reader(stream)
         except BaseException:

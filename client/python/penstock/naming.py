@@ -134,7 +134,7 @@ def weights(samples: Named, by_path: Mapping[Any, Any], chosen: "Optional[list[i
     return [found[number] for number in wanted]
 
 
-def check(seen: "Optional[int]", samples: int) -> None:
+def check(seen: "Optional[int]", samples: "Optional[int]") -> None:
     """DatasetError if the daemon sees another number of samples than the paths were looked up in."""
     if seen is not None and seen != samples:
         raise DatasetError(
