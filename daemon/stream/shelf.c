@@ -172,8 +172,6 @@ static int renewal_make(struct shelf *shelf, struct shelf_entry *old, const char
 		*fault = old->misfit;
 		return -ESTALE;
 	}
-	if (old->next)
-		return 0;
 	if (!renewal_may(shelf, old, ret_after_ns))
 		return SHELF_E_SOON;
 	*ret_made = true;
@@ -187,21 +185,40 @@ static int renewal_make(struct shelf *shelf, struct shelf_entry *old, const char
 	return rc;
 }
 
+/* The last of the entries that follow `entry`, with its `renewing` held. A stream that read nothing
+ * for a long time may be several renewals behind: the entries in between are out of date, too. Each
+ * entry holds the next one, so all of them live as long as the first. */
+static struct shelf_entry *renewal_last(struct shelf_entry *entry)
+{
+	pthread_mutex_lock(&entry->renewing);
+	while (entry->next) {
+		struct shelf_entry *next = entry->next;
+		pthread_mutex_unlock(&entry->renewing);
+		pthread_mutex_lock(&next->renewing);
+		entry = next;
+	}
+	return entry;
+}
+
 int shelf_renew(struct shelf *shelf, struct shelf_entry *old, const char *source,
 	const struct dataset_options *options, struct shelf_entry **ret, uint64_t *ret_after_ns,
 	bool *ret_made, struct fault *fault)
 {
 	*ret_made = false;
-	pthread_mutex_lock(&old->renewing);
-	int rc = renewal_make(shelf, old, source, options, ret_after_ns, ret_made, fault);
-	if (rc == 0) {
-		(void)renewal_may(shelf, old, ret_after_ns);
-		pthread_mutex_lock(&shelf->lock);
-		old->next->holders++;
-		pthread_mutex_unlock(&shelf->lock);
-		*ret = old->next;
+	struct shelf_entry *last = renewal_last(old), *fresh = last;
+	int rc = 0;
+	if (last == old) {
+		rc = renewal_make(shelf, old, source, options, ret_after_ns, ret_made, fault);
+		fresh = old->next;
 	}
-	pthread_mutex_unlock(&old->renewing);
+	if (rc == 0) {
+		(void)renewal_may(shelf, fresh, ret_after_ns);
+		pthread_mutex_lock(&shelf->lock);
+		fresh->holders++;
+		pthread_mutex_unlock(&shelf->lock);
+		*ret = fresh;
+	}
+	pthread_mutex_unlock(&last->renewing);
 	return rc;
 }
 

@@ -250,6 +250,10 @@ static void test_renewed(void **state)
 	assert_int_equal(renew(&r, one, &three, &again, &made, &fault), 0);
 	assert_true(made && again > clock_ns() + SHELF_PAUSE_NS);
 	assert_int_equal(first_size(three), 15);
+	/* A holder that is two renewals behind gets the last one at once. */
+	shelf_close(&r.shelf, two);
+	assert_int_equal(renew(&r, r.old, &two, &after, &made, &fault), 0);
+	assert_true(!made && two == three && after == again);
 	/* A renewal that changes nothing. */
 	wait_until_ns(again);
 	shelf_close(&r.shelf, two);
