@@ -99,9 +99,11 @@ struct dataset_options {
 	 * the same when an image is rewritten in place. */
 	bool check_sizes;
 	/* If not NULL, an opening of the same source whose sizes are out of date: its index is not
-	 * used, and is built again unless another process has done that. Only for folders. Borrowed
-	 * while dataset_open runs. */
+	 * used, and is built again unless there is another one whose sizes are right, as when
+	 * another process has built it. Only for folders. Borrowed while dataset_open runs. */
 	const struct dataset *instead_of;
+	/* Build the index of a folder again, whatever indexes exist. */
+	bool anew;
 	progress_fn *progress;
 	void *progress_context;
 };

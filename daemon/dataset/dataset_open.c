@@ -258,26 +258,41 @@ static int dataset_open_once(const char *spec, const struct dataset_options *opt
 	return 0;
 }
 
+/* Whether the index that was found may be used: an index that was built now may. */
+static int dataset_is_sound(const struct dataset *dataset, const struct dataset_options *options,
+	bool *ret, struct fault *fault)
+{
+	*ret = true;
+	if (dataset->indexed_ns || options->anew || (!options->check_sizes && !options->instead_of))
+		return 0;
+	return dataset_sizes_fit(dataset, options, ret, fault);
+}
+
+/* A folder may have two indexes, one for the labels of the samples and one without. So the index
+ * that is found in place of one that is out of date may be out of date, too. */
 int dataset_open(const char *spec, const struct dataset_options *options, struct dataset **ret,
 	struct fault *fault)
 {
-	struct dataset *dataset = NULL;
-	bool fits = true;
-	int rc = dataset_open_once(spec, options, &dataset, fault);
-	if (rc < 0 || !options || !options->check_sizes || dataset->indexed_ns) {
+	struct dataset_options again = {0};
+	struct dataset *dataset = NULL, *stale = NULL;
+	bool sound = false;
+	int rc = 0;
+	if (options)
+		again = *options;
+	while (rc == 0 && !sound) {
+		rc = dataset_open_once(spec, &again, &dataset, fault);
+		dataset_free(stale);
+		stale = NULL;
 		if (rc == 0)
-			*ret = dataset;
-		return rc;
+			rc = dataset_is_sound(dataset, &again, &sound, fault);
+		if (rc == 0 && sound)
+			break;
+		again.anew = again.instead_of != NULL;
+		again.instead_of = stale = dataset;
+		dataset = NULL;
 	}
-	rc = dataset_sizes_fit(dataset, options, &fits, fault);
-	if (rc == 0 && fits) {
-		*ret = dataset;
-		return 0;
-	}
-	struct dataset_options again = *options;
-	again.instead_of = dataset;
+	dataset_free(stale);
 	if (rc == 0)
-		rc = dataset_open_once(spec, &again, ret, fault);
-	dataset_free(dataset);
+		*ret = dataset;
 	return rc;
 }

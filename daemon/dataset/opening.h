@@ -28,7 +28,7 @@ struct opening {
 	struct index_head *heads; /* per shard */
 	/* A folder's index that is out of date and will be replaced; magic 0: none. */
 	struct index_head replaced;
-	bool anew; /* options.instead_of: its index was built again */
+	bool anew; /* the index of the folder was built again, as the options ask for */
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;

@@ -172,7 +172,10 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 static bool is_instead_of(const struct opening *opening, uint32_t number, uint32_t crc)
 {
 	const struct dataset *old = opening->options.instead_of;
-	return old && !opening->anew && number < old->shards && old->shard[number].head_crc == crc;
+	if (opening->anew)
+		return false;
+	return opening->options.anew ||
+	       (old && number < old->shards && old->shard[number].head_crc == crc);
 }
 
 int opening_examine(

@@ -224,6 +224,37 @@ static void test_instead_of(void **state)
 	dataset_free(old);
 }
 
+/* A folder has an index with labels, and one without. If both are out of date, neither is taken for
+ * the other's replacement for ever. */
+static void test_two_indexes(void **state)
+{
+	make_classes("set");
+	struct dataset *old = open_good("set");
+	fixture_file(root, "set/a/1.jpg", "longer than it was");
+	const struct dataset_options first = {.labels = DATASET_LABELS_NONE, .instead_of = old};
+	struct dataset *none = open_with("set", &first);
+	assert_true(dataset_indexed_ns(none) > 0);
+	/* The one that is right is found, though the other one comes first. */
+	const struct dataset_options checked = {.labels = DATASET_LABELS_NONE, .check_sizes = true};
+	struct dataset *d = open_with("set", &checked);
+	assert_int_equal(dataset_indexed_ns(d), 0);
+	check(d, 0, "a/1.jpg", -1, "longer than it was");
+	dataset_free(d);
+	fixture_file(root, "set/a/1.jpg", "and longer still than that");
+	const struct dataset_options second = {.labels = DATASET_LABELS_NONE, .instead_of = none};
+	d = open_with("set", &second);
+	assert_true(dataset_indexed_ns(d) > 0);
+	check(d, 0, "a/1.jpg", -1, "and longer still than that");
+	dataset_free(d);
+	fixture_file(root, "set/a/1.jpg", "the longest of all of them, once more");
+	d = open_with("set", &checked);
+	assert_true(dataset_indexed_ns(d) > 0);
+	check(d, 0, "a/1.jpg", -1, "the longest of all of them, once more");
+	dataset_free(d);
+	dataset_free(none);
+	dataset_free(old);
+}
+
 /* States of indexes with the same names and labels fit, the latest 16; labels: none needs only the
  * names. */
 static void test_earlier(void **state)
@@ -278,6 +309,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_check_sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_check_sizes_stops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_instead_of, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_two_indexes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_earlier, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
