@@ -85,7 +85,7 @@ int container_split_fault(const char *root, char *const *classes, size_t count, 
 	return fault_set(fault, -EINVAL,
 		"%s holds folders of folders that are named like splits (%s), so that these would "
 		"be its classes: did you mean %s/%s? If they are the classes, say nested: true "
-		"(torchvision's ImageFolder takes both)",
+		"(--nested); torchvision's ImageFolder takes both",
 		root, names, root, found);
 }
 

@@ -73,8 +73,8 @@ int opening_judge(const struct opening *opening)
 	bool folders = dataset_label_source(dataset) == DATASET_LABELS_FOLDER;
 	if (opening->options.class_order != CLASS_ORDER_BYTEWISE && !folders)
 		return fault_set(opening->fault, -EINVAL,
-			"class_order: natural numbers class folders, and %s has none that its "
-			"labels come from: leave class_order out",
+			"class_order: natural sorts class folders, but the labels of %s do not "
+			"come from class folders: leave class_order out",
 			dataset->shard[0].path);
 	if (!folders || opening->options.nested || !opening->split_like[0])
 		return 0;
@@ -226,8 +226,8 @@ static void warn_nested(const struct opening *opening)
 	warning_add(dataset,
 		"the class folders of %.200s hold folders only (%u class%s: %.60s%s%.60s%s), and "
 		"labels are numbers of these outer folders: if the inner ones are the classes, "
-		"name their folder, such as %.200s/%.60s; nested: true says that the outer ones "
-		"are meant (torchvision's ImageFolder takes both)",
+		"name their folder, such as %.200s/%.60s; nested: true (--nested) says that the "
+		"outer ones are meant; torchvision's ImageFolder takes both",
 		dataset->shard[0].path, dataset->classes, dataset->classes == 1 ? "" : "es",
 		dataset->class_names[0], dataset->classes > 1 ? ", " : "",
 		dataset->classes > 1 ? dataset->class_names[1] : "",

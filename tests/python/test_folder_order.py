@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import folder_order
+import numpy as np
 import support
 from support import penstock
 
@@ -104,7 +105,12 @@ class FolderOrder(unittest.TestCase):
             ({"indices": ["cat/first.jpg", 1]}, r"indices\[1\]: expected a path, got 1"),
             ({"weights": {**every, "cat/secnd.jpg": 1}}, "weights: cat/secnd.jpg is not a sample of .*did you mean cat/second.jpg"),
             ({"weights": {"cat/first.jpg": 1}}, "2 of 3 samples have no weight, the first is cat/second.jpg"),
-            ({"weights": {**every, "dog/third.jpg": -1}}, r"weights\[2\] is -1"),
+            ({"weights": {**every, "dog/third.jpg": -1}}, r"weights\['dog/third.jpg'\]: expected a finite number, 0 or more, got -1"),
+            ({"weights": {**every, "dog/third.jpg": "1"}}, r"weights\['dog/third.jpg'\]: expected a finite number, 0 or more, got '1'"),
+            ({"indices": np.array(["cat/first.jpg", "cat"])}, r"indices\[1\]: cat is not a sample"),
+            ({"indices": {"cat/first.jpg"}}, "or a list of paths of a folder's samples; got set"),
+            ({"salt": "\ud800"}, r"salt: expected a string that can be encoded, got '\\ud800'"),
+            ({"source": "\ud800"}, r"source: expected a string that can be encoded, got '\\ud800'"),
             ({"weights": every, "split": "[:50%]"}, "not of a split"),
             ({"indices": ["a"], "source": tar}, "is not one"),
             ({"indices": ["a"], "source": [(root, 1), (root, 2)]}, "a mix of several"),

@@ -64,6 +64,9 @@ class Sentences(unittest.TestCase):
         for theirs, ours in (
             ("or ask for labels: none", 'or ask for labels="none"'),
             ("to ignore labels, ask for labels: none (--labels none)", 'to ignore labels, ask for labels="none"'),
+            ("say nested: true (--nested); torchvision's", "say nested=True; torchvision's"),
+            ("class_order: natural sorts class folders", 'class_order="natural" sorts class folders'),
+            ("lower batch_size, or set drop_last to false", "lower batch_size, or pass drop_last=False"),
             ("only with share: split", 'only with share="split"'),
             ("needs dtype: float32, float16", 'needs dtype="float32", float16'),
             ("come to, or pad_if_needed: true; got 3", "come to, or pad_if_needed=True; got 3"),
@@ -83,7 +86,7 @@ class Sentences(unittest.TestCase):
                 self.assertEqual(notation.python(theirs), ours)
 
     def test_every_sentence(self) -> None:
-        foreign = re.compile(r"\{[A-Za-z_]+: |\[[A-Z]\w+: |(?<![\w-])--(memory|threads|labels|socket|image-size|batch-size)\b|"
+        foreign = re.compile(r"\{[A-Za-z_]+: |\[[A-Z]\w+: |(?<![\w-])--(memory|threads|labels|socket|image-size|batch-size|nested|class-order)\b|"
                              r"\boptions\.|\b[a-z_]+: (true|false|none)\b|\blaggard_timeout_s: |\braise laggard_timeout_s")
         self.assertGreater(len(sentences()), 1000)
         for sentence, file in sentences().items():

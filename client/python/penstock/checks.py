@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import os
 import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "finite", "flag", "fraction", "is_number", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
+__all__ = ["channels", "choice", "encodable", "finite", "flag", "fraction", "is_number", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
 
 _MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
@@ -74,7 +75,16 @@ def text(name: str, value: Any) -> str:
         raise ArgumentError(
             f"{name}: expected a string that is not empty and contains no zero byte, got {shown(value)}"
         )
+    encodable(name, value)
     return value
+
+
+def encodable(name: str, value: str) -> None:
+    """Refuses half of a surrogate pair that does not stand for a byte of a path."""
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{name}: expected a string that can be encoded, got {shown(value)}") from None
 
 
 def unicode(name: str, path: str) -> str:

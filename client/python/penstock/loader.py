@@ -619,7 +619,7 @@ class Loader:
     def _warn_of_transform(self, state: State) -> None:
         if state.transform != self._epochs.at.transform:
             warn(
-                "the state was taken with other transforms (image_size, train, decode, ...): the samples stay the "
+                "the state was taken with other transforms (image_size, train, salt, ...): the samples stay the "
                 "same, but their pixels differ"
             )
 
@@ -749,6 +749,7 @@ class Loader:
         at, classes = self._epochs.at, self._info["classes"]
         labels = ", no labels" if not self._labelled else f" of {classes} class{'' if classes == 1 else 'es'}" if classes else ""
         return (
-            f"<penstock.{type(self).__name__} {self._opening.source}: {self._info['samples']} samples{labels}, {len(self)} "
-            f"batches of {self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
+            f"<penstock.{type(self).__name__} {self._opening.source}: {self._info['samples']} "
+            f"sample{'' if self._info['samples'] == 1 else 's'}{labels}, {len(self)} "
+            f"batch{'' if len(self) == 1 else 'es'} of {self.batch_size}, at epoch {at.epoch}, sample {at.position}>"
         )

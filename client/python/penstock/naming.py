@@ -7,10 +7,13 @@ The loader compares the number of samples with the daemon's when it has opened t
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
+
+import numpy as np
 
 from .checks import nearest, shown
 from .errors import ArgumentError, ArgumentTypeError, DatasetError
@@ -110,19 +113,30 @@ def _is_path(value: Any) -> bool:
 
 
 def are_paths(indices: Any) -> bool:
-    """Whether `indices` is a list of paths."""
-    return isinstance(indices, (list, tuple)) and bool(indices) and _is_path(indices[0])
+    """Whether `indices` is a list or an array of paths."""
+    listed = isinstance(indices, (list, tuple)) or isinstance(indices, np.ndarray) and indices.ndim == 1
+    return listed and len(indices) > 0 and _is_path(indices[0])
 
 
 def numbers(samples: Named, indices: Sequence[Any]) -> "list[int]":
     return [samples.find(f"indices[{place}]", path) for place, path in enumerate(indices)]
 
 
-def weights(samples: Named, by_path: Mapping[Any, Any], chosen: "Optional[list[int]]") -> "list[Any]":
+def _weight(path: Any, weight: Any) -> float:
+    try:
+        number = math.nan if isinstance(weight, (str, bytes, bool)) else float(weight)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ArgumentError(f"weights[{shown(path)}]: expected a finite number, 0 or more, got {shown(weight)}")
+    return number
+
+
+def weights(samples: Named, by_path: Mapping[Any, Any], chosen: "Optional[list[int]]") -> "list[float]":
     """One weight for each sample, or for each of the chosen ones; the dict must have all of them."""
-    found: dict[int, Any] = {}
+    found: dict[int, float] = {}
     for path, weight in by_path.items():
-        found[samples.find("weights", path)] = weight
+        found[samples.find("weights", path)] = _weight(path, weight)
     paths = list(samples.number)
     wanted = range(len(paths)) if chosen is None else chosen
     missing = [number for number in wanted if number not in found]

@@ -28,15 +28,20 @@ _ARGUMENTS = {
 _ADVICE = (
     (r"start penstockd with --memory (\S+)", r'pass memory="\1"'),
     (r" \(--labels none\)", ""),
+    (r" \(--nested\)", ""),
+    (r"set drop_last to false", "pass drop_last=False"),
     (r"--threads (\S+), in Python threads=", "threads="),
     (r" \(num_classes in Python\)", ""),
     (r" \(libpenstock: [^)]*\)", ""),
 )
 
-_KEYS = "decode|dtype|interpolation|labels|laggard|layout|on_broken|pad_if_needed|share|shuffle|drop_last|weights"
+_KEYS = (
+    "class_order|decode|dtype|interpolation|labels|laggard|layout|nested|on_broken|pad_if_needed|share|shuffle|drop_last|"
+    "weights"
+)
 _VALUES = (
-    "all|auto|balanced|bfloat16|bicubic|bilinear|block|box|cls|detach|exact|fail|false|fast|float16|float32|folder|"
-    "hamming|json|lanczos|mark|NCHW|nearest|NHWC|none|split|substitute|true|uint8"
+    "all|auto|balanced|bfloat16|bicubic|bilinear|block|box|bytewise|cls|detach|exact|fail|false|fast|float16|float32|folder|"
+    "hamming|json|lanczos|mark|natural|NCHW|nearest|NHWC|none|split|substitute|true|uint8"
 )
 _PAIR = re.compile(rf"(?<![\w/.-])({_KEYS}): ({_VALUES})\b")
 _SIZE = re.compile(r"(?<=or )size: (?=\[)")

@@ -46,6 +46,7 @@ def _path(source: Any) -> str:
         raise ArgumentError(f"{_EXPECTED}; got an empty string")
     if "\0" in path:
         raise ArgumentError(f"{_EXPECTED}; got a path that contains a zero byte")
+    checks.encodable("source", path)
     if _ELSEWHERE.match(path) and not os.path.lexists(path):
         raise ArgumentError(
             f"source: {path} is not a path, and penstock reads only from file systems: download the data, or mount it, "

@@ -20,7 +20,7 @@ __all__ = ["check_mask", "chosen", "mask_length", "save"]
 
 _EXPECTED = (
     "indices: expected the numbers of samples: a sequence of ints, a range, an array or tensor of integers with one "
-    "dimension, or a mask with one bool for each sample of the dataset"
+    "dimension; a mask with one bool for each sample of the dataset; or a list of paths of a folder's samples"
 )
 
 

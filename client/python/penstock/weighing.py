@@ -18,7 +18,7 @@ __all__ = ["BALANCED", "option"]
 BALANCED = "balanced"
 _EXPECTED = (
     'weights: expected "balanced", the path of a .npy file, or a sequence, array or tensor with one dimension and one '
-    "number, 0 or more, for each sample of the dataset"
+    "number, 0 or more, for each sample of the dataset, or a dict of a folder's samples, {path: number}"
 )
 
 

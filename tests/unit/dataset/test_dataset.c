@@ -78,7 +78,7 @@ static void test_class_order(void **state)
 		assert_int_equal(
 			open_as(others[i], DATASET_LABELS_AUTO, CLASS_ORDER_NATURAL, false, &d),
 			-EINVAL);
-		assert_non_null(strstr(fault.text, "class_order: natural numbers class folders"));
+		assert_non_null(strstr(fault.text, "class_order: natural sorts class folders"));
 	}
 }
 
