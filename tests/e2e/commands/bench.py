@@ -58,7 +58,7 @@ def test_options_that_cannot_be():
         refuse(home, "bench", "stream:a", "--cold", says=["the running daemon reads stream:a", "name the folder or tar files"])
         refuse(home, "bench", "stream:a", "--accelerators", 1, says="the running daemon's configuration defines the batches of stream:a")
         images = dataset(home, per_class=10, classes=2)
-        refuse(home, "bench", images, "--accelerators", 1, says="has 20 samples, not enough for a batch of 400 for each of 1 accelerators")
+        refuse(home, "bench", images, "--accelerators", 1, says="has 20 samples, not enough for a batch of 400; give a smaller --batch-size")
         refuse(home, "bench", images, "--accelerators", 3, "-b", 8, says=["not enough for a batch of 8 for each of 3", "--share private"])
         refuse(home, "bench", images, "--accelerators", 2, "-b", 8, "--memory", "8M", says=["2 accelerators with batches of 8 need --memory", "--memory gives 8.0 MiB"])
         refuse(home, "bench", home / "none", "--accelerators", 2, says="none")

@@ -625,7 +625,7 @@ def test_bench_and_show_of_a_running_stream():
             assert daemon.process.poll() is None, "it was not theirs to end"
         for command in ("bench", "show"):
             refuse(home, command, "stream:small", code=1, env=environment(home),
-                   says=["no penstockd is running at ", " (start the one that knows stream:small: penstockd --config FILE; how the last one ended: penstock why)"])
+                   says=["no penstockd is running at ", "(start one: penstockd; how the last one ended: penstock why); start the one that knows stream:small: penstockd --config FILE"])
         assert_clean(home)
 
 

@@ -326,7 +326,7 @@ def test_where_seccomp_is_forbidden():
 def test_wrong_settings():
     with folder() as home:
         (home / "file").write_text("")
-        for text, words in ((f"roots: {home}\n", ("penstock.yaml:1:", "a list of folders")), ("roots: [data]\n", ("penstock.yaml:1:", "absolute path")),
+        for text, words in ((f"roots: {home}\n", ("penstock.yaml:1:", "a list of the folders")), ("roots: [data]\n", ("penstock.yaml:1:", "absolute path")),
                             (f"roots: [{home}/gone]\n", (f"{home}/gone", "No such file")), (f"roots: [{home}/file]\n", ("not a folder",)),
                             (f"roots: [{', '.join(['/tmp'] * 33)}]\n", ("at most 32",)), ("seccomp: maybe\n", ("auto", "on", "off")),
                             ("core_files: some\n", ("core_files",)), (f"roots: [/{'x' * 2000}]\n", ("at most 1023 bytes",)),
