@@ -92,6 +92,19 @@ class FolderOrder(unittest.TestCase):
                                  framework="numpy", max_broken=1.0, **keys) as loader:
                 self.assertEqual({int(row["index"]) for batch in loader.batches() for row in batch.samples}, {2})
 
+    def test_links_that_multiply(self) -> None:
+        root = support.folder / "multiplied"
+        for number in range(30):
+            (root / str(number)).mkdir(parents=True)
+            for name in ("left", "right"):
+                (root / str(number) / name).symlink_to(f"../{number + 1}", target_is_directory=True)
+        (root / "30").mkdir()
+        (root / "30" / "one.jpg").write_bytes(image())
+        for keys in ({"indices": ["30/one.jpg"]}, {"weights": {"30/one.jpg": 1}}):
+            arguments: "dict[str, Any]" = {"source": root, "batch_size": 1, **keys}
+            with self.subTest(keys), self.assertRaisesRegex(penstock.DatasetError, "a folder that links lead to more than 100 times"):
+                penstock.Loader(**arguments)
+
     def test_wrong_paths(self) -> None:
         root = support.folder / "wrong"
         for name in ("cat/first.jpg", "cat/second.jpg", "dog/third.jpg"):

@@ -21,6 +21,7 @@ from .errors import ArgumentError, ArgumentTypeError, DatasetError
 __all__ = ["Named", "check", "named", "numbers", "weights"]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
+_LINKS = 100  # FOLDER_LINKS_MAX of daemon/dataset/folder.h
 _NEAR = 20_000  # as many paths as "did you mean" looks through
 
 
@@ -65,10 +66,33 @@ def _files(folder: str, names: Sequence[str]) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def _below(folder: str) -> Iterator[str]:
+class _Links:
+    """How often folders were entered through links. Links in linked folders multiply: the walk would not end."""
+
+    def __init__(self) -> None:
+        self._entered: "dict[tuple[int, int], int]" = {}
+        self._linked: "set[str]" = set()
+
+    def enter(self, place: str) -> None:
+        """DatasetError if links lead to the folder too often. The folder above it was entered before."""
+        if os.path.dirname(place) not in self._linked and not os.path.islink(place):
+            return
+        self._linked.add(place)
+        status = os.stat(place)
+        key = status.st_dev, status.st_ino
+        self._entered[key] = self._entered.get(key, 0) + 1
+        if self._entered[key] > _LINKS:
+            raise DatasetError(
+                f"source: {place} is a folder that links lead to more than {_LINKS} times: each time its images are samples "
+                "again, and links in linked folders multiply; remove links"
+            )
+
+
+def _below(folder: str, links: _Links) -> Iterator[str]:
     """The images of a folder and of the folders below it, as sorted(os.walk(...)) has them."""
     found = []
     for place, folders, names in os.walk(folder, followlinks=True, onerror=_raise):
+        links.enter(place)
         folders[:] = [name for name in folders if not _is_left_out(name)]
         found.append((place, names))
     for place, names in sorted(found):
@@ -80,6 +104,7 @@ def _raise(error: OSError) -> None:
 
 
 def _walk(root: str, natural: bool) -> Iterator[str]:
+    links = _Links()
     try:
         with os.scandir(root) as entries:
             found = [(entry.name, entry.is_dir()) for entry in entries]
@@ -88,7 +113,7 @@ def _walk(root: str, natural: bool) -> Iterator[str]:
             classes.sort(key=_natural)
         paths = list(_files(root, [name for name, is_folder in found if not is_folder]))
         for name in classes:
-            paths.extend(_below(os.path.join(root, name)))
+            paths.extend(_below(os.path.join(root, name), links))
     except OSError as error:
         raise DatasetError(f"source: {error.filename} cannot be read: {error.strerror}") from error
     return (os.path.relpath(path, root) for path in paths)
