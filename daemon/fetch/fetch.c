@@ -43,6 +43,10 @@ enum fetch_outcome fetch_outcome_of(int error)
 	case ESTALE:
 		return FETCH_E_CHANGED;
 	case EIO:
+	case EREMOTEIO:
+	case EILSEQ:
+	case EUCLEAN:
+	case EBADMSG:
 	case EACCES:
 		return FETCH_E_IO;
 	default:

@@ -5,7 +5,9 @@
 #include "base/util.h"
 #include "fetch/fetch.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int large_spill_failed(
 	const struct spill *spill, const struct sample *sample, int error, struct fault *fault)
@@ -19,6 +21,25 @@ static int large_spill_failed(
 		size_format(sample->size, size, sizeof size), spill->folder, strerror(-error));
 }
 
+/* What fetch answers to this error: whether a sample goes through fetch or through here depends on
+ * the memory budget, and must not decide whether it is broken or ends the stream. */
+static int large_outcome(const struct dataset *dataset, int error)
+{
+	if (error == -EACCES || (error == -ESTALE && !dataset_in_files(dataset)))
+		return error;
+	int outcome = (int)fetch_outcome_of(error);
+	return outcome > FETCH_OK ? outcome : error;
+}
+
+bool large_resized(const struct dataset *dataset, uint64_t number, int outcome)
+{
+	char path[4096 + 512];
+	struct stat st;
+	return (outcome == FETCH_E_CHANGED || outcome == FETCH_E_SHORT) &&
+	       dataset_path(dataset, number, path, sizeof path, NULL) == 0 &&
+	       stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 int large_read(const struct spill *spill, const struct dataset *dataset, uint64_t number,
 	uint8_t **ret_data, uint32_t *ret_size, struct fault *fault)
 {
@@ -30,10 +51,8 @@ int large_read(const struct spill *spill, const struct dataset *dataset, uint64_
 	if (fd < 0)
 		return large_spill_failed(spill, &sample, fd, fault);
 	rc = dataset_copy(dataset, &sample, fd, &unwritten, fault);
-	if (rc && !unwritten) {
-		int outcome = (int)fetch_outcome_of(rc);
-		return outcome > FETCH_OK ? outcome : rc;
-	}
+	if (rc && !unwritten)
+		return large_outcome(dataset, rc);
 	if (!rc)
 		rc = spill_map(fd, sample.size, LARGE_SLACK, ret_data);
 	if (rc)

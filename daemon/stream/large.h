@@ -10,6 +10,7 @@
 #include "base/host/spill.h"
 #include "dataset/dataset.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { LARGE_SLACK = 64 }; /* readable bytes after the sample's, as fetch promises them */
@@ -18,4 +19,6 @@ enum { LARGE_SLACK = 64 }; /* readable bytes after the sample's, as fetch promis
  * with a fault. */
 int large_read(const struct spill *spill, const struct dataset *dataset, uint64_t number,
 	uint8_t **ret_data, uint32_t *ret_size, struct fault *fault);
+/* Whether a file of another size is there, after an outcome of large_read: fetch_item.resized. */
+bool large_resized(const struct dataset *dataset, uint64_t number, int outcome);
 void large_free(uint8_t *data, uint32_t size);

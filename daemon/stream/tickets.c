@@ -548,6 +548,7 @@ static void ticket_read_large(struct stream_ticket *t)
 	t->item.result = large_read(t->stream->environment->spill, t->item.dataset, t->item.number,
 		&t->item.data, &t->item.size, &t->fault);
 	t->mapped = t->item.result == FETCH_OK;
+	t->item.resized = large_resized(t->item.dataset, t->item.number, t->item.result);
 }
 
 /* Deals with a ticket whose bytes were not read, or whose stream has stopped. */

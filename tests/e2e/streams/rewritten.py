@@ -80,6 +80,20 @@ def test_few_rewritten_images_are_not_substituted_in_silence():
             assert ANEW in json.dumps(daemon.status()), daemon.status()
 
 
+def test_files_that_the_budget_has_no_room_for():
+    """They are read through a temporary file, which must not decide what becomes of a rewritten one."""
+    with folder() as home:
+        images, others = two_sets(home, per_class=2)
+        for at, file in enumerate([*images.rglob("*.jpg"), *others.rglob("*.jpg")]):
+            file.write_bytes(file.read_bytes() + bytes(7_000_000 + at))
+        with Daemon(home, "--memory", "64M", "--threads", "1") as daemon, Link(daemon.socket) as link:
+            assert clean(link.open(source=images, epochs=1, max_broken=1, train=True, **TINY).read())
+            rewrite(images, others)
+            got = link.open(source=images, epochs=1, max_broken=1, train=True, **TINY).read()
+            assert clean(got) and ANEW in daemon.text(), daemon.text()
+            wait_until(lambda: "go through a temporary file" in daemon.text(), "the warning")
+
+
 def test_running_streams_go_on_and_share_the_new_index():
     with folder() as home:
         images, others = two_sets(home)
