@@ -19,7 +19,15 @@ int spill_open(const struct spill *spill)
 
 int spill_map(int fd, size_t bytes, size_t slack, uint8_t **ret)
 {
-	if (ftruncate(fd, (off_t)(bytes + slack)) || fdatasync(fd))
+	static const uint8_t zeros[SPILL_PIECE];
+	/* Not ftruncate: in a tmpfs that is full, reading a hole is a SIGBUS. */
+	for (size_t at = 0; at < slack; at += sizeof zeros) {
+		int result = whole_write(
+			fd, zeros, UTIL_MIN(slack - at, sizeof zeros), (uint64_t)bytes + at);
+		if (result)
+			return result;
+	}
+	if (fdatasync(fd))
 		return -errno;
 	void *data = mmap(NULL, bytes + slack, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
