@@ -21,16 +21,6 @@ static int large_spill_failed(
 		size_format(sample->size, size, sizeof size), spill->folder, strerror(-error));
 }
 
-/* What fetch answers to this error: whether a sample goes through fetch or through here depends on
- * the memory budget, and must not decide whether it is broken or ends the stream. */
-static int large_outcome(const struct dataset *dataset, int error)
-{
-	if (error == -EACCES || (error == -ESTALE && !dataset_in_files(dataset)))
-		return error;
-	int outcome = (int)fetch_outcome_of(error);
-	return outcome > FETCH_OK ? outcome : error;
-}
-
 bool large_resized(const struct dataset *dataset, uint64_t number, int outcome)
 {
 	char path[4096 + 512];
@@ -41,24 +31,34 @@ bool large_resized(const struct dataset *dataset, uint64_t number, int outcome)
 }
 
 int large_read(const struct spill *spill, const struct dataset *dataset, uint64_t number,
-	uint8_t **ret_data, uint32_t *ret_size, struct fault *fault)
+	uint8_t **ret_data, uint32_t *ret_size, int *ret_error, struct fault *fault)
 {
 	struct sample sample;
 	int unwritten = 0, rc = dataset_sample(dataset, number, &sample, fault);
+	*ret_error = 0;
 	if (rc)
 		return rc;
 	cleanup(close_fd) int fd = spill_open(spill);
 	if (fd < 0)
 		return large_spill_failed(spill, &sample, fd, fault);
 	rc = dataset_copy(dataset, &sample, fd, &unwritten, fault);
-	if (rc && !unwritten)
-		return large_outcome(dataset, rc);
+	if (rc && !unwritten) {
+		int outcome = (int)fetch_outcome_of(rc);
+		*ret_error = rc;
+		return outcome > FETCH_OK ? outcome : rc;
+	}
 	if (!rc)
 		rc = spill_map(fd, sample.size, LARGE_SLACK, ret_data);
 	if (rc)
 		return large_spill_failed(spill, &sample, rc, fault);
 	*ret_size = sample.size;
 	return 0;
+}
+
+int large_like_fetch(const struct dataset *dataset, int outcome, int error)
+{
+	bool ends = error == -EACCES || (error == -ESTALE && !dataset_in_files(dataset));
+	return outcome > FETCH_OK && ends ? error : outcome;
 }
 
 void large_free(uint8_t *data, uint32_t size)

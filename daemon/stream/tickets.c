@@ -545,8 +545,9 @@ static void ticket_read_large(struct stream_ticket *t)
 	if (t->item.result != FETCH_E_TOO_LARGE || ticket_is_too_large(t))
 		return;
 	t->fault.text[0] = 0;
-	t->item.result = large_read(t->stream->environment->spill, t->item.dataset, t->item.number,
-		&t->item.data, &t->item.size, &t->fault);
+	int error, outcome = large_read(t->stream->environment->spill, t->item.dataset,
+			   t->item.number, &t->item.data, &t->item.size, &error, &t->fault);
+	t->item.result = large_like_fetch(t->item.dataset, outcome, error);
 	t->mapped = t->item.result == FETCH_OK;
 	t->item.resized = large_resized(t->item.dataset, t->item.number, t->item.result);
 }

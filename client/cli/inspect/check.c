@@ -333,7 +333,8 @@ static void check_read_spilled(struct check_worker *worker, const struct sample 
 	struct fault fault = {{0}};
 	uint8_t *data;
 	uint32_t size;
-	int r = large_read(&check->spill, check->dataset, sample->number, &data, &size, &fault);
+	int error, r = large_read(&check->spill, check->dataset, sample->number, &data, &size,
+			   &error, &fault);
 	if (r > 0) {
 		check_note(check, sample->number, fetch_outcome_name((enum fetch_outcome)r),
 			fault.text);
@@ -354,14 +355,6 @@ static void check_read_large(struct check_worker *worker, const struct sample *s
 {
 	struct check *check = worker->check;
 	uint64_t room = (uint64_t)sample->size + CHECK_SLACK;
-	char text[96];
-	if (sample->size > check->standard.max_file_bytes) {
-		(void)snprintf(text, sizeof text,
-			"the file has %u bytes; the limit max_file_bytes is %" PRIu64, sample->size,
-			check->standard.max_file_bytes);
-		check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE), text);
-		return;
-	}
 	if (permit_acquire(&check->files, room) != 0) {
 		check_read_spilled(worker, sample);
 		return;
@@ -375,12 +368,23 @@ static void check_read_large(struct check_worker *worker, const struct sample *s
 	permit_release(&check->files, room);
 }
 
+static void check_too_large(struct check *check, const struct sample *sample)
+{
+	char text[96];
+	(void)snprintf(text, sizeof text,
+		"the file has %u bytes; the limit max_file_bytes is %" PRIu64, sample->size,
+		check->standard.max_file_bytes);
+	check_note(check, sample->number, fetch_outcome_name(FETCH_E_TOO_LARGE), text);
+}
+
 static void check_sample(struct check_worker *worker, uint64_t number)
 {
 	struct sample sample;
 	struct fault fault = {{0}};
 	if (dataset_sample(worker->check->dataset, number, &sample, &fault) < 0)
 		check_stop(worker->check, fault.text);
+	else if (sample.size > worker->check->standard.max_file_bytes)
+		check_too_large(worker->check, &sample);
 	else if (sample.size + CHECK_SLACK > CHECK_BUFFER)
 		check_read_large(worker, &sample);
 	else

@@ -253,10 +253,12 @@ def test_check_reads_a_large_file_within_its_memory():
         (home / "flat/a.png").write_bytes(picture)
         assert json.loads(run(home, "check", home / "flat", "--json", "-t1")[0])["broken"] == []
         assert json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", "8M")[0])["broken"] == []
+        # The limits are for files of any size.
+        (home / "flat/b.png").write_bytes(picture.replace(chunk(b"prVt", bytes(3 << 20)), b""))
         for limit, reason in ("--max-file-bytes", "too-large"), ("--max-image-pixels", "too-many-pixels"):
             for memory in ("8M", "1G"):
                 got = json.loads(run(home, "check", home / "flat", "--json", "-t1", "--memory", memory, limit, "3", code=1)[0])
-                assert [b["reason"] for b in got["broken"]] == [reason], got
+                assert [b["reason"] for b in got["broken"]] == [reason, reason], got
 
 
 def test_tars_that_end_oddly_are_read_with_a_warning():

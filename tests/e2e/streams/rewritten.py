@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -92,6 +93,24 @@ def test_files_that_the_budget_has_no_room_for():
             got = link.open(source=images, epochs=1, max_broken=1, train=True, **TINY).read()
             assert clean(got) and ANEW in daemon.text(), daemon.text()
             wait_until(lambda: "go through a temporary file" in daemon.text(), "the warning")
+
+
+def test_a_replaced_tar_of_files_that_the_budget_has_no_room_for():
+    """Its samples are others now: the stream ends, and replaces none of them in silence."""
+    with folder() as home:
+        images, tar = make_dataset(home / "images", per_class=1), home / "set.tar"
+        with tarfile.open(tar, "w") as members:
+            for at, file in enumerate(sorted(images.rglob("*.jpg"))):
+                file.write_bytes(file.read_bytes() + bytes(7_000_000))
+                members.add(file, f"{at}.jpg")
+        with Daemon(home, "--memory", "64M", "--threads", "1") as daemon, Link(daemon.socket) as link:
+            stream = link.open(source=tar, epochs=0, batch_size=1, image_size=12, max_broken=1, train=True, seed=3)
+            assert clean(stream.read(2))
+            shutil.copy(tar, home / "copy.tar")
+            os.replace(home / "copy.tar", tar)
+            with refused(errno.ESTALE, tar, "changed after the dataset was opened"):
+                for _ in range(50):
+                    assert clean(stream.read(1))
 
 
 def test_running_streams_go_on_and_share_the_new_index():
