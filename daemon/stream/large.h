@@ -15,14 +15,14 @@
 
 enum { LARGE_SLACK = 64 }; /* readable bytes after the sample's, as fetch promises them */
 
-/* 0; an enum fetch_outcome above FETCH_OK where the sample is at fault, with the error of reading it
- * in *ret_error; or a negative errno. Both with a fault. */
+/* 0; an enum fetch_outcome above FETCH_OK where the sample is at fault, with the error of reading
+ * it in *ret_error; or a negative errno. Both with a fault. */
 int large_read(const struct spill *spill, const struct dataset *dataset, uint64_t number,
 	uint8_t **ret_data, uint32_t *ret_size, int *ret_error, struct fault *fault);
 
-/* An outcome of large_read as fetch has it, for which a shard that was replaced, and a file that may
- * not be read, end the stream: which of the two reads a sample depends on the memory budget, and
- * must not decide what becomes of it. */
+/* An outcome of large_read as fetch has it, for which a shard that was replaced, and a file that
+ * may not be read, end the stream: which of the two reads a sample depends on the memory budget,
+ * and must not decide what becomes of it. */
 int large_like_fetch(const struct dataset *dataset, int outcome, int error);
 
 /* Whether a file of another size is there, after an outcome of large_read: fetch_item.resized. */
