@@ -434,10 +434,10 @@ void recipe_describe(const struct recipe *recipe, char *buffer, size_t room)
 	recipe_describe_shape(spec, shape, sizeof shape);
 	recipe_describe_samples(spec, samples, sizeof samples);
 	recipe_describe_list(recipe, list, sizeof list);
-	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu32 "%s, %s, seed %" PRIu64 "%s%s%s",
+	(void)snprintf(buffer, room, "%s, %s, batch %" PRIu32 "%s, %s, seed %" PRIu64 "%s%s%s%s%s",
 		spec->train ? "training" : "evaluation", sizes, spec->batch_size, shape, samples,
-		spec->seed, spec->decode == SPEC_DECODE_FAST ? ", decoded fast" : "",
-		*list ? ", " : "", list);
+		spec->seed, spec->salt[0] ? ", salt " : "", spec->salt,
+		spec->decode == SPEC_DECODE_FAST ? ", decoded fast" : "", *list ? ", " : "", list);
 	size_t n = strlen(buffer);
 	if (recipe->unknown)
 		(void)snprintf(buffer + n, room - n, "; %s of another release, not shown",

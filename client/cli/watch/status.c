@@ -269,9 +269,13 @@ static void status_row(struct table *table, const struct node *stream)
 	table_cell(table, true, "%.0f", document_number(stream, "epoch", 0));
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "batch", 0),
 		document_number(stream, "batches", 0));
-	char size[SHAPE_SIZE_TEXT];
-	table_cell(table, true, "%.0fx%s", document_number(stream, "batch_size", 0),
-		shape_size_text(recipe_size(&recipe), size));
+	/* As in top: 64x224, 64x256x128. */
+	const struct pixel_size size = recipe_size(&recipe);
+	char width[16] = "";
+	if (size.width != size.height)
+		(void)snprintf(width, sizeof width, "x%" PRIu32, size.width);
+	table_cell(table, true, "%.0fx%" PRIu32 "%s", document_number(stream, "batch_size", 0),
+		size.height, width);
 	table_cell(table, true, "%.0f/%.0f", document_number(stream, "ready", 0),
 		document_number(stream, "slots", 0));
 	table_cell(table, true, "%s", table_count(document_u64(stream, "rate", 0)).text);

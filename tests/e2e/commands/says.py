@@ -17,6 +17,7 @@ streams:
   train: {{source: "{0}", image_size: {{0: 24, 1: 32}}, batch_size: 4, weights: balanced, split: "[:90%]", views: 2, repeats: 2, labels: {{manifest: "{1}"}}}}
   other: {{source: "{0}", image_size: 16, batch_size: 4, train: false,
            transforms: [{{Resize: {{size: [16, 16]}}}}]}}
+  tall: {{source: "{0}", image_size: [32, 16], batch_size: 4, salt: s}}
   grows: {{source: "{0}", image_size: {{0: 24, 1: 32}}, batch_size: 4, transforms: [{{RandomResizedCrop: {{size: 32}}}}]}}
 """
 DRAWN = "drawn by weights, of [:90%], each 2 times, seed 0"
@@ -64,6 +65,12 @@ def test_one_line_of_a_stream_everywhere():
             assert stream["labels"] == {"manifest": str(labels)}, stream
             trainer.process.kill()
             trainer.process.communicate(timeout=LIMIT)
+            tall = daemon.trainer(source="stream:tall", epochs=0, sleep_ms=1000)
+            tall.line()
+            told = flat(penstock(daemon, "status"))
+            assert "training, 32 x 16 px, batch 4, shuffled, seed 0, salt s " in told and " 4x32x16 " in told, told
+            tall.process.kill()
+            tall.process.communicate(timeout=LIMIT)
             count = len([path for path in images.rglob("*") if path.suffix in (".jpg", ".jpeg", ".png")])
             daemon.batches(source=images, image_size=16, batch_size=4, epochs=1)
             daemon.batches(source=images, image_size=16, batch_size=count, epochs=1)
