@@ -32,8 +32,9 @@ static void test_code_points(void **state)
 		"\xed\x9f\xbf", /* U+D7FF */
 		"\x80", /* not UTF-8 from here on: U+DC80 */
 		"\xe2\x82", /* U+DCE2 U+DC82 */
-		"\xe2\x82"
-		"A",
+		/* Two literals, since A would be a digit of the number before it. */
+		("\xe2\x82"
+		 "A"),
 		"\xed\xa0\x80", /* a surrogate is not a character: U+DCED U+DCA0 U+DC80 */
 		"\xff", /* U+DCFF */
 		"\xee\x80\x80", /* U+E000 */
