@@ -38,7 +38,7 @@ struct config {
 	char file[4096]; /* "" when no file was read */
 	struct fault renamed; /* "", or a sentence about an old name of a key, for the log */
 	char socket[108]; /* "": conn_default_path */
-	uint64_t memory; /* bytes; 0: ledger_default_budget */
+	uint64_t memory; /* bytes; 0: budget_default */
 	unsigned threads; /* decode workers; 0: derived from the available CPUs */
 	enum fetch_engine reader; /* auto, io_uring, pread */
 	unsigned reader_threads; /* of the pread reader; 0: 16 */

@@ -1,6 +1,7 @@
 /* budget: see budget.h. */
 #include "serve/budget.h"
 
+#include "base/host/cgroup.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "decode/decode.h"
@@ -11,6 +12,7 @@
 
 #define BUDGET_MIB ((uint64_t)1 << 20)
 #define BUDGET_LARGE_MOST (1024 * BUDGET_MIB)
+#define BUDGET_AUTO_MOST (4096 * BUDGET_MIB)
 #define BUDGET_STREAMS_MIN (4 * BUDGET_MIB) /* two slots of a small stream */
 
 struct budget_worker budget_worker_needs(void)
@@ -90,6 +92,20 @@ uint64_t budget_for(uint64_t streams, unsigned threads, const struct budget_work
 {
 	const struct budget parts = {.streams = streams};
 	return budget_for_parts(&parts, threads, worker);
+}
+
+uint64_t budget_auto(uint64_t available, const struct budget_worker *worker)
+{
+	return UTIL_MAX(UTIL_MIN(available / 4, BUDGET_AUTO_MOST),
+		budget_for(BUDGET_STREAMS_MIN, 1, worker));
+}
+
+uint64_t budget_default(void)
+{
+	struct cgroup_memory memory;
+	const struct budget_worker worker = budget_worker_needs();
+	cgroup_memory_read(&memory);
+	return budget_auto(memory.available, &worker);
 }
 
 int budget_make(uint64_t budget, unsigned threads, const struct budget_worker *worker,

@@ -1,4 +1,5 @@
-/* budget: how the memory budget is divided at start. Pure. `penstock plan` uses it, too. */
+/* budget: how the memory budget is divided at start. Pure, except for budget_default. `penstock
+ * plan` uses it, too. */
 #pragma once
 
 #include "base/fault.h"
@@ -32,6 +33,13 @@ struct budget_worker budget_worker_needs(void);
 /* 0, or -ENOMEM with a sentence that has the least budget that would do. */
 int budget_make(uint64_t budget, unsigned threads, const struct budget_worker *worker,
 	struct budget *ret, struct fault *fault);
+
+/* `memory: auto` where `available` bytes of memory are left: the smaller of 4 GiB and a quarter of
+ * them, but at least what one decoding thread needs. */
+uint64_t budget_auto(uint64_t available, const struct budget_worker *worker);
+
+/* The same for this process's cgroup and this build. */
+uint64_t budget_default(void);
 
 /* The least budget (in steps of 1 MiB) that leaves `streams` bytes for batches. */
 uint64_t budget_for(uint64_t streams, unsigned threads, const struct budget_worker *worker);

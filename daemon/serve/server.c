@@ -139,7 +139,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 {
 	const struct config *config = server->config;
 	unsigned threads = server_threads(config);
-	uint64_t budget = config->memory ? config->memory : ledger_default_budget();
+	uint64_t budget = config->memory ? config->memory : budget_default();
 	const struct budget_worker worker = budget_worker_needs();
 	int result = budget_make(budget, threads, &worker, &server->memory, fault);
 	if (result)

@@ -5,13 +5,13 @@
 
 #include "base/host/cgroup.h"
 #include "base/host/cpu.h"
-#include "base/host/ledger.h"
 #include "base/host/procfile.h"
 #include "base/log.h"
 #include "http/http.h"
 #include "http/sheet_png.h"
 #include "record/nvml.h"
 #include "record/probe.h"
+#include "serve/budget.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -76,11 +76,11 @@ static void run_machine(void)
 	probe_memory_at("", getpid(), &mine);
 	probe_command_at("", getpid(), text, sizeof text);
 	(void)probe_process_at("", getpid(), &process);
-	uint64_t budget = ledger_default_budget();
+	uint64_t budget = budget_default();
 	unsigned cpus = cpu_available();
 	ssize_t size = procfile_read("", "/proc/self/status", text, sizeof text);
 	torture_off();
-	TORTURE_WANT(budget >= 32 << 20 && cpus >= 1);
+	TORTURE_WANT(budget >= 35 << 20 && cpus >= 1);
 	TORTURE_WANT(size > 0 || text[0] == '\0');
 }
 

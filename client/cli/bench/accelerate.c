@@ -3,7 +3,6 @@
 
 #include "base/host/cgroup.h"
 #include "base/host/cpu.h"
-#include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
@@ -199,7 +198,7 @@ static int hunt_measure(const struct hunt *hunt, unsigned count, bool free, stru
 	if (hunt->result.tries_made || (!free && hunt->result.free_images_per_s > 0))
 		run.began_ns = 0;
 	if (!run.daemon.memory)
-		run.daemon.memory = UTIL_MAX(hunt_budget(hunt, count), ledger_default_budget());
+		run.daemon.memory = UTIL_MAX(hunt_budget(hunt, count), budget_default());
 	return measure_run(&run, ret);
 }
 

@@ -2,13 +2,13 @@
 #include "client/cli/bench/yardstick.h"
 
 #include "base/clock.h"
-#include "base/host/ledger.h"
 #include "base/util.h"
 #include "client/cli/progress.h"
 #include "dataset/dataset.h"
 #include "decode/decode.h"
 #include "decode/sniff.h"
 #include "fetch/fetch.h"
+#include "serve/budget.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -335,7 +335,7 @@ int yardstick_new(const struct dataset *dataset, uint64_t room, unsigned threads
 	struct yardstick *yardstick = calloc(1, sizeof *yardstick);
 	if (!yardstick)
 		return fault_set(fault, -ENOMEM, "no memory for --yardstick");
-	room = room ? room : UTIL_MIN(ledger_default_budget() / 4, (uint64_t)1 << 30);
+	room = room ? room : UTIL_MIN(budget_default() / 4, (uint64_t)1 << 30);
 	int r = yardstick_load_all(yardstick, dataset, room, fault);
 	struct yardstick_work work = {.yardstick = yardstick};
 	if (r == 0)

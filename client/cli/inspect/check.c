@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
-#include "base/host/ledger.h"
 #include "base/host/limits.h"
 #include "base/host/spill.h"
 #include "base/store.h"
@@ -24,6 +23,7 @@
 #include "definition/spec.h"
 #include "fetch/fetch.h"
 #include "proto/jsontext.h"
+#include "serve/budget.h"
 #include "stream/large.h"
 
 #include <errno.h>
@@ -133,7 +133,7 @@ static int check_options(struct check *check, int argc, char **argv)
 	if (!check->threads)
 		check->threads = cpu_threads();
 	if (!check->memory)
-		check->memory = ledger_default_budget();
+		check->memory = budget_default();
 	return r;
 }
 

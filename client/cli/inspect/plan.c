@@ -5,7 +5,6 @@
  * same share one line. */
 #include "client/cli/cli.h"
 
-#include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
@@ -15,6 +14,7 @@
 #include "client/cli/recipe.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
+#include "serve/budget.h"
 #include "stream/stream.h"
 
 #include <errno.h>
@@ -213,7 +213,7 @@ static void plan_note_last(struct plan *plan)
 
 static void plan_note_memory(struct plan *plan)
 {
-	uint64_t budget = ledger_default_budget();
+	uint64_t budget = budget_default();
 	if (plan->wanted > budget)
 		plan_note(plan,
 			"penstockd's default budget on this machine, %s, is too small: start it "

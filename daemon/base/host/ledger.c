@@ -1,7 +1,6 @@
 /* ledger: see ledger.h. */
 #include "base/host/ledger.h"
 
-#include "base/host/cgroup.h"
 #include "base/size.h"
 #include "base/util.h"
 
@@ -159,12 +158,4 @@ int ledger_snapshot(struct ledger *ledger, struct ledger_line ret[LEDGER_LINES])
 	}
 	pthread_mutex_unlock(&ledger->lock);
 	return n;
-}
-
-uint64_t ledger_default_budget(void)
-{
-	struct cgroup_memory memory;
-	cgroup_memory_read(&memory);
-	uint64_t quarter = memory.available / 4;
-	return UTIL_MAX(UTIL_MIN(quarter, (uint64_t)4 << 30), (uint64_t)32 << 20);
 }

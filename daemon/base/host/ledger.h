@@ -58,7 +58,3 @@ uint64_t ledger_excess(struct ledger *ledger);
 /* Copies the lines in use, and one for borrowed memory, and returns how many. For status and for
  * the plan that is printed at start. */
 int ledger_snapshot(struct ledger *ledger, struct ledger_line ret[LEDGER_LINES]);
-
-/* The default budget: the smaller of 4 GiB and a quarter of what the cgroup has left, but at least
- * 32 MiB. */
-uint64_t ledger_default_budget(void);

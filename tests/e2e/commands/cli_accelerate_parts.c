@@ -4,7 +4,6 @@
 
 #include "base/host/cgroup.h"
 #include "base/host/cpu.h"
-#include "base/host/ledger.h"
 #include "base/util.h"
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
@@ -109,7 +108,7 @@ void cgroup_memory_read(struct cgroup_memory *ret)
 	*ret = (struct cgroup_memory){.available = machine.available};
 }
 
-uint64_t ledger_default_budget(void)
+uint64_t budget_default(void)
 {
 	return 64 * (uint64_t)SLOT;
 }

@@ -98,6 +98,20 @@ static void the_budget_for_parts_has_each_of_them(void **state)
 		assert_int_equal(budget_for_parts(&beyond[i], 4, &worker), 0);
 }
 
+static void the_default_starts_a_daemon(void **state)
+{
+	(void)state;
+	const struct budget_worker needs = budget_worker_needs();
+	struct budget plan;
+	/* penstock.yaml(5) names the least one. */
+	assert_int_equal(budget_auto(0, &needs), 35 * MIB);
+	assert_int_equal(budget_auto(100 * MIB, &needs), 35 * MIB);
+	assert_int_equal(budget_make(35 * MIB, 1, &needs, &plan, NULL), 0);
+	assert_int_equal(budget_auto(400 * MIB, &needs), 100 * MIB);
+	assert_int_equal(budget_auto((uint64_t)64 << 30, &needs), 4096 * MIB);
+	assert_in_range(budget_default(), 35 * MIB, 4096 * MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +119,7 @@ int main(void)
 		cmocka_unit_test(refusal_names_a_budget_that_works),
 		cmocka_unit_test(the_budget_for_a_need_is_the_least_one),
 		cmocka_unit_test(the_budget_for_parts_has_each_of_them),
+		cmocka_unit_test(the_default_starts_a_daemon),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,13 +148,6 @@ static void lends_what_is_free(void **state)
 	ledger_deinit(&ledger);
 }
 
-static void has_a_sane_default(void **state)
-{
-	uint64_t budget = ledger_default_budget();
-	(void)state;
-	assert_in_range(budget, 32 * MIB, 4096 * MIB);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,7 +155,6 @@ int main(void)
 		cmocka_unit_test(refuses_with_a_sentence),
 		cmocka_unit_test(refuses_more_lines_than_it_has),
 		cmocka_unit_test(lends_what_is_free),
-		cmocka_unit_test(has_a_sane_default),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
