@@ -201,6 +201,24 @@ int connection_answer(struct connection *connection, char **ret_text)
 
 /* ---- finding and greeting ---- */
 
+static int connection_too_long(const char *socket)
+{
+	const char *variable = getenv("PENSTOCK_SOCKET");
+	if (socket && *socket)
+		return error_set(-ENAMETOOLONG,
+			"the socket's path %s is too long (at most %d bytes): choose a shorter one",
+			socket, CONNECTION_PATH - 1);
+	if (variable && *variable)
+		return error_set(-ENAMETOOLONG,
+			"the socket's path in PENSTOCK_SOCKET, %s, is too long (at most %d bytes): "
+			"set the variable to a shorter one",
+			variable, CONNECTION_PATH - 1);
+	return error_set(-ENAMETOOLONG,
+		"the socket's default path is too long (at most %d bytes): set PENSTOCK_SOCKET to "
+		"a shorter one",
+		CONNECTION_PATH - 1);
+}
+
 int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *ret_named)
 {
 	char path[CONNECTION_PATH], full[4096 + CONNECTION_PATH];
@@ -225,10 +243,7 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 	if (result == 0 && length + 1 + strlen(path) >= CONNECTION_PATH && length)
 		result = -ENAMETOOLONG;
 	if (result < 0)
-		return error_set(-ENAMETOOLONG,
-			"the socket's path %s is too long (at most %d bytes): set PENSTOCK_SOCKET "
-			"to a shorter one",
-			socket && *socket ? socket : "by default", CONNECTION_PATH - 1);
+		return connection_too_long(socket);
 	if (length)
 		full[length++] = '/';
 	memcpy(full + length, path, strlen(path) + 1);

@@ -310,41 +310,47 @@ int private_begin(struct private_start *start)
 	return result;
 }
 
+/* The setting that chooses the socket: the option if it has chosen this one. */
+static const char *private_setting(const struct socket_path *place)
+{
+	return place->given ? "options.socket" : "PENSTOCK_SOCKET";
+}
+
 /* Does not advise chmod: the folder may be /tmp. */
-static int private_refuse_folder(const char *socket, int folder_bytes)
+static int private_refuse_folder(
+	const struct socket_path *place, const char *socket, int folder_bytes)
 {
 	char own[64];
 	int n = snprintf(own, sizeof own, "/tmp/penstock-%lu", (unsigned long)geteuid());
 	bool same = n == folder_bytes && strncmp(own, socket, (size_t)n) == 0;
 	return error_set(-EPERM,
-		"the socket's folder %.*s is open to others, or not yours: set PENSTOCK_SOCKET to "
-		"a "
-		"socket in a folder of its own, such as %s%s/penstock.sock",
-		folder_bytes ? folder_bytes : 1, socket, own, same ? "-own" : "");
+		"the socket's folder %.*s is open to others, or not yours: set %s to a socket "
+		"in a folder of its own, such as %s%s/penstock.sock",
+		folder_bytes ? folder_bytes : 1, socket, private_setting(place), own,
+		same ? "-own" : "");
 }
 
-static int private_make_folder(const char *socket)
+static int private_make_folder(const struct socket_path *place, const char *socket)
 {
 	int folder_bytes = (int)(strrchr(socket, '/') - socket);
 	int result = conn_make_folder(socket);
 	if (result == -EPERM)
-		return private_refuse_folder(socket, folder_bytes);
+		return private_refuse_folder(place, socket, folder_bytes);
 	if (result < 0)
 		return error_set(result,
-			"the socket's folder %.*s cannot be made: %s; set XDG_RUNTIME_DIR to "
-			"another "
-			"folder, or PENSTOCK_SOCKET to another path",
-			folder_bytes, socket, strerror(-result));
+			"the socket's folder %.*s cannot be made: %s; set %s to another path%s",
+			folder_bytes, socket, strerror(-result), private_setting(place),
+			place->named ? "" : ", or XDG_RUNTIME_DIR to another folder");
 	return 0;
 }
 
 /* The job's folder is in the common socket's, and may be removed while it is made. */
 static int private_make_folders(const struct socket_path *place)
 {
-	int result = private_make_folder(place->common);
+	int result = private_make_folder(place, place->common);
 	if (result < 0 || !*place->job)
 		return result;
-	result = private_make_folder(place->job);
+	result = private_make_folder(place, place->job);
 	return result == -ENOENT ? -EAGAIN : result;
 }
 

@@ -24,6 +24,7 @@ int socket_path_find(const char *socket, struct socket_path *ret_place)
 	int result = connection_find(socket, place.common, &place.named);
 	if (result < 0)
 		return result;
+	place.given = socket && *socket;
 	if (!place.named && job_key(&hash))
 		place.too_long =
 			folder_job_socket(place.common, hash, place.job, sizeof place.job) < 0;

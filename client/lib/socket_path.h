@@ -8,6 +8,7 @@
 
 struct socket_path {
 	bool named; /* the user named it, by option or environment; then there is no other */
+	bool given; /* named by the option, not by the environment */
 	bool too_long; /* the job's path would not fit into a socket's address */
 	char common[CONNECTION_PATH]; /* the one named, or the user's, for all processes */
 	char job[CONNECTION_PATH]; /* "", or that of the job's own daemon */

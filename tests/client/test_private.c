@@ -415,13 +415,19 @@ FAKE_TEST(refused_places)
 	char long_path[200];
 	place_make();
 	FAKE_WANT(mkdir(place.run, 0755) == 0);
-	want_refusal(-EPERM, "is open to others, or not yours: set PENSTOCK_SOCKET to a socket in "
+	want_refusal(-EPERM, "is open to others, or not yours: set options.socket to a socket in "
 			     "a folder of its own");
 	FAKE_WANT(!strstr(penstock_error(), "chmod"));
+	(void)setenv("PENSTOCK_SOCKET", place.socket, 1);
+	options = place_options();
+	options.socket = NULL;
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -EPERM);
+	FAKE_WANT(strstr(penstock_error(), "set PENSTOCK_SOCKET to a socket in a folder of its"));
+	(void)unsetenv("PENSTOCK_SOCKET");
 	FAKE_WANT(rmdir(place.run) == 0);
 	FAKE_WANT(chmod(place.folder, 0500) == 0);
 	if (geteuid() != 0)
-		want_refusal(-EACCES, "cannot be made");
+		want_refusal(-EACCES, "Permission denied; set options.socket to another path");
 	FAKE_WANT(chmod(place.folder, 0700) == 0);
 	penstock_options_init(&options);
 	options.source = "/data";
@@ -430,7 +436,18 @@ FAKE_TEST(refused_places)
 	long_path[150] = '\0';
 	options.socket = long_path;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENAMETOOLONG);
-	FAKE_WANT(strstr(penstock_error(), "PENSTOCK_SOCKET"));
+	FAKE_WANT(strstr(penstock_error(), "x is too long (at most 107 bytes): choose a shorter"));
+	options.socket = NULL;
+	(void)setenv("PENSTOCK_SOCKET", long_path, 1);
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENAMETOOLONG);
+	FAKE_WANT(strstr(penstock_error(), "the socket's path in PENSTOCK_SOCKET, /xxx"));
+	FAKE_WANT(strstr(penstock_error(), "set the variable to a shorter one"));
+	(void)unsetenv("PENSTOCK_SOCKET");
+	(void)unsetenv("XDG_RUNTIME_DIR");
+	(void)setenv("TMPDIR", long_path, 1);
+	FAKE_WANT(penstock_stream_open(&options, &stream) == -ENAMETOOLONG);
+	FAKE_WANT(strstr(penstock_error(), "the socket's default path is too long"));
+	(void)unsetenv("TMPDIR");
 	options.socket = place.socket;
 	options.private_daemon = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);

@@ -71,7 +71,7 @@ def told(options: Mapping[str, Any], pid: int = 0, only: str = "") -> Optional[s
         f"{asked} {'has' if len(found) == 1 else 'have'} no effect: the daemon that was already running (pid "
         f"{status.get('pid')}, at {status.get('socket')}) has {has} and keeps "
         f"{'it' if len(found) == 1 else 'them'}. To change that, run `penstock stop` and create the loader again, or "
-        "pass socket= with a path of its own"
+        "pass socket= with a path in a folder of its own"
     )
 
 
