@@ -3,6 +3,7 @@ passed."""
 
 from __future__ import annotations
 
+import array
 import ast
 import importlib.util
 import inspect
@@ -50,6 +51,14 @@ class Values(Refused):
             self.assertEqual(images.shape, (8, 3, 64, 32))
         with loader(image_size=(48, 48)) as made:
             self.assertEqual(made.image_size, 48)
+        for pair in (np.array([64, 32]), np.array([64, 32], dtype=np.uint16), [np.int64(64), 32], array.array("i", [64, 32])):
+            with self.subTest(type(pair)), loader(image_size=pair) as made:
+                self.assertEqual(made.image_size, (64, 32))
+        with loader(image_size=np.int64(40)) as made:
+            self.assertEqual(made.image_size, 40)
+        self.argument(r"image_size: expected one whole number, such as 224, or \(height, width\), got array\(\[64\]\)",
+                      image_size=np.array([64]))
+        self.kind("image_size: expected a whole number from 1 to 2048, got 64.0", image_size=np.array([64.0, 32.0]))
         with loader(image_size={0: (64, 32), 1: 40}) as made:
             self.assertEqual(made.image_size, (64, 40))
             self.assertEqual([next(iter(made))[0].shape[2:] for _ in range(2)], [(64, 32), (40, 40)])

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
@@ -129,13 +129,14 @@ _Size = Tuple[int, int]  # height, width
 
 
 def _size(where: str, value: Any) -> _Size:
-    """A side, or (height, width)."""
-    if not isinstance(value, (tuple, list)):
+    """A side, or (height, width): any sequence, an array or a tensor of two whole numbers."""
+    sides = checks.listed(value)
+    if isinstance(sides, (str, bytes)) or not isinstance(sides, Sequence):
         side = checks.number(where, value, 1, _MOST)
         return side, side
-    if len(value) != 2:
-        raise ArgumentError(f"{where}: expected one whole number, such as 224, or (height, width), got {value!r}")
-    height, width = (checks.number(where, side, 1, _MOST) for side in value)
+    if len(sides) != 2:
+        raise ArgumentError(f"{where}: expected one whole number, such as 224, or (height, width), got {checks.shown(value)}")
+    height, width = (checks.number(where, side, 1, _MOST) for side in sides)
     return height, width
 
 

@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "encodable", "finite", "flag", "fraction", "is_number", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
+__all__ = ["channels", "choice", "encodable", "finite", "flag", "fraction", "is_number", "listed", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
 
 _MOST_BYTES = 2**63 - 1
 _SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
@@ -151,7 +151,8 @@ def size(name: str, value: Any) -> str:
     return str(value).strip()
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """An array or a tensor as lists of Python's numbers."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -160,7 +161,7 @@ def channels(name: str, value: Any) -> Optional[tuple[float, float, float]]:
     if value is None:
         return None
     expected = "three numbers, for red, green and blue, on the scale of pixels from 0 to 1"
-    parts = _listed(value)
+    parts = listed(value)
     if isinstance(parts, (str, bytes)) or not isinstance(parts, Sequence):
         raise ArgumentTypeError(f"{name}: expected {expected}, got {shown(value)}")
     if len(parts) != 3:
