@@ -158,6 +158,13 @@ static int json_label(struct group *group, int32_t *ret, struct fault *fault)
 
 static int fault_mixture(const struct group *group, bool has, struct fault *fault)
 {
+	/* A .json is looked into only where labels come from .json. */
+	if (!has && group->source == DATASET_LABELS_JSON && group->piece[PART_JSON].present)
+		return fault_set(fault, -EINVAL,
+			"%s!%s has neither \"label\" nor \"cls\", but %s before it has a label in "
+			"its "
+			".json: label all samples in the same way or none, or ask for labels: none",
+			group->job->path, group->piece[PART_JSON].name, group->first);
 	return fault_set(fault, -EINVAL,
 		"%s!%s has %s label%s, but %s before it has %s%s: label all samples in the same "
 		"way or none, or ask for labels: none",

@@ -225,6 +225,18 @@ static int fault_packed(
 		reader->path, packed->format);
 }
 
+/* Whether it begins as the images that a folder may contain. */
+static bool is_image(const uint8_t *bytes, size_t size)
+{
+	return size >= 4 && (!memcmp(bytes, "\xff\xd8\xff", 3) || !memcmp(bytes, "\x89PNG", 4));
+}
+
+static int fault_image(const struct tar_reader *reader, struct fault *fault)
+{
+	return fault_set(fault, -EINVAL,
+		"%s is an image, not a tar file: name the folder that contains it", reader->path);
+}
+
 static int fault_header(
 	const struct tar_reader *reader, uint64_t at, const uint8_t *block, struct fault *fault)
 {
@@ -236,6 +248,8 @@ static int fault_header(
 	const struct packed *packed = packed_of(block, TAR_BLOCK);
 	if (packed)
 		return fault_packed(reader, packed, fault);
+	if (is_image(block, TAR_BLOCK))
+		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,
 		"%s is not a tar file: its first %d bytes are not a member's header (name a folder "
 		"of images, or tars)",
@@ -440,6 +454,8 @@ static int fault_short(struct tar_reader *reader, size_t size, struct fault *fau
 	const struct packed *packed = packed_of(bytes, size);
 	if (packed)
 		return fault_packed(reader, packed, fault);
+	if (is_image(bytes, size))
+		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,
 		"%s is not a tar file: it has %zu bytes, but a member's header has %d",
 		reader->path, size, TAR_BLOCK);

@@ -83,6 +83,14 @@ static void test_grouping(void **state)
 	make_members("m.tar",
 		MEMBERS("a.jpg", "1", "a.json", "{\"cls\": 1}", "b.jpg", "2", "b.json", "{}"));
 	expect_fault("m.tar", -EINVAL,
+		"m.tar!b.json has neither \"label\" nor \"cls\", but a.jpg before it has a label "
+		"in "
+		"its .json: label all");
+	make_members("m.tar",
+		MEMBERS("a.jpg", "1", "a.json", "{\"cls\": 1}", "b.jpg", "2", "b.json", "[1]"));
+	expect_fault("m.tar", -EINVAL, "m.tar!b.json has neither \"label\" nor \"cls\"");
+	make_members("m.tar", MEMBERS("a.jpg", "1", "a.json", "{\"cls\": 1}", "b.jpg", "2"));
+	expect_fault("m.tar", -EINVAL,
 		"m.tar!b.jpg has no label beside it, but a.jpg before it has one (.json)");
 	make_members("m.tar",
 		MEMBERS("a.jpg", "1", "a.json", "{}", "b.jpg", "2", "b.json", "{\"cls\": 1}"));

@@ -225,6 +225,10 @@ static void test_refused(void **state)
 	refuse(&tar, "not a tar file: it has 35 bytes");
 	memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096);
 	refuse(&tar, "not a tar file: its first 512");
+	fixture_tar_raw(&tar, "\x89PNG\r\n", 6);
+	refuse(&tar, "is an image, not a tar file: name the folder that contains it");
+	memcpy(memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096), "\xff\xd8\xff\xe0", 4);
+	refuse(&tar, "is an image, not a tar file: name the folder that contains it");
 	fixture_tar_member(&tar, "a", "1");
 	memset(fixture_tar_raw(&tar, NULL, 512), 'x', 512);
 	refuse(&tar, "damaged: expected a member's header at byte 1024");
