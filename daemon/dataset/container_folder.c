@@ -118,7 +118,7 @@ static size_t class_of(struct classes *classes, const char *path, size_t part)
 {
 	size_t at = classes->current;
 	while (at + 1 < classes->count &&
-		(strncmp(classes->names[at], path, part) || classes->names[at][part]))
+		(strncmp(classes->names[at], path, part) != 0 || classes->names[at][part]))
 		at++;
 	return classes->current = at;
 }
