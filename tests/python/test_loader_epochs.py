@@ -595,7 +595,7 @@ class Troubles(unittest.TestCase):
             os.kill(source._stream.daemon_pid, signal.SIGKILL)
             seen += [next(it) for _ in range(5)]
             os.kill(source._stream.daemon_pid, signal.SIGKILL)
-            with self.assertRaises(penstock.DaemonError):
+            with self.assertRaisesRegex(penstock.DaemonError, r"restarted 1 time, as often as restarts= allows, and is gone again"):
                 while True:
                     seen += it
                     it = source.batches()

@@ -79,6 +79,7 @@ class Sentences(unittest.TestCase):
             ("free memory or lower --threads", "free memory or lower threads="),
             ("within the 3.0 s of options.reconnect_ms none", "within the 3.0 s of reconnect none"),
             ("raise laggard_timeout_s, or", "raise laggard_timeout, or"),
+            ("as often as options.restarts allows", "as often as restarts= allows"),
             ("not yours: set options.socket to a socket in", "not yours: set socket= to a socket in"),
             ("labels: expected one of", "labels: expected one of"),
             ("/data/labels: none", "/data/labels: none"),

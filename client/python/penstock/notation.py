@@ -26,7 +26,7 @@ _ARGUMENTS = {
 
 # Advice whose whole form changes. tests/python/test_notation.py finds each of these in C's sources.
 _ADVICE = (
-    (r"\boptions\.socket\b", "socket="),
+    (r"\boptions\.(socket|restarts)\b", r"\1="),
     (r"start penstockd with --memory (\S+)", r'pass memory="\1"'),
     (r" \(--labels none\)", ""),
     (r" \(--nested\)", ""),
