@@ -202,6 +202,19 @@ static bool run_has_ended(const struct run *run, unsigned i)
 	return run_look(run, i, &info);
 }
 
+/* Prints the sentence of a trainer's failure, which names a key of YAML, with bench's option. */
+static int run_say(const struct run *run, const struct trainer_board *board)
+{
+	static const char advice[] = "; raise max_broken ";
+	enum cli_exit code = cli_exit_code(board->error);
+	const char *at =
+		recipe_is_stream(run->options->source) ? NULL : strstr(board->text, advice);
+	if (!at)
+		return cli_fail(code, "%s", board->text);
+	return cli_fail(code, "%.*s; raise --max-broken %s", (int)(at - board->text), board->text,
+		at + strlen(advice));
+}
+
 static int run_complain(const struct run *run, unsigned i)
 {
 	const struct trainer_board *board = &run->board[i];
@@ -212,7 +225,7 @@ static int run_complain(const struct run *run, unsigned i)
 			"trainer %u ended by itself (%s %d); a memory limit or a kill by another "
 			"process are the usual reasons",
 			i + 1, info.si_code == CLD_EXITED ? "exit code" : "signal", info.si_status);
-	int code = cli_fail(cli_exit_code(board->error), "%s", board->text);
+	int code = run_say(run, board);
 	if (board->error == -EPIPE && spawn_socket()) {
 		cli_note("the daemon's log ends with:");
 		spawn_show_log();

@@ -537,7 +537,8 @@ def test_bench_of_a_dataset_with_too_many_broken():
         break_samples(images)
         # Two broken samples are always allowed. The bench ends at the third.
         sorted(images.rglob("*.jpg"))[9].write_text("this is a text\n")
-        refuse(home, "bench", images, "-b", 10, "--seconds", LIMIT / 2, code=1, says=["broken", "penstock check"])
+        refuse(home, "bench", images, "-b", 10, "--seconds", LIMIT / 2, code=1,
+               says=["broken", "penstock check", "raise --max-broken to go on without them"])
         out = run(home, "bench", images, "-b", 10, "--seconds", "0.3", "--max-broken", "0.5", "--image-size", 32)[0]
         assert "not-image" in out and "truncated" in out, out
         for command in ("bench", "show"):
