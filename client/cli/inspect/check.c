@@ -547,6 +547,19 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 	}
 }
 
+/* Whether a warning, which is on standard error, has already listed all files that were passed
+ * over. */
+static bool check_has_warned_of_passed(const struct dataset *dataset)
+{
+	char list[520];
+	const char *warning;
+	(void)snprintf(list, sizeof list, "(%s)", dataset_passed_text(dataset));
+	for (uint32_t i = 0; (warning = dataset_warning(dataset, i)); i++)
+		if (strstr(warning, list))
+			return true;
+	return false;
+}
+
 static void check_print_dataset(const struct check *check)
 {
 	const struct dataset *dataset = check->dataset;
@@ -556,7 +569,7 @@ static void check_print_dataset(const struct check *check)
 	(void)printf("  %-12s %s, %s; the largest is %s\n", "samples",
 		table_count(dataset_count(dataset)).text, table_bytes(dataset_bytes(dataset)).text,
 		table_bytes(dataset_largest(dataset)).text);
-	if (dataset_passed(dataset))
+	if (dataset_passed(dataset) && !check_has_warned_of_passed(dataset))
 		(void)printf(
 			"  %-12s %s file%s with an extension other than .jpg, .jpeg, .png: %s\n",
 			"passed over", table_count(dataset_passed(dataset)).text,

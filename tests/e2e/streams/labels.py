@@ -384,6 +384,11 @@ def test_passed_over():
         one = next(source.iterdir())
         out, err = run(home, "check", source)
         assert "passed over" not in out + err, (out, err)
+        (one / "a.webp").write_bytes(b"RIFF")
+        out, err = run(home, "check", source)
+        assert "passed over" not in out, ("the warning lists all of them", out)
+        assert f"1 file of {source} was passed over for its extension (1 .webp): " in err, err
+        (one / "a.webp").unlink()
         for name in ("a.gif", "b.WEBP", "notes.txt", "plain", ".hidden.gif"):
             (one / name).write_bytes(b"GIF89a")
         for _ in range(2):  # built, and found again
