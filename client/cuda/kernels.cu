@@ -229,7 +229,7 @@ __device__ float blended(float own, float blend, float other, float partner_blen
 
 /* ---- what is done to a row ---- */
 
-/* Of a row: two coordinates in a word, as they are in memory. */
+/* Two coordinates of a row in a word, as they are in memory. */
 struct rectangle {
 	uint32_t corner, size;
 

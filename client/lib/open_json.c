@@ -115,7 +115,7 @@ static bool open_is_path_key(const struct open_json *option, const char *key, si
 	return false;
 }
 
-/* Of a path as written between its quotes. */
+/* `path` is the text between the quotes, as it is written. */
 static bool open_is_relative(const char *path)
 {
 	return *path != '/' && strncmp(path, "\\/", 2) != 0;

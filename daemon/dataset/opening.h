@@ -32,8 +32,8 @@ struct opening {
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
-	/* Of a folder: the files that were passed over, and the class folder that is named like a
-	 * split and holds folders ("": none). */
+	/* What the walk of a folder found: the files that it passed over, and the class folder that
+	 * is named like a split and holds folders ("": none). */
 	struct opening_passed {
 		uint64_t count;
 		char text[INDEX_PASSED_TEXT];

@@ -30,7 +30,7 @@ struct scratch {
 	uint64_t borrowed_bytes;
 	struct permit *pool; /* NULL: borrowing is not limited */
 	const struct spill *spill; /* NULL: nothing is spilled */
-	/* Of the present image, where it spills: */
+	/* The file that the present image spills to, and its shares: */
 	int file; /* -1: it does not spill */
 	uint64_t file_at; /* where the image's part of the file begins */
 	uint64_t spare; /* bytes of memory beyond the least that it needs */

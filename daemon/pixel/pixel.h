@@ -34,7 +34,7 @@
 /* The numbers are part of hashes in states: never renumber. */
 enum pixel_recipe_kind {
 	PIXEL_RESIZED_CROP = 0, /* RandomResizedCrop(size, scale, ratio) */
-	/* Of the whole image: Resize(resize), then CenterCrop(size), or RandomCrop if
+	/* Resize(resize) of the whole image, then CenterCrop(size), or RandomCrop if
 	 * random_window. */
 	PIXEL_RESIZE = 1,
 	PIXEL_CROP = 2, /* only CenterCrop or RandomCrop, without resizing */
@@ -59,7 +59,7 @@ struct pixel_padding {
 	uint8_t fill[3];
 };
 
-/* Of pixel_recipe.size and pixel_recipe.resize. */
+/* The largest sides of pixel_recipe.size and pixel_recipe.resize. */
 enum { PIXEL_SIDE_MAX = 2048, PIXEL_RESIZE_MAX = 4096 };
 
 /* Pixels of an image. */

@@ -196,7 +196,7 @@ const char *stream_reason_name(unsigned reason);
  * not stop changing; from then on that sample does not wait for a pause. */
 struct stream_renewal {
 	uint32_t part; /* which dataset */
-	/* Of shelf_renew, or -EBUSY: rows of the index before it are still being made. */
+	/* From shelf_renew; or -EBUSY: rows of the index before it are still being made. */
 	int result;
 	struct shelf_entry *fresh; /* NULL unless result is 0 */
 	uint64_t after_ns, took_ns;

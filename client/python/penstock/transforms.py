@@ -120,7 +120,7 @@ _MIXES: dict[str, tuple[str, ...]] = {"MixUp": ("alpha", "num_classes"), "CutMix
 # Attributes of torchvision's objects that are not supported: the value that has no effect, and what
 # to do.
 _UNUSED: dict[str, dict[str, "tuple[Any, str]"]] = {
-    "Resize": {"max_size": (None, "leave it out: images of a batch are squares of one size")},
+    "Resize": {"max_size": (None, "leave it out: images of a batch have one size")},
     "RandomRotation": {"expand": (False, "write expand=False: all images of a batch have one size")},
 }
 
@@ -655,7 +655,8 @@ class _Reader:
             sides = crop if isinstance(crop, list) else [crop, crop]
             if after.name == "CenterCrop":
                 sides = [side * 256 // 224 for side in sides]
-            # Of a square, the shorter side: the image keeps its proportions.
+            # If the crop is a square, one number: Resize gives it to the shorter side, so the
+            # image keeps its proportions.
             size = sides if sides[0] != sides[1] else sides[0]
         elif item.name == "Resize":
             size = [height, width]

@@ -286,8 +286,8 @@
 	const waitOf = (stream) => number(object(stream.bottleneck).trainer_wait);
 	const TONES = {trainer: "good", decode: "warn", read: "warn", memory: "warn", held: "bad"};
 
-	/* The stream that the daemon's verdict is about: the one whose trainers wait most. */
-	// Of streams whose trainers wait equally long the last one, as in the daemon's verdict.
+	/* The stream that the daemon's verdict is about: the one whose trainers wait most; among
+	 * equals the last. */
 	function worstStream(streams) {
 		return streams.filter((stream) => Object.keys(object(stream.bottleneck)).length)
 			.reduce((worst, stream) => (worst && (waitOf(worst) || 0) > (waitOf(stream) || 0) ? worst : stream), null);
