@@ -11,11 +11,7 @@
  *   opening_build.c        builds an index that is missing
  *   opening_notice.c       what the user is told about the opening
  *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
- *   container.[ch]         where samples come from: what differs between kinds of containers
- *   container_folder.c     a folder of image files
- *   container_tar.c        WebDataset tars
- *   folder.[ch]            walks the image files of a folder in ImageFolder's order
- *   tar.[ch]               reads the headers of a tar (ustar, GNU, pax)
+ *   container/             the kinds of containers: folders, tars (container/container.h has its map)
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars
@@ -67,7 +63,7 @@
 
 #include "base/fault.h"
 #include "base/progress.h"
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 #include "dataset/index.h"
 #include "labels/label_rule.h"
 

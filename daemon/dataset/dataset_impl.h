@@ -1,7 +1,7 @@
 /* dataset_impl: struct dataset, for the files of this folder only. */
 #pragma once
 
-#include "dataset/container.h"
+#include "dataset/container/container.h"
 #include "dataset/dataset.h"
 #include "dataset/index.h"
 #include "dataset/index_files.h"

@@ -3,7 +3,7 @@
  * All labels of an index have one type; if none was asked for, the type of the first label. The
  * head stores the type and the width. A single class is the record's own label. Lists of classes
  * and numbers are stored after the sample's name; the fingerprint covers them. */
-#include "dataset/container.h"
+#include "dataset/container/container.h"
 
 #include "base/util.h"
 #include "dataset/digest.h"

@@ -4,7 +4,7 @@
 
 #include "base/store.h"
 #include "base/util.h"
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 #include "dataset/mtime.h"
 #include "labels/labels.h"
 

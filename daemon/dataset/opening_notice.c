@@ -2,7 +2,7 @@
 #include "dataset/opening.h"
 
 #include "base/util.h"
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
  * and offsets; refusals, with a sentence, where the model refuses; the same samples, whose bytes
  * are within the file and whose records can be read back from the written index; and either all
  * samples have a label or none has. */
-#include "dataset/container.h"
-#include "dataset/tar.h"
+#include "dataset/container/container.h"
+#include "dataset/container/tar.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "dataset/dataset.h"
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include <stdbool.h>
 #include <stdint.h>

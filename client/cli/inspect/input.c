@@ -3,7 +3,7 @@
 
 #include "base/size.h"
 #include "base/util.h"
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include <errno.h>
 #include <fcntl.h>

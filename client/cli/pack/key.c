@@ -2,7 +2,7 @@
 #include "client/cli/pack/key.h"
 
 #include "base/hash.h"
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "client/cli/pack/tarwrite.h"
 
 #include "base/util.h"
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 """Samples of a folder by their paths: for indices=["cat/1.jpg", ...] and weights={"cat/1.jpg": 2.0}.
 
 The daemon numbers samples. A folder's samples have the order of torchvision's ImageFolder
-(daemon/dataset/folder.h), so this module finds their numbers by walking the folder in that order.
+(daemon/dataset/container/folder.h), so this module finds their numbers by walking the folder in that order.
 The loader compares the number of samples with the daemon's when it has opened the stream.
 """
 
@@ -21,7 +21,7 @@ from .errors import ArgumentError, ArgumentTypeError, DatasetError
 __all__ = ["Named", "check", "named", "numbers", "weights"]
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
-_LINKS = 100  # FOLDER_LINKS_MAX of daemon/dataset/folder.h
+_LINKS = 100  # FOLDER_LINKS_MAX of daemon/dataset/container/folder.h
 _NEAR = 20_000  # as many paths as "did you mean" looks through
 
 

@@ -1,5 +1,5 @@
 /* container: see container.h. */
-#include "dataset/container.h"
+#include "dataset/container/container.h"
 
 #include "base/util.h"
 

@@ -1,22 +1,26 @@
 /* container: where the samples of a dataset come from.
  *
+ * A map of this folder:
+ *   container.[ch]       what differs between the kinds, and the table of them
  *   container_folder.c   a folder: each sample is a file of its own
  *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
+ *   folder.[ch]          walks the image files of a folder in ImageFolder's order
+ *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *
- * Everything that differs between the kinds of containers is in a struct container; the other files
- * of this folder, and fetch, only ask it. To add a kind:
+ * Everything that differs between the kinds of containers is in a struct container; dataset/ and
+ * fetch/ only ask it. To add a kind:
  *
- *   dataset.h        its number in enum dataset_kind (indexes store it)
- *   container_X.c    its struct container, and the function that indexes one shard
- *   container.c      its line in the table
- *   source.c         what a user names that is of this kind
+ *   dataset/dataset.h   its number in enum dataset_kind (indexes store it)
+ *   container_X.c       its struct container, and the function that indexes one shard
+ *   container.c         its line in the table
+ *   dataset/source.c    what a user names that is of this kind
  *
  * Building an index blocks; the rest is pure. */
 #pragma once
 
 #include "base/fault.h"
 #include "dataset/dataset.h"
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 #include "dataset/index.h"
 #include "dataset/index_progress.h"
 #include "labels/labels.h"

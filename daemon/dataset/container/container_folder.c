@@ -4,10 +4,10 @@
  * of them has at least one image somewhere below it. As in torchvision's ImageFolder, a class's
  * label is the rank of its name, and an empty class is an error, because it would shift all labels
  * after it. With labels NONE, and if a manifest has the labels, the folder may have any shape. */
-#include "dataset/container.h"
+#include "dataset/container/container.h"
 
 #include "base/util.h"
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 #include "proto/utf8.h"
 
 #include <dirent.h>

@@ -10,10 +10,10 @@
  * Either all samples have a label or none has. With labels AUTO the first sample decides: its .cls
  * if it has one, or else its .json if that has a label, or else nothing is labeled; every later
  * sample must agree. */
-#include "dataset/container.h"
+#include "dataset/container/container.h"
 
 #include "base/util.h"
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 #include "labels/label.h"
 
 #include <ctype.h>

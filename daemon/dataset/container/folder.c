@@ -1,5 +1,5 @@
 /* folder: see folder.h. */
-#include "dataset/folder.h"
+#include "dataset/container/folder.h"
 
 #include "base/array.h"
 #include "base/hash.h"

@@ -1,7 +1,7 @@
 /* tar: see tar.h. Layout of a header block (POSIX.1-2017, pax, "ustar Interchange Format"): name
  * 0..99, size 124..135, checksum 148..155, type 156, prefix 345..499. The magic is ignored, as by
  * tarfile, because archives with unusual magics exist. */
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include "base/util.h"
 #include "base/whole.h"

@@ -4,7 +4,7 @@
  *
  * Bytes of NAME outside printable ASCII, and backslashes, are written \xNN. Ends with 1 and the
  * fault on stderr when the tar is cut, damaged or none. */
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 
 #include "base/util.h"
 

@@ -1,7 +1,7 @@
 /* tar: numbers, names and their precedence, which members are skipped, and which input is refused:
  * cuts at every byte, random headers. tests/e2e/streams/tar_corpus.py compares whole archives with
  * Python's tarfile. */
-#include "dataset/tar.h"
+#include "dataset/container/tar.h"
 #include "unit/source_fixture.h"
 
 #include <errno.h>
