@@ -11,7 +11,7 @@
  *   opening_build.c        builds an index that is missing
  *   opening_notice.c       what the user is told about the opening
  *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
- *   container/             the kinds of containers: folders, tars (container/container.h has its map)
+ *   container/             the kinds of containers: folders, tars
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars

@@ -20,16 +20,14 @@
  *   weigh.[ch]              the file of `weights`, and balanced weights
  *   list.[ch]               the content of those files, kept once for all streams
  *   shape.[ch]              the rows of a batch: image_size, views, dtype, layout, mean, std
- *   transforms.[ch]         the key `transforms`: a list of operations
- *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
- *   transforms_values.c     the kinds of parameters: read, compared and written */
+ *   transforms/             the key `transforms`: a list of operations */
 #pragma once
 
 #include "base/fault.h"
 #include "dataset/dataset.h"
 #include "definition/sampling.h"
 #include "definition/shape.h"
-#include "definition/transforms.h"
+#include "definition/transforms/transforms.h"
 #include "labels/label_rule.h"
 #include "pixel/pixel.h"
 #include "proto/keys.h"

@@ -1,10 +1,10 @@
 /* transforms: see transforms.h. */
-#include "definition/transforms.h"
+#include "definition/transforms/transforms.h"
 
 #include "base/hash.h"
 #include "base/nearest.h"
 #include "base/util.h"
-#include "definition/transforms_table.h"
+#include "definition/transforms/transforms_table.h"
 
 #include <errno.h>
 #include <inttypes.h>

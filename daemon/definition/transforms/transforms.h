@@ -8,6 +8,11 @@
  * parameters. A refusal names the file, line and column, the operation, the parameter and the
  * allowed values.
  *
+ * A map of this folder:
+ *   transforms.[ch]         the list: read, written, compared, and what it means for pixels
+ *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
+ *   transforms_values.c     the kinds of parameters: read, compared and written
+ *
  * Pure functions over the caller's text; any thread that has 128 KiB of stack. */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* transforms_table: see transforms_table.h. Names, parameters and defaults are torchvision's
  * (transforms/transforms.py, autoaugment.py). step.h, pixel.h and draw.h define the allowed
  * values of parameters. */
-#include "definition/transforms_table.h"
+#include "definition/transforms/transforms_table.h"
 
 #include "base/util.h"
 

@@ -2,7 +2,7 @@
  * Only for the files of transforms. */
 #pragma once
 
-#include "definition/transforms.h"
+#include "definition/transforms/transforms.h"
 
 #include <stddef.h>
 

@@ -3,7 +3,7 @@
  *
  * The messages of a reader say in full what it expects, including the range of numbers, because
  * users make most mistakes with torchvision's "number or list". */
-#include "definition/transforms_table.h"
+#include "definition/transforms/transforms_table.h"
 
 #include "base/util.h"
 
