@@ -33,7 +33,7 @@ enum op_kind {
 	/* filter.c: neighbors */
 	OP_SHARPNESS, /* sharpness_factor: ImageEnhance.Sharpness */
 	OP_BLUR, /* torchvision's gaussian_blur: `kernel`, `sigma` */
-	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur of `amount` pixels, as in DeiT III */
+	OP_PILLOW_BLUR, /* ImageFilter.GaussianBlur(amount), as in DINO and DeiT III */
 	/* warp.c: Image.transform; pixels from outside are `fill` */
 	OP_AFFINE, /* matrix[0..5], output to source, as Pillow takes it */
 	OP_PERSPECTIVE, /* matrix[0..7] */

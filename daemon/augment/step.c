@@ -5,7 +5,7 @@
  * decide whether the step is carried out.
  *
  *   ColorJitter        0  word 0: the order; 1  words 0 .. 3: brightness, contrast, saturation, hue
- *   GaussianBlur       0  word 0: sigma
+ *   GaussianBlur       0  word 0: sigma, or Pillow's radius
  *   RandomAffine       0  angle, translation by x, y, scale; 1  shear by x, y
  *   RandomRotation     0  word 0: angle
  *   RandomPerspective  1  top left x, y, top right x, y; 2  bottom right x, y, bottom left x, y
@@ -153,6 +153,10 @@ static uint32_t step_jitters(const struct step *step)
 static void step_gaussian_blur(struct step_sample *sample, const struct step *step)
 {
 	struct philox r = step_words(sample, PHILOX_GAUSSIAN_BLUR, step, 0);
+	if (step->has_radius) {
+		step_push_amount(sample, OP_PILLOW_BLUR, step_between(r.word[0], step->radius));
+		return;
+	}
 	double sigma = step_between(r.word[0], step->sigma);
 	assert(sigma > 0 && (step->kernel_size[0] & step->kernel_size[1] & 1));
 	step_push(sample, &(const struct op){.kind = OP_BLUR,

@@ -69,6 +69,9 @@ struct step {
 	/* width, height; odd, 1 .. 255, and below twice the image's side */
 	uint32_t kernel_size[2];
 	double sigma[2]; /* greater than 0, up to 100 */
+	/* GaussianBlur as Pillow's, in place of kernel_size and sigma: 0 .. 100. */
+	double radius[2];
+	bool has_radius;
 	double threshold; /* Solarize: 0 .. 256 */
 	uint32_t bits; /* 0 .. 8 */
 	double sharpness_factor; /* 0 .. 1000 */

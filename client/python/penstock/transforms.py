@@ -84,7 +84,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "ColorJitter": ("brightness", "contrast", "saturation", "hue"),
     "Grayscale": ("num_output_channels",),
     "RandomGrayscale": ("p",),
-    "GaussianBlur": ("kernel_size", "sigma"),
+    "GaussianBlur": ("kernel_size", "sigma", "radius"),
     "RandomSolarize": ("threshold", "p"),
     "RandomPosterize": ("bits", "p"),
     "RandomEqualize": ("p",),

@@ -194,7 +194,12 @@ static int transforms_read_parameters(const struct transforms_list *list,
 	if (!result)
 		result = yaml_read(
 			&inner, parameters, rule->keys, rule->key_count, &op, &given, fault);
-	if (!result && rule->first && !(given & 1))
+	bool instead = rule->instead && given >> rule->instead & 1;
+	if (!result && instead && given & ((UINT64_C(1) << rule->instead) - 1))
+		return yaml_fault(&inner, parameters, fault,
+			"%s: expected it without %s and %s, or those without it",
+			rule->keys[rule->instead].name, rule->keys[0].name, rule->keys[1].name);
+	if (!result && rule->first && !(given & 1) && !instead)
 		return yaml_fault(&inner, name, fault, "%s is missing; expected %s, as in %s: %s",
 			rule->keys[0].name, rule->first, rule->name, rule->example);
 	if (!result)
@@ -566,6 +571,8 @@ static uint64_t transforms_hash_op(uint64_t h, const struct transforms_op *op)
 	h = hash_u64(h, op->step.inside);
 	for (size_t k = 0; k < rule->key_count; k++) {
 		double values[TRANSFORMS_VALUES] = {0};
+		if (transforms_excluded(&rule->keys[k], op))
+			continue;
 		size_t count = transforms_values(&rule->keys[k], op, values);
 		h = hash_u64(h, count);
 		for (size_t i = 0; i < count; i++) {

@@ -101,6 +101,7 @@ static const struct yaml_key grayscale_keys[] = {
 static const struct yaml_key blur_keys[] = {
 	{READ("kernel_size", step.kernel_size, transforms_read_kernel), .min = 1, .max = 255},
 	{READ("sigma", step.sigma, transforms_read_sigma), .low = 0, .high = 100},
+	{READ("radius", step.radius, transforms_read_radius), .low = 0, .high = 100},
 };
 static const struct yaml_key solarize_keys[] = {
 	{"threshold", YAML_KEY_DOUBLE, FIELD(step.threshold), .low = 0, .high = 256},
@@ -203,7 +204,7 @@ const struct transforms_rule transforms_rules[TRANSFORMS_KINDS] = {
 	STEP(STEP_RANDOM_GRAYSCALE) = {"RandomGrayscale", KEYS(chance_keys), TRANSFORMS_BEHIND,
 		.defaults.step = {.p = 0.1}},
 	STEP(STEP_GAUSSIAN_BLUR) = {"GaussianBlur", KEYS(blur_keys), TRANSFORMS_BEHIND,
-		"an odd number of pixels", "{kernel_size: 23}",
+		"an odd number of pixels", "{kernel_size: 23}", .instead = 2,
 		.defaults.step = {.sigma = {0.1, 2}}},
 	STEP(STEP_RANDOM_SOLARIZE) = {"RandomSolarize", KEYS(solarize_keys), TRANSFORMS_BEHIND,
 		"a number from 0 to 256", "{threshold: 128}", .defaults.step = {.p = 0.5}},

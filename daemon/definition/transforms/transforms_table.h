@@ -22,6 +22,8 @@ struct transforms_rule {
 	/* For a required first key: what is expected, and an example. NULL: the key is optional. */
 	const char *first, *example;
 	struct transforms_op defaults; /* torchvision's */
+	/* The key that replaces the first one and excludes all keys before it; 0: none. */
+	size_t instead;
 };
 
 extern const struct transforms_rule transforms_rules[TRANSFORMS_KINDS];
@@ -41,6 +43,8 @@ transforms_reader transforms_read_hue; /* h: [-h, h], or [least, most] */
 transforms_reader transforms_read_angle; /* d: [-d, d], or [least, most] */
 transforms_reader transforms_read_shear; /* as angle; or [x least, x most, y least, y most] */
 transforms_reader transforms_read_sigma; /* s: [s, s], or [least, most], above 0 */
+transforms_reader
+	transforms_read_radius; /* r: [r, r], or [least, most]; records that it was given */
 transforms_reader transforms_read_pair; /* [x, y] */
 transforms_reader transforms_read_center; /* [x, y]; records that it was given */
 transforms_reader transforms_read_kernel; /* n or [width, height], odd */
@@ -61,6 +65,9 @@ transforms_reader transforms_read_within;
 const struct yaml_key *transforms_within(const struct transforms_rule *rule);
 
 enum { TRANSFORMS_VALUES = STEP_SAME_MAX };
+
+/* Whether a parameter that excludes others was not given: nothing is printed or hashed for it. */
+bool transforms_excluded(const struct yaml_key *key, const struct transforms_op *op);
 
 /* The value of a parameter as numbers, by which two are compared. Returns the number of numbers. */
 size_t transforms_values(

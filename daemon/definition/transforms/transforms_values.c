@@ -222,6 +222,30 @@ int transforms_read_sigma(const struct yaml_text *text, const yaml_node_t *node,
 	return result;
 }
 
+static struct transforms_op *values_op(const struct yaml_key *key, void *field)
+{
+	return (struct transforms_op *)(void *)((char *)field - key->offset);
+}
+
+int transforms_read_radius(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	double radius[2] = {0, 0};
+	int result;
+	if (node->type == YAML_SEQUENCE_NODE) {
+		result = values_pair(text, node, key, radius, fault);
+	} else {
+		result = values_single(
+			text, node, key, key->low, key->high, "[least, most]", &radius[0], fault);
+		radius[1] = radius[0];
+	}
+	if (result < 0)
+		return result;
+	memcpy(field, radius, sizeof radius);
+	values_op(key, field)->step.has_radius = true;
+	return 0;
+}
+
 int transforms_read_pair(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault)
 {
@@ -234,11 +258,6 @@ int transforms_read_pair(const struct yaml_text *text, const yaml_node_t *node,
 	if (!result)
 		memcpy(field, pair, sizeof pair);
 	return result;
-}
-
-static struct transforms_op *values_op(const struct yaml_key *key, void *field)
-{
-	return (struct transforms_op *)(void *)((char *)field - key->offset);
 }
 
 int transforms_read_center(const struct yaml_text *text, const yaml_node_t *node,
@@ -488,6 +507,7 @@ static const struct values_kind values_kinds[] = {
 	{transforms_read_angle, VALUES_NUMBER, 2, true},
 	{transforms_read_shear, VALUES_NUMBER, 4, false},
 	{transforms_read_sigma, VALUES_NUMBER, 2, true},
+	{transforms_read_radius, VALUES_NUMBER, 2, true},
 	{transforms_read_pair, VALUES_NUMBER, 2, false},
 	{transforms_read_center, VALUES_NUMBER, 2, false},
 	{transforms_read_kernel, VALUES_WHOLE, 2, false},
@@ -529,10 +549,19 @@ static const void *values_field(const struct yaml_key *key, const struct transfo
 	return (const char *)op + key->offset;
 }
 
+bool transforms_excluded(const struct yaml_key *key, const struct transforms_op *op)
+{
+	if (key->read_as == transforms_read_radius)
+		return !op->step.has_radius;
+	return op->step.has_radius &&
+	       (key->read_as == transforms_read_kernel || key->read_as == transforms_read_sigma);
+}
+
 /* Whether nothing is to be printed here: the value was not given, or transforms.c prints it. */
 static bool values_absent(const struct yaml_key *key, const struct transforms_op *op)
 {
-	return (key->read_as == transforms_read_center && !op->step.has_center) ||
+	return transforms_excluded(key, op) ||
+	       (key->read_as == transforms_read_center && !op->step.has_center) ||
 	       (key->read_as == transforms_read_chances && !op->chances) ||
 	       key->read_as == transforms_read_within;
 }

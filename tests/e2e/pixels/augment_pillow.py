@@ -91,7 +91,7 @@ def parameters(name, width, height):
         kx, ky = (2 * random.randint(0, min(11, side - 1)) + 1 for side in (width, height))
         return [kx, ky, random.uniform(0.1, 5), random.uniform(0.1, 5)]
     if name == "pillow_blur":
-        return [random.choice((0, 0.1, 0.3, 1, 2, 5.5, 40, random.uniform(0.05, 3)))]
+        return [random.choice((0, 0.1, 0.3, 1, 2, 5.5, 40, 100, random.uniform(0.05, 3)))]
     return []
 
 

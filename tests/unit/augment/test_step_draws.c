@@ -202,6 +202,23 @@ static void test_gaussian_blur(void **state)
 	steps_check_uniform(&sigma, "sigma");
 }
 
+static void test_pillow_blur(void **state)
+{
+	struct steps_histogram radius = {.from = 0.5, .to = 4};
+	struct step_recipe recipe = steps_recipe(STEP_GAUSSIAN_BLUR);
+	(void)state;
+	recipe.step[0].has_radius = true;
+	recipe.step[0].radius[0] = 0.5;
+	recipe.step[0].radius[1] = 4;
+	for (uint32_t i = 0; i < STEPS_DRAWS; i++) {
+		const struct step_plan *plan = steps_plan(&recipe, 4, i);
+		assert_int_equal(plan->count, 1);
+		assert_int_equal(plan->op[0].kind, OP_PILLOW_BLUR);
+		steps_count(&radius, plan->op[0].amount);
+	}
+	steps_check_uniform(&radius, "radius");
+}
+
 static void test_three_augment(void **state)
 {
 	struct steps_histogram radius = {.from = 0.1, .to = 2.0};
@@ -409,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_color_jitter),
 		cmocka_unit_test(test_color_jitter_parts),
 		cmocka_unit_test(test_gaussian_blur),
+		cmocka_unit_test(test_pillow_blur),
 		cmocka_unit_test(test_three_augment),
 		cmocka_unit_test(test_angles),
 		cmocka_unit_test(test_affine_scale_and_shear),

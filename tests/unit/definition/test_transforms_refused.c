@@ -242,6 +242,27 @@ static void refuses_parameters(void **state)
 		{"GaussianBlur", 1,
 			"GaussianBlur: kernel_size is missing; expected an odd number of pixels, "
 			"as in GaussianBlur: {kernel_size: 23}"},
+		{"GaussianBlur: {sigma: 2}", 1,
+			"GaussianBlur: kernel_size is missing; expected an odd number of pixels, "
+			"as in GaussianBlur: {kernel_size: 23}"},
+		{"GaussianBlur: {kernel_size: 3, radius: 2}", 15,
+			"GaussianBlur: radius: expected it without kernel_size and sigma, or those "
+			"without it"},
+		{"GaussianBlur: {radius: 2, sigma: 1}", 15,
+			"GaussianBlur: radius: expected it without kernel_size and sigma, or those "
+			"without it"},
+		{"GaussianBlur: {radius: -1}", 24,
+			"GaussianBlur: radius: expected a number from 0 to 100, or [least, most]; "
+			"got \"-1\""},
+		{"GaussianBlur: {radius: 101}", 24,
+			"GaussianBlur: radius: expected a number from 0 to 100, or [least, most]; "
+			"got \"101\""},
+		{"GaussianBlur: {radius: [2, 1]}", 24,
+			"GaussianBlur: radius: expected [least, most], the most not below the "
+			"least; got [2, 1]"},
+		{"GaussianBlur: {radius: [1]}", 24,
+			"GaussianBlur: radius: expected a list of two numbers from 0 to 100, "
+			"[least, most]; got a list of 1"},
 		{"GaussianBlur: {kernel_size: 4}", 29,
 			"GaussianBlur: kernel_size: expected odd numbers, since there is a pixel "
 			"in the middle; got [4, 4]"},
