@@ -55,7 +55,7 @@
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
 	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224), or '[height, width]'") \
-	KEY(with, views, U32, shape.views, ELSEWHERE, 1, 8, 1, 0, U32, DEFINITION, SAME, \
+	KEY(with, views, U32, shape.views, ELSEWHERE, 1, 16, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1)") \
 	KEY(with, dtype, WORD, shape.dtype, ELSEWHERE, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \
 		OPTION, "dtype", 0, "uint8|float32|float16|bfloat16", "type of a pixel value; all but uint8 are normalized (uint8)") \

@@ -13,6 +13,22 @@
  * epoch, they may be smaller than those with which the stream was opened, and the rows are then
  * closer together.
  *
+ * Where the views are divided into groups, each of which has its own size (head.groups above 0),
+ * the images of each group have a place of their own:
+ *
+ *   slot + SLOTS_GROUPS_OFFSET    head.groups x struct slots_group
+ *   slot + group.images_offset    images: batch_size x group.views rows of group.row_bytes
+ *
+ * View v of sample s is then row s x group.views + (v - group.first_view) of its group's images.
+ * Its record is where it is without groups. The head's height, width, row_bytes and images_offset
+ * are those of the first group.
+ *
+ * Where samples have fields (head.fields_offset above 0), bytes that come with their images:
+ *
+ *   slot + head.fields_offset     as many struct slots_field as OPENED has named
+ *   slot + field.data_offset      batch_size x max_bytes, rounded up to a multiple of 8
+ *   slot + field.lengths_offset   batch_size x uint32_t: how many of these bytes a sample has
+ *
  * All offsets are multiples of 64, counted from the start of the slot. A reader takes them from the
  * head and must check them against slot_stride (libpenstock does). Integers have the machine's byte
  * order, since both ends run on the same machine. */
@@ -24,7 +40,10 @@
 enum {
 	SLOTS_VERSION = 1,
 	SLOTS_ALIGN = 4096,
-	SLOTS_VIEWS_MAX = 8,
+	SLOTS_VIEWS_MAX = 16,
+	SLOTS_GROUPS_MAX = SLOTS_VIEWS_MAX,
+	SLOTS_GROUPS_OFFSET = 192, /* the head, rounded up to a multiple of 64 */
+	SLOTS_FIELDS_MAX = 16,
 	SLOTS_LABELS_MAX = 65536, /* elements per row */
 };
 
@@ -97,13 +116,29 @@ struct slots_head {
 	uint64_t images_offset, labels_offset, records_offset;
 	/* CLOCK_MONOTONIC when the batch was complete, just before the daemon announces it. */
 	uint64_t ready_ns;
-	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
-	uint32_t reserved0;
-	uint64_t reserved1;
+	uint32_t views; /* rows of a sample, of all groups together, 1 .. SLOTS_VIEWS_MAX */
+	uint32_t groups; /* of views; 0: all views are alike, and no group is described */
+	uint64_t fields_offset; /* 0: samples have no fields */
+};
+
+/* Views of one size. The groups' views follow each other: the first group has first_view 0. */
+struct slots_group {
+	uint32_t first_view, views;
+	uint32_t height, width;
+	uint64_t row_bytes; /* of one image */
+	uint64_t images_offset;
+};
+
+struct slots_field {
+	uint64_t max_bytes; /* of a sample */
+	uint64_t data_offset, lengths_offset;
+	uint64_t reserved;
 };
 
 _Static_assert(sizeof(struct slots_record) == 64, "record layout is the contract");
 _Static_assert(sizeof(struct slots_head) == 144, "head layout is the contract");
+_Static_assert(sizeof(struct slots_group) == 32, "group layout is the contract");
+_Static_assert(sizeof(struct slots_field) == 32, "field layout is the contract");
 #define SLOTS_AT(type, field, offset) \
 	_Static_assert(__builtin_offsetof(type, field) == (offset), #field)
 SLOTS_AT(struct slots_record, crop_x, 16);
@@ -117,4 +152,8 @@ SLOTS_AT(struct slots_head, row_bytes, 88);
 SLOTS_AT(struct slots_head, records_offset, 112);
 SLOTS_AT(struct slots_head, ready_ns, 120);
 SLOTS_AT(struct slots_head, views, 128);
+SLOTS_AT(struct slots_head, groups, 132);
+SLOTS_AT(struct slots_head, fields_offset, 136);
+SLOTS_AT(struct slots_group, images_offset, 24);
+SLOTS_AT(struct slots_field, data_offset, 8);
 #undef SLOTS_AT

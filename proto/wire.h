@@ -69,6 +69,8 @@ struct wire_head {
 
 enum wire_feature {
 	WIRE_FEATURE_NONE = 0, /* bits are assigned here and never used again */
+	WIRE_FEATURE_GROUPS = 1, /* the views of a sample may be divided into groups */
+	WIRE_FEATURE_FIELDS = 2, /* samples may have fields */
 };
 
 struct wire_hello {
@@ -97,6 +99,7 @@ struct wire_open {
 	uint32_t reserved;
 };
 
+/* Where the stream has groups or fields, `struct wire_opened_tail` follows in the same message. */
 struct wire_opened {
 	struct wire_head head;
 	uint64_t samples; /* of the dataset, or of its subset (`indices`) */
@@ -117,9 +120,30 @@ struct wire_opened {
 	/* Where (epoch, batch) begins in the epoch's global order, of all ranks together: 0, or
 	 * the place in the state. */
 	uint64_t position;
-	uint32_t views; /* rows of a sample, 1 .. SLOTS_VIEWS_MAX */
+	uint32_t views; /* rows of a sample, of all groups together, 1 .. SLOTS_VIEWS_MAX */
 	/* A hash of the key `salt`; 0: none. The random draws are keyed by philox_salted of it. */
 	uint32_t salt;
+};
+
+/* After it come `groups` x struct wire_group, then `fields` x struct wire_field. */
+struct wire_opened_tail {
+	uint32_t groups; /* 0 .. SLOTS_GROUPS_MAX */
+	uint32_t fields; /* 0 .. SLOTS_FIELDS_MAX */
+};
+
+enum { WIRE_NAME = 64 };
+
+struct wire_group {
+	uint32_t views; /* at least 1; the groups' views together are wire_opened.views */
+	uint32_t height, width;
+	uint32_t reserved;
+	char name[WIRE_NAME]; /* ends with a zero byte; "": the group has no name */
+};
+
+struct wire_field {
+	uint64_t max_bytes; /* of a sample */
+	uint64_t reserved;
+	char name[WIRE_NAME]; /* ends with a zero byte */
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */
@@ -214,6 +238,9 @@ _Static_assert(sizeof(struct wire_hello) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_welcome) == 48, "wire layout");
 _Static_assert(sizeof(struct wire_open) == 24, "wire layout");
 _Static_assert(sizeof(struct wire_opened) == 160, "wire layout");
+_Static_assert(sizeof(struct wire_opened_tail) == 8, "wire layout");
+_Static_assert(sizeof(struct wire_group) == 80, "wire layout");
+_Static_assert(sizeof(struct wire_field) == 80, "wire layout");
 _Static_assert(sizeof(struct wire_extent) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_withdrawn) == 24, "wire layout");
 _Static_assert(sizeof(struct wire_batch) == 64, "wire layout");

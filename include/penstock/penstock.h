@@ -208,7 +208,7 @@ struct penstock_options {
 	/* 0: 1. How many times in a row each sample comes, each time with other draws (repeated
 	 * augmentation), 1 to 16. The length of an epoch does not change. */
 	uint32_t repeats;
-	/* 0: 1. Images made of each sample, 1 to 8, next to each other. */
+	/* 0: 1. Images made of each sample, 1 to 16, next to each other. */
 	uint32_t views;
 	/* NULL: "uint8". "float32", "float16", "bfloat16": normalized by the daemon, as
 	 * penstock_convert does it. */

@@ -317,6 +317,8 @@ static void layout_wire(void)
 	FIELD(wire_head, request);
 	FIELD(wire_head, stream);
 	CONSTANT(WIRE_FEATURE_NONE);
+	CONSTANT(WIRE_FEATURE_GROUPS);
+	CONSTANT(WIRE_FEATURE_FIELDS);
 	STRUCT(wire_hello);
 	FIELD(wire_hello, head);
 	FIELD(wire_hello, magic);
@@ -363,6 +365,19 @@ static void layout_wire(void)
 	FIELD(wire_opened, position);
 	FIELD(wire_opened, views);
 	FIELD(wire_opened, salt);
+	STRUCT(wire_opened_tail);
+	FIELD(wire_opened_tail, groups);
+	FIELD(wire_opened_tail, fields);
+	STRUCT(wire_group);
+	FIELD(wire_group, views);
+	FIELD(wire_group, height);
+	FIELD(wire_group, width);
+	FIELD(wire_group, reserved);
+	FIELD(wire_group, name);
+	STRUCT(wire_field);
+	FIELD(wire_field, max_bytes);
+	FIELD(wire_field, reserved);
+	FIELD(wire_field, name);
 	STRUCT(wire_extent);
 	FIELD(wire_extent, head);
 	FIELD(wire_extent, extent);
@@ -478,8 +493,20 @@ static void layout_slots(void)
 	FIELD(slots_head, records_offset);
 	FIELD(slots_head, ready_ns);
 	FIELD(slots_head, views);
-	FIELD(slots_head, reserved0);
-	FIELD(slots_head, reserved1);
+	FIELD(slots_head, groups);
+	FIELD(slots_head, fields_offset);
+	STRUCT(slots_group);
+	FIELD(slots_group, first_view);
+	FIELD(slots_group, views);
+	FIELD(slots_group, height);
+	FIELD(slots_group, width);
+	FIELD(slots_group, row_bytes);
+	FIELD(slots_group, images_offset);
+	STRUCT(slots_field);
+	FIELD(slots_field, max_bytes);
+	FIELD(slots_field, data_offset);
+	FIELD(slots_field, lengths_offset);
+	FIELD(slots_field, reserved);
 }
 
 int main(void)

@@ -399,7 +399,7 @@ class Refused(unittest.TestCase):
             self.assertEqual([{images.shape[2:] for images, _ in made} for _ in range(2)], [{(32, 32)}, {(48, 48)}])
 
     def test_sampling(self) -> None:
-        self.argument("views: expected a whole number from 1 to 8, got 9", views=9)
+        self.argument("views: expected a whole number from 1 to 16, got 17", views=17)
         self.argument("repeats: expected a whole number from 1 to 16, got 0", repeats=0)
         self.argument("epoch_length: expected a whole number from 1 to", epoch_length=0)
         self.kind("split: expected a string, got 3", split=3)

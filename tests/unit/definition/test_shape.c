@@ -254,8 +254,8 @@ static void refuses_in_sentences(void **state)
 		 "256]}]}",
 			"1:25: image_size: expected 128 x 256, the size that transforms makes, or "
 			"nothing; got 256 x 128"},
-		{"{source: x, views: 0}", "1:20: views: expected a whole number from 1 to 8"},
-		{"{source: x, views: 9}", "1:20: views: expected a whole number from 1 to 8"},
+		{"{source: x, views: 0}", "1:20: views: expected a whole number from 1 to 16"},
+		{"{source: x, views: 17}", "1:20: views: expected a whole number from 1 to 16"},
 		{"{source: x, dtype: float64}", "1:20: dtype: expected"},
 		{"{source: x, layout: nchw}", "1:21: layout: expected"},
 		{"{source: x, mean: [0, 0, 0]}",
