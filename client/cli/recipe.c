@@ -131,7 +131,7 @@ int recipe_settle(struct recipe *recipe)
 
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
-	return spec_pixels_at(&recipe->spec, recipe->epoch);
+	return spec_pixels_at(&recipe->spec, 0, recipe->epoch);
 }
 
 struct pixel_size recipe_size(const struct recipe *recipe)

@@ -197,10 +197,17 @@ int spec_state_parse_kept(const char *text, size_t size, const char *origin, str
 enum { SPEC_CALL = SPEC_NAME + SPEC_TEXT + 16 };
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room);
 
-/* How a row gets its size (spec_pixels: at the largest size), and the steps that follow. */
-struct pixel_recipe spec_pixels(const struct stream_spec *spec);
-struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch);
-void spec_steps(const struct stream_spec *spec, struct step_recipe *ret);
+/* The groups of views of a sample, 1 .. SLOTS_GROUPS_MAX, each with its own recipe; the views of a
+ * stream without groups are one group. How many views a group has, and their largest size. */
+uint32_t spec_groups(const struct stream_spec *spec);
+uint32_t spec_group_views(const struct stream_spec *spec, uint32_t group);
+struct pixel_size spec_group_size(const struct stream_spec *spec, uint32_t group);
+
+/* How a row of a group gets its size (spec_pixels: at the largest size), and the steps that
+ * follow. */
+struct pixel_recipe spec_pixels(const struct stream_spec *spec, uint32_t group);
+struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint32_t group, uint64_t epoch);
+void spec_steps(const struct stream_spec *spec, uint32_t group, struct step_recipe *ret);
 
 /* The hashes that states contain: one of everything that decides the order of samples, and one of
  * everything that decides their pixels. */

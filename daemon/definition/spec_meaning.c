@@ -7,6 +7,7 @@
 #include "order/order.h"
 #include "proto/philox.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +27,33 @@ static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, struct
 	return recipe;
 }
 
-struct pixel_recipe spec_pixels(const struct stream_spec *spec)
+uint32_t spec_groups(const struct stream_spec *spec)
 {
+	(void)spec;
+	return 1;
+}
+
+uint32_t spec_group_views(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
+	return spec->shape.views;
+}
+
+struct pixel_size spec_group_size(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
+	return spec->image_size;
+}
+
+struct pixel_recipe spec_pixels(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
 	return spec_pixels_of(spec, spec->image_size);
 }
 
-struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint64_t epoch)
+struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint32_t group, uint64_t epoch)
 {
+	assert(group < spec_groups(spec));
 	return spec_pixels_of(spec, shape_size(&spec->shape.sizes, epoch, spec->image_size));
 }
 
@@ -44,8 +65,9 @@ const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
 	return buffer;
 }
 
-void spec_steps(const struct stream_spec *spec, struct step_recipe *ret)
+void spec_steps(const struct stream_spec *spec, uint32_t group, struct step_recipe *ret)
 {
+	assert(group < spec_groups(spec));
 	transforms_steps(&spec->transforms, ret);
 }
 
@@ -122,7 +144,7 @@ static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 uint64_t spec_transform_hash(const struct stream_spec *spec)
 {
 	static const struct stream_spec plain = SPEC_DEFAULT;
-	const struct pixel_recipe recipe = spec_pixels(spec);
+	const struct pixel_recipe recipe = spec_pixels(spec, 0);
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, recipe.kind);
 	h = hash_u64(h, recipe.size.height);

@@ -35,23 +35,32 @@ static uint64_t postprocess_image_bytes(struct pixel_size size)
 	return (uint64_t)3 * size.height * size.width;
 }
 
-bool postprocess_needed(const struct stream_spec *spec)
+bool postprocess_needed(const struct stream_spec *spec, uint32_t group)
 {
 	struct step_recipe steps;
-	spec_steps(spec, &steps);
+	spec_steps(spec, group, &steps);
 	return steps.count || postprocess_converts(&spec->shape);
+}
+
+static uint64_t postprocess_group_bytes(const struct stream_spec *spec, uint32_t group)
+{
+	struct step_recipe steps;
+	spec_steps(spec, group, &steps);
+	const struct pixel_size size = spec_group_size(spec, group);
+	bool converts = postprocess_converts(&spec->shape);
+	uint64_t bytes = steps.count || converts ? sizeof(struct postprocessor) : 0;
+	if (postprocess_augments(&steps))
+		bytes += augmenter_bytes(&steps, pixel_longer(size));
+	if (converts)
+		bytes += postprocess_image_bytes(size);
+	return bytes;
 }
 
 uint64_t postprocess_bytes(const struct stream_spec *spec)
 {
-	struct step_recipe steps;
-	spec_steps(spec, &steps);
-	bool converts = postprocess_converts(&spec->shape);
-	uint64_t bytes = steps.count || converts ? sizeof(struct postprocessor) : 0;
-	if (postprocess_augments(&steps))
-		bytes += augmenter_bytes(&steps, pixel_longer(spec->image_size));
-	if (converts)
-		bytes += postprocess_image_bytes(spec->image_size);
+	uint64_t bytes = 0;
+	for (uint32_t group = 0; group < spec_groups(spec); group++)
+		bytes += postprocess_group_bytes(spec, group);
 	return bytes;
 }
 
@@ -72,11 +81,12 @@ static int postprocess_converter(struct postprocess *postprocess, struct fault *
 	return result < 0 ? fault_set(fault, result, "%s", sentence) : 0;
 }
 
-int postprocess_init(
-	struct postprocess *postprocess, const struct stream_spec *spec, struct fault *fault)
+int postprocess_init(struct postprocess *postprocess, const struct stream_spec *spec,
+	uint32_t group, struct fault *fault)
 {
-	*postprocess = (struct postprocess){.shape = spec->shape, .size = spec->image_size};
-	spec_steps(spec, &postprocess->steps);
+	*postprocess =
+		(struct postprocess){.shape = spec->shape, .size = spec_group_size(spec, group)};
+	spec_steps(spec, group, &postprocess->steps);
 	postprocess->augments = postprocess_augments(&postprocess->steps);
 	return postprocess_converts(&postprocess->shape) ? postprocess_converter(postprocess, fault)
 							 : 0;

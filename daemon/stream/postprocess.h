@@ -15,28 +15,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a stream does to its images; constant once made. */
+/* What a stream does to the images of one group of views; constant once made. */
 struct postprocess {
 	struct step_recipe steps;
 	bool augments; /* there are steps other than erasing, which works on the row itself */
 	struct shape shape;
 	struct convert *convert; /* NULL: uint8 NHWC as it is */
-	struct pixel_size size; /* of the stream's largest images */
+	struct pixel_size size; /* of the group's largest images */
 };
 
 /* Scratch for one row at a time; belongs to one thread. */
 struct postprocessor;
 
-/* Whether such a stream needs one. Pure. */
-bool postprocess_needed(const struct stream_spec *spec);
+/* Whether a group of such a stream's views needs one. Pure. */
+bool postprocess_needed(const struct stream_spec *spec, uint32_t group);
 
 /* 0; -ENOMEM; -EINVAL or -ENOTSUP for kernels in PENSTOCK_KERNELS that are unknown or cannot run.
  */
-int postprocess_init(
-	struct postprocess *postprocess, const struct stream_spec *spec, struct fault *fault);
+int postprocess_init(struct postprocess *postprocess, const struct stream_spec *spec,
+	uint32_t group, struct fault *fault);
 void postprocess_deinit(struct postprocess *postprocess); /* takes a zeroed one */
 
-/* Bytes of one worker's scratch, for the ledger; 0 where none is needed. Pure. */
+/* Bytes of one worker's scratch for all groups, for the ledger; 0 where none is needed. Pure. */
 uint64_t postprocess_bytes(const struct stream_spec *spec);
 
 /* `postprocess` outlives it. Errors as postprocess_init. */

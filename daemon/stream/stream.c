@@ -242,8 +242,6 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
 		.drop_last = spec->drop_last};
-	for (uint32_t i = 0; i < UTIL_MAX(spec->shape.sizes.count, 1u); i++)
-		stream->recipe[i] = spec_pixels_at(spec, spec->shape.sizes.at[i].epoch);
 	if (order_batches(&stream->course.epoch, 0))
 		return 0;
 	char ranks[32] = "";
@@ -309,34 +307,6 @@ static void stream_warn_unlabelled(struct stream *stream)
 		spec->source);
 }
 
-static int stream_make_postprocessors(struct stream *stream, struct fault *fault)
-{
-	unsigned workers = workers_threads(stream->environment->workers);
-	if (!postprocess_needed(&stream->spec))
-		return 0;
-	int result = postprocess_init(&stream->postprocess, &stream->spec, fault);
-	if (result < 0)
-		return result;
-	stream->postprocessor = calloc(workers, sizeof(struct postprocessor *));
-	if (!stream->postprocessor)
-		return fault_set(fault, -ENOMEM, "no memory for a stream");
-	for (; stream->postprocessors < workers; stream->postprocessors++) {
-		result = postprocessor_new(&stream->postprocess,
-			&stream->postprocessor[stream->postprocessors], fault);
-		if (result < 0)
-			return result;
-	}
-	return 0;
-}
-
-static void stream_free_postprocessors(struct stream *stream)
-{
-	for (unsigned i = 0; i < stream->postprocessors; i++)
-		postprocessor_free(stream->postprocessor[i]);
-	free((void *)stream->postprocessor);
-	postprocess_deinit(&stream->postprocess);
-}
-
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,
 	struct sampling_lists *lists, progress_fn *progress, void *progress_context,
 	struct stream **ret, struct fault *fault)
@@ -366,9 +336,11 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	if (!result)
 		result = stream_lay_out(stream, fault);
 	if (!result)
+		result = stream_groups_init(stream, fault);
+	if (!result)
 		result = stream_reserve(stream, &slots, fault);
 	if (!result)
-		result = stream_make_postprocessors(stream, fault);
+		result = stream_groups_postprocess(stream, fault);
 	if (!result) {
 		tally_init(&stream->tally, slots);
 		geometry = stream_geometry(spec, stream->parts.dataset[0]);
@@ -401,7 +373,7 @@ void stream_free(struct stream *stream)
 		return;
 	assert(stream->tickets_free == stream->tickets);
 	tickets_deinit(stream);
-	stream_free_postprocessors(stream);
+	stream_groups_deinit(stream);
 	extent_deinit(&stream->extent);
 	if (stream->ledger_line >= 0)
 		ledger_release(stream->environment->ledger, stream->ledger_line);
@@ -488,9 +460,8 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	__atomic_store_n(&head->serial, batch.serial, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_release);
 	uint32_t place = shape_place(&stream->spec.shape.sizes, batch.epoch);
-	const struct pixel_recipe *recipe = &stream->recipe[place];
-	struct slots_head fresh =
-		extent_reshape(&stream->extent, slot, recipe->size.height, recipe->size.width);
+	const struct pixel_size size = stream->group[0].recipe[place].size;
+	struct slots_head fresh = extent_reshape(&stream->extent, slot, size.height, size.width);
 	fresh.serial = batch.serial;
 	fresh.epoch = batch.epoch;
 	fresh.batch = batch.batch;
@@ -501,7 +472,7 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	stream_blank(stream, slot, batch.count);
 	pthread_mutex_lock(&stream->lock);
 	stream->slot[slot] =
-		(struct stream_slot){.batch = batch, .left = batch.count, .recipe = recipe};
+		(struct stream_slot){.batch = batch, .left = batch.count, .place = place};
 	pthread_mutex_unlock(&stream->lock);
 }
 

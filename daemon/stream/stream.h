@@ -3,6 +3,7 @@
  * A map of this folder:
  *   stream.[ch]       opens and frees a stream; the cursor: which batch each slot gets next
  *   stream_impl.h     the struct stream that stream.c and tickets.c share
+ *   stream_groups.c   how the views of a sample are made, group by group
  *   stream_renew.c    goes on when images of a folder were rewritten in place
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one

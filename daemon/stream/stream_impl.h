@@ -34,8 +34,17 @@ struct stream_slot {
 	struct stream_batch batch;
 	/* Under the lock. */
 	uint32_t issued, left; /* samples given to tickets; samples not yet written */
-	const struct pixel_recipe *recipe; /* of its epoch */
+	uint32_t place; /* shape_place of its epoch */
 	bool taken; /* a trainer has it, or no trainer wants it any more */
+};
+
+/* How the views of one group are made. The views of a stream without groups are one group. */
+struct stream_group {
+	uint32_t first, views; /* of the views of a sample */
+	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
+	struct postprocess postprocess;
+	struct postprocessor **postprocessor; /* by the worker's number; NULL: images are rows */
+	unsigned postprocessors;
 };
 
 struct stream {
@@ -50,10 +59,9 @@ struct stream {
 	struct workers_share share;
 	struct sampler sampler;
 	struct course course;
-	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
-	struct postprocess postprocess;
-	struct postprocessor **postprocessor; /* by the worker's number; NULL: images are rows */
-	unsigned postprocessors;
+	uint32_t groups;
+	struct stream_group *group;
+	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
 	struct extent extent;
 	int ledger_line;
 	bool reserved_jobs;
@@ -116,6 +124,14 @@ int tickets_parked(struct stream *stream);
 void tickets_unpark(struct stream *stream, int part);
 /* Whether tickets still use an entry. */
 bool tickets_use(struct stream *stream, const struct shelf_entry *entry);
+
+/* stream_groups.c */
+
+/* 0 or -ENOMEM. */
+int stream_groups_init(struct stream *stream, struct fault *fault);
+/* Makes the workers' scratch, which must have been reserved. Errors as postprocessor_new. */
+int stream_groups_postprocess(struct stream *stream, struct fault *fault);
+void stream_groups_deinit(struct stream *stream);
 
 /* stream_renew.c */
 

@@ -602,15 +602,16 @@ static struct stream_ticket *ticket_of_job(struct workers_job *job)
 static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 {
 	struct stream *stream = t->stream;
+	const struct stream_group *group = &stream->group[stream->group_of[t->view]];
 	t->row_job = (struct row_job){
 		.data = t->item.data,
 		.size = t->item.size,
-		.recipe = stream->slot[t->slot].recipe,
+		.recipe = &group->recipe[stream->slot[t->slot].place],
 		.key = {.seed = spec_draw_seed(&stream->spec),
 			.position = t->position,
 			.epoch = (uint32_t)t->epoch,
 			.view = t->view},
-		.postprocessor = stream->postprocessor ? stream->postprocessor[maker] : NULL,
+		.postprocessor = group->postprocessor ? group->postprocessor[maker] : NULL,
 		.out = extent_image(&stream->extent, t->slot, ticket_row(t, t->view)),
 		.record = {.index = ticket_number(t),
 			.label = t->item.label,

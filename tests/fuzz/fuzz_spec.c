@@ -64,8 +64,8 @@ static void check_same(const struct stream_spec *a, const struct stream_spec *b)
 	want(state_equal(&a->state, &b->state), "another state");
 	want(spec_is_alone(a) == spec_is_alone(b) && spec_has_lists(a) == spec_has_lists(b),
 		"another nature");
-	spec_steps(a, &steps[0]);
-	spec_steps(b, &steps[1]);
+	spec_steps(a, 0, &steps[0]);
+	spec_steps(b, 0, &steps[1]);
 	want(steps[0].count == steps[1].count, "other steps");
 }
 

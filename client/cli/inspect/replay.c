@@ -67,8 +67,8 @@ static bool replay_draws(const struct replay *replay)
 {
 	const struct stream_spec *spec = &replay->recipe.spec;
 	struct step_recipe steps;
-	spec_steps(spec, &steps);
-	return steps.count || spec_pixels(spec).random_window;
+	spec_steps(spec, 0, &steps);
+	return steps.count || spec_pixels(spec, 0).random_window;
 }
 
 static bool replay_is_converted(const struct replay *replay)
@@ -503,11 +503,11 @@ static int replay_prepare(struct replay *replay)
 	const struct stream_spec *spec = &replay->recipe.spec;
 	limits.pixels = spec->max_image_pixels;
 	const struct extent_geometry geometry = stream_geometry(spec, NULL);
-	replay->pixels = spec_pixels(spec);
+	replay->pixels = spec_pixels(spec, 0);
 	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
 			    slots_pixel_bytes(geometry.pixel_type);
-	int r = postprocess_init(&replay->postprocess, spec, &fault);
-	if (!r && postprocess_needed(spec))
+	int r = postprocess_init(&replay->postprocess, spec, 0, &fault);
+	if (!r && postprocess_needed(spec, 0))
 		r = postprocessor_new(&replay->postprocess, &replay->postprocessor, &fault);
 	if (!r)
 		r = row_maker_init(&replay->maker, &limits, pixel_longer(spec->image_size), &fault);

@@ -131,7 +131,7 @@ static void resume_recognise_rows(const struct spec_state *state, struct resume_
 		spec.interpolation = (enum weights_filter)(i / 4);
 		meaning->rows_known = resume_recognise_size(state, &spec);
 	}
-	meaning->rows = spec_pixels(&spec);
+	meaning->rows = spec_pixels(&spec, 0);
 }
 
 void resume_recognise(const struct spec_state *state, const struct stream_spec *here,
@@ -259,7 +259,7 @@ static bool resume_differs_rows(const struct spec_state *state,
 	const struct resume_meaning *meaning, const struct stream_spec *spec,
 	struct resume_difference *ret)
 {
-	const struct pixel_recipe here = spec_pixels(spec);
+	const struct pixel_recipe here = spec_pixels(spec, 0);
 	*ret = (struct resume_difference){.what = "rows", .refused = false};
 	if (meaning->rows_known)
 		resume_rows_text(&meaning->rows, ret->state, sizeof ret->state);

@@ -115,7 +115,7 @@ static int show_drawn(
 	struct step_recipe steps;
 	const struct stream_spec *spec = &ask->recipe->spec;
 	struct show_names names;
-	spec_steps(spec, &steps);
+	spec_steps(spec, 0, &steps);
 	show_names(&ask->recipe->spec.transforms, &names);
 	show_keys(ask, key);
 	recipe_describe(ask->recipe, recipe, sizeof recipe);

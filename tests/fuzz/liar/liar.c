@@ -522,8 +522,8 @@ static void fill(const struct extent *e, const struct wire_batch *b, struct liar
 		memcpy((uint8_t *)&head + liar_draw(sizeof head / 4) * 4, &word, sizeof word);
 		/* Fields that the client does not check may have any value. */
 		was.ready_ns = head.ready_ns;
-		was.reserved0 = head.reserved0;
-		was.reserved1 = head.reserved1;
+		was.groups = head.groups;
+		was.fields_offset = head.fields_offset;
 		if (head.head_bytes > was.head_bytes)
 			was.head_bytes = head.head_bytes;
 		ret->sound = memcmp(&was, &head, sizeof head) == 0;

@@ -38,10 +38,10 @@ static void sizes_follow_the_epoch(void **state)
 	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
 		const struct stream_spec spec = must_parse(texts[i]);
 		assert_true(pixel_size_equal(spec.image_size, pixel_square(192)));
-		assert_true(pixel_size_equal(spec_pixels(&spec).size, pixel_square(192)));
+		assert_true(pixel_size_equal(spec_pixels(&spec, 0).size, pixel_square(192)));
 		assert_int_equal(spec.shape.sizes.count, 3);
 		for (size_t k = 0; k < UTIL_COUNT(wanted); k++) {
-			const struct pixel_recipe at = spec_pixels_at(&spec, wanted[k].epoch);
+			const struct pixel_recipe at = spec_pixels_at(&spec, 0, wanted[k].epoch);
 			assert_true(pixel_size_equal(at.size, pixel_square(wanted[k].side)));
 			if (at.kind == PIXEL_RESIZE)
 				assert_int_equal(at.resize.height,
@@ -79,7 +79,7 @@ static void rectangles_are_height_and_width(void **state)
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
 		const struct stream_spec spec = must_parse(texts[i]);
-		const struct pixel_recipe recipe = spec_pixels_at(&spec, 9);
+		const struct pixel_recipe recipe = spec_pixels_at(&spec, 0, 9);
 		assert_true(pixel_size_equal(spec.image_size, wanted));
 		assert_true(pixel_size_equal(recipe.size, wanted));
 		if (recipe.kind == PIXEL_RESIZE) {

@@ -125,8 +125,8 @@ static void rows_cost_no_allocation(void **state)
 		struct postprocess postprocess;
 		struct postprocessor *postprocessor;
 		size_t bytes = (size_t)VALUES * slots_pixel_bytes(spec.shape.dtype + 1);
-		assert_true(postprocess_needed(&spec));
-		assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
+		assert_true(postprocess_needed(&spec, 0));
+		assert_int_equal(postprocess_init(&postprocess, &spec, 0, &fault), 0);
 		unsigned long before = atomic_load(&allocated);
 		assert_int_equal(postprocessor_new(&postprocess, &postprocessor, &fault), 0);
 		/* The ledger is told what is taken, to within what malloc rounds. */
@@ -152,7 +152,7 @@ static void rows_depend_only_on_their_key(void **state)
 	struct postprocessor *first, *second;
 	unsigned differ = 0;
 	(void)state;
-	assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess, &spec, 0, &fault), 0);
 	assert_int_equal(postprocessor_new(&postprocess, &first, &fault), 0);
 	assert_int_equal(postprocessor_new(&postprocess, &second, &fault), 0);
 	for (uint64_t row = 0; row < 200; row++)
@@ -183,8 +183,8 @@ static void smaller_images_fit(void **state)
 	(void)state;
 	assert_true(postprocess_bytes(&both) <= postprocess_bytes(&large));
 	assert_true(postprocess_bytes(&small) < postprocess_bytes(&both));
-	assert_int_equal(postprocess_init(&postprocess[0], &small, &fault), 0);
-	assert_int_equal(postprocess_init(&postprocess[1], &both, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess[0], &small, 0, &fault), 0);
+	assert_int_equal(postprocess_init(&postprocess[1], &both, 0, &fault), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(postprocessor_new(&postprocess[i], &postprocessor[i], &fault), 0);
 	for (uint64_t row = 0; row < 50; row++) {
@@ -213,7 +213,7 @@ static void plain_streams_have_none(void **state)
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(plain); i++) {
 		const struct stream_spec spec = parse(plain[i]);
-		assert_false(postprocess_needed(&spec));
+		assert_false(postprocess_needed(&spec, 0));
 		assert_int_equal(postprocess_bytes(&spec), 0);
 	}
 }
@@ -230,8 +230,8 @@ static void erasing_works_on_the_row(void **state)
 	const struct pixel_key key = {.seed = 3};
 	size_t erased = 0;
 	(void)state;
-	assert_true(postprocess_needed(&spec));
-	assert_int_equal(postprocess_init(&postprocess, &spec, &fault), 0);
+	assert_true(postprocess_needed(&spec, 0));
+	assert_int_equal(postprocess_init(&postprocess, &spec, 0, &fault), 0);
 	assert_int_equal(postprocessor_new(&postprocess, &postprocessor, &fault), 0);
 	assert_ptr_equal(postprocessor_image(postprocessor, row), row);
 	paint(row);

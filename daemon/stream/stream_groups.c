@@ -1,0 +1,77 @@
+/* stream_groups: how the views of a stream are made, group by group. See stream_impl.h.
+ *
+ * Made in the thread that opens the stream; constant after that, except that each worker has a
+ * postprocessor of its own for each group. */
+#include "stream/stream_impl.h"
+
+#include "base/util.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void stream_group_lay_out(
+	const struct stream_spec *spec, uint32_t number, struct stream_group *group)
+{
+	group->views = spec_group_views(spec, number);
+	for (uint32_t i = 0; i < UTIL_MAX(spec->shape.sizes.count, 1u); i++)
+		group->recipe[i] = spec_pixels_at(spec, number, spec->shape.sizes.at[i].epoch);
+}
+
+static int stream_group_postprocess(
+	struct stream *stream, uint32_t number, struct stream_group *group, struct fault *fault)
+{
+	unsigned workers = workers_threads(stream->environment->workers);
+	if (!postprocess_needed(&stream->spec, number))
+		return 0;
+	int result = postprocess_init(&group->postprocess, &stream->spec, number, fault);
+	if (result < 0)
+		return result;
+	group->postprocessor = calloc(workers, sizeof(struct postprocessor *));
+	if (!group->postprocessor)
+		return fault_set(fault, -ENOMEM, "no memory for a stream");
+	for (; group->postprocessors < workers; group->postprocessors++) {
+		result = postprocessor_new(
+			&group->postprocess, &group->postprocessor[group->postprocessors], fault);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+int stream_groups_init(struct stream *stream, struct fault *fault)
+{
+	const struct stream_spec *spec = &stream->spec;
+	const uint32_t groups = spec_groups(spec);
+	uint32_t views = 0;
+	stream->group = calloc(groups, sizeof *stream->group);
+	if (!stream->group)
+		return fault_set(fault, -ENOMEM, "no memory for a stream");
+	for (; stream->groups < groups; stream->groups++) {
+		struct stream_group *group = &stream->group[stream->groups];
+		stream_group_lay_out(spec, stream->groups, group);
+		group->first = views;
+		for (; views < group->first + group->views; views++)
+			stream->group_of[views] = (uint8_t)stream->groups;
+	}
+	return 0;
+}
+
+int stream_groups_postprocess(struct stream *stream, struct fault *fault)
+{
+	int result = 0;
+	for (uint32_t i = 0; !result && i < stream->groups; i++)
+		result = stream_group_postprocess(stream, i, &stream->group[i], fault);
+	return result;
+}
+
+void stream_groups_deinit(struct stream *stream)
+{
+	for (uint32_t i = 0; i < stream->groups; i++) {
+		struct stream_group *group = &stream->group[i];
+		for (unsigned worker = 0; worker < group->postprocessors; worker++)
+			postprocessor_free(group->postprocessor[worker]);
+		free((void *)group->postprocessor);
+		postprocess_deinit(&group->postprocess);
+	}
+	free(stream->group);
+}
