@@ -280,6 +280,11 @@ uint64_t decoder_large_bytes(const struct decoder *decoder)
 	return can_spill(decoder) ? UTIL_MIN(bytes, decoder->limits.large->total) : bytes;
 }
 
+bool decoder_borrows(const struct decoder *decoder)
+{
+	return decoder->scratch.borrowed && decoder->scratch.pool;
+}
+
 /* The sentence for a fault: the image is not at fault, so the stream cannot go on. */
 static int spill_failed(struct decoder *decoder, int error)
 {

@@ -168,6 +168,10 @@ int decoder_rows(struct decoder *decoder, struct decode_region region, bool to_e
  * images. Callers that hold a permit of the same pool must not wait for a second one. */
 uint64_t decoder_large_bytes(const struct decoder *decoder);
 
+/* Whether the decoder has borrowed memory of limits.large at this moment. A caller that is handed a
+ * row must not wait at that pool then. */
+bool decoder_borrows(const struct decoder *decoder);
+
 /* What happened with an image's entry points; several may be true. */
 enum {
 	DECODE_ENTRY_POINTS_USED = 1, /* the image was entered at kept ones */

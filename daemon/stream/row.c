@@ -10,7 +10,7 @@
 int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, uint32_t max_side,
 	struct fault *fault)
 {
-	*maker = (struct row_maker){0};
+	*maker = (struct row_maker){.beyond = {.pool = limits->large, .spill = limits->spill}};
 	int result = decoder_new(limits, &maker->decoder, fault);
 	if (!result)
 		result = pixel_sink_new(max_side, &maker->sink, fault);

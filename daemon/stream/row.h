@@ -10,6 +10,7 @@
 #include "pixel/pixel.h"
 #include "proto/slots.h"
 #include "stream/postprocess.h"
+#include "stream/raster.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@
 struct row_maker {
 	struct decoder *decoder;
 	struct pixel_sink *sink;
+	struct raster_beyond beyond; /* for images that a raster's own block does not hold */
 	unsigned number; /* of its worker, from 0 */
 };
 
