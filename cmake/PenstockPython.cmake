@@ -24,9 +24,13 @@ if(SKBUILD)
 endif()
 set(as_python COMPONENT python EXCLUDE_FROM_ALL)
 
-file(GLOB modules CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/python/penstock/*.py
-	${CMAKE_SOURCE_DIR}/client/python/penstock/*.pyi ${CMAKE_SOURCE_DIR}/client/python/penstock/py.typed)
-install(FILES ${modules} DESTINATION penstock ${as_python})
+set(python_source ${CMAKE_SOURCE_DIR}/client/python)
+file(GLOB_RECURSE modules CONFIGURE_DEPENDS RELATIVE ${python_source}
+	${python_source}/penstock/*.py ${python_source}/penstock/*.pyi ${python_source}/penstock/py.typed)
+foreach(module ${modules})
+	get_filename_component(folder ${module} DIRECTORY)
+	install(FILES ${python_source}/${module} DESTINATION ${folder} ${as_python})
+endforeach()
 install(TARGETS penstock_python LIBRARY DESTINATION penstock ${as_python})
 install(TARGETS penstockd RUNTIME DESTINATION penstock ${as_python})
 install(TARGETS penstock penstockd RUNTIME DESTINATION ${scripts_dir} ${as_python})

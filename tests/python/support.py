@@ -67,7 +67,7 @@ else:
 folder = Path(tempfile.mkdtemp(prefix="penstock-python-"))
 _owner = os.getpid()
 _FOLDERS = {"HOME": "home", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"}
-_STRANGE = re.compile(r"PENSTOCK(_SOCKET|_JOB|D)?|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|"
+_STRANGE = re.compile(r"PENSTOCK(_SOCKET|_JOB|D)?|(LOCAL_|NODE_|GROUP_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)|"
                       r"(TORCHELASTIC|SLURM|OMPI|PMI)_.*")
 for _name in [name for name in os.environ if _STRANGE.fullmatch(name)]:
     del os.environ[_name]

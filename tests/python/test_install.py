@@ -55,8 +55,10 @@ class Installed(unittest.TestCase):
     def test_files(self) -> None:
         package = self.prefix / "penstock"
         source = Path(__file__).resolve().parents[2] / "client/python/penstock"
-        names = {path.name for pattern in ("*.py", "*.pyi", "py.typed") for path in source.glob(pattern)}
-        self.assertEqual({path.name for path in package.iterdir()}, names | {"_penstock.abi3.so", "penstockd"})
+        names = {str(path.relative_to(source)) for pattern in ("*.py", "*.pyi", "py.typed") for path in source.rglob(pattern)}
+        found = {str(path.relative_to(package)) for path in package.rglob("*") if not path.is_dir()}
+        self.assertIn("dataloader/__init__.py", found)
+        self.assertEqual(found, names | {"_penstock.abi3.so", "penstockd"})
         self.assertEqual(sorted(path.name for path in (self.prefix / "bin").iterdir()), ["penstock", "penstockd"])
         self.assertFalse([path for path in self.prefix.rglob("*") if path.is_symlink()], "wheels have no links")
         self.assertTrue((self.prefix / "LICENSE").is_file())

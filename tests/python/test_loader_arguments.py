@@ -166,23 +166,60 @@ class Values(Refused):
         with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="0"):
             self.argument("in the environment, world_size is 0", share=None)
 
-    def test_ranks_that_nobody_told_of(self) -> None:
+    def test_ranks_of_a_process_group(self) -> None:
         """A process group started by mp.spawn or srun: no variable has the rank."""
-        said = "torch.distributed has 2 ranks, but RANK and WORLD_SIZE are not set"
         group = mock.Mock()
-        group.get_world_size.return_value = 2
-        with mock.patch.dict(sys.modules, {"torch.distributed": group}):
-            with self.assertWarnsRegex(UserWarning, said) as caught:
-                loader().close()
-            self.assertEqual(Path(caught.filename).name, Path(__file__).name)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                loader(rank=1, world_size=2).close()
-                loader(rank=0, world_size=1).close()
-                with mock.patch.dict(os.environ, RANK="1", WORLD_SIZE="2"):
-                    loader().close()
-                group.is_initialized.return_value = False
-                loader().close()
+        group.get_rank.return_value, group.get_world_size.return_value = 1, 2
+
+        def ranks(**keys: Any) -> "tuple[int, int]":
+            with loader(**keys) as made:
+                return made.rank, made.world_size
+
+        srun = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5"}
+        with mock.patch.dict(sys.modules, {"torch.distributed": group}), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(ranks(), (1, 2))
+            self.assertEqual(ranks(share="split"), (1, 2))
+            self.assertEqual(ranks(rank=0, world_size=3), (0, 3))
+            self.assertEqual(ranks(rank=0, world_size=1), (0, 1))
+            self.assertEqual(ranks(group="alike"), (0, 1), "a group shares its batches")
+            with mock.patch.dict(os.environ, srun):
+                self.assertEqual(ranks(), (1, 2), "the process group comes before srun's variables")
+            with mock.patch.dict(os.environ, RANK="1", WORLD_SIZE="2"):
+                self.assertEqual(ranks(), (1, 2))
+            for name, variables in (("RANK", {"RANK": "0", "WORLD_SIZE": "2"}), ("WORLD_SIZE", {"RANK": "1", "WORLD_SIZE": "4"}),
+                                    ("WORLD_SIZE", {"WORLD_SIZE": "1"}), ("RANK", {"RANK": "0"})):
+                with mock.patch.dict(os.environ, variables):
+                    self.argument(rf"variable {name} is {variables[name]}, and in torch.distributed's process group this process is rank 1 of "
+                                  r"2: pass rank= and world_size=", share=None)
+                    self.assertEqual(ranks(rank=0, world_size=2), (0, 2))
+            group.is_initialized.return_value = False
+            self.assertEqual(ranks(), (0, 1))
+            with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="2"):
+                self.assertEqual(ranks(), (0, 2))
+
+    def test_ranks_of_nodes(self) -> None:
+        """Lightning's ddp, started by plain `python`: WORLD_SIZE, LOCAL_RANK and NODE_RANK, without RANK, before the process
+        group exists."""
+        for variables, want in (
+            ({"LOCAL_RANK": "1", "NODE_RANK": "0"}, (1, 6)),
+            ({"LOCAL_RANK": "1", "NODE_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, (5, 6)),
+            ({"LOCAL_RANK": "0", "GROUP_RANK": "1", "LOCAL_WORLD_SIZE": "3"}, (3, 6)),
+            ({"LOCAL_RANK": "4", "LOCAL_WORLD_SIZE": "6"}, (4, 6)),
+        ):
+            with self.subTest(variables), mock.patch.dict(os.environ, WORLD_SIZE="6", **variables), loader() as made:
+                self.assertEqual((made.rank, made.world_size), want)
+        for variables, said in (
+            ({"LOCAL_RANK": "1"}, "LOCAL_RANK and NODE_RANK say which rank .*: pass rank= and world_size="),
+            ({"LOCAL_RANK": "1", "NODE_RANK": "2"}, "LOCAL_RANK and NODE_RANK say which rank"),
+            ({"NODE_RANK": "2"}, "LOCAL_RANK and NODE_RANK say which rank"),
+            ({"LOCAL_RANK": "1", "NODE_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, "contradict each other: pass rank= and world_size="),
+            ({"LOCAL_RANK": "1", "NODE_RANK": "4", "LOCAL_WORLD_SIZE": "2"}, "in the environment, rank is 9 and world_size is 6"),
+            ({"LOCAL_RANK": "7", "NODE_RANK": "0"}, "in the environment, rank is 7 and world_size is 6"),
+            ({"LOCAL_RANK": "1", "NODE_RANK": "x"}, "variable NODE_RANK is 'x': expected the number of this node"),
+        ):
+            with self.subTest(variables), mock.patch.dict(os.environ, WORLD_SIZE="6", **variables):
+                self.argument(said, share=None)
 
     def test_one_of_the_two_variables(self) -> None:
         """Lightning's ddp sets WORLD_SIZE and not RANK: torch's process group has the rank."""
@@ -211,21 +248,27 @@ class Values(Refused):
             self.argument("the environment variable WORLD_SIZE is 'two': expected the number of ranks", share=None)
 
     def test_ranks_of_a_launcher(self) -> None:
-        """srun and mpirun start the ranks, and neither the loader nor torch was told."""
+        """srun and mpirun start the ranks, and neither the loader nor torch was told: taken, with a
+        warning."""
         for size, rank, whose in (
             ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
             ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"),
             ("PMI_SIZE", "PMI_RANK", "mpiexec"),
         ):
-            said = rf'{whose} has 2 ranks, .*rank=int\(os.environ\["{rank}"\]\), world_size=int\(os.environ\["{size}"\]\)'
+            said = (rf'reads as rank 1 of 2, because {whose} started 2 processes .*rank=int\(os.environ\["{rank}"\]\), '
+                    rf'world_size=int\(os.environ\["{size}"\]\).* pass rank=0, world_size=1')
             with mock.patch.dict(os.environ, {size: "2", rank: "1"}):
-                with self.assertWarnsRegex(UserWarning, said):
-                    loader().close()
+                with self.assertWarnsRegex(UserWarning, said) as caught, loader() as made:
+                    self.assertEqual((made.rank, made.world_size), (1, 2))
+                self.assertEqual(Path(caught.filename).name, Path(__file__).name)
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
                     loader(rank=1, world_size=2).close()
+                    loader(group="alike").close()
                     with mock.patch.dict(os.environ, RANK="0", WORLD_SIZE="1"):
                         loader().close()
+            with mock.patch.dict(os.environ, {size: "2", rank: "2"}):
+                self.argument("in the environment, rank is 2 and world_size is 2", share=None)
             # Only one task; and the variables of a batch script of Slurm, which is not a task.
             for variables in ({size: "1", rank: "0"}, {size: "", rank: "0", "SLURM_NTASKS": "2"}, {size: "two", rank: "0"}):
                 with mock.patch.dict(os.environ, variables), warnings.catch_warnings():
@@ -234,8 +277,8 @@ class Values(Refused):
         # mpirun in a Slurm job: the ranks also have the variables of the step that started its
         # helper.
         step = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "3"}
-        with mock.patch.dict(os.environ, step), self.assertWarnsRegex(UserWarning, "mpirun has 8 ranks"):
-            loader().close()
+        with mock.patch.dict(os.environ, step), self.assertWarnsRegex(UserWarning, "rank 3 of 8, because mpirun"):
+            loader(batch_size=2).close()
 
     def test_group_refuses(self) -> None:
         with loader(group="one", share="all"):
@@ -480,7 +523,7 @@ class Documented(unittest.TestCase):
 class Python39(unittest.TestCase):
     def test_syntax(self) -> None:
         """The oldest supported Python; annotations are not evaluated, so they may be newer."""
-        for path in sorted(Path(penstock.loader.__file__).parent.glob("*.py")):
+        for path in sorted(Path(penstock.loader.__file__).parent.rglob("*.py")):
             with self.subTest(path.name):
                 ast.parse(path.read_text(), feature_version=(3, 9))
 

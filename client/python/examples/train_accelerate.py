@@ -22,10 +22,6 @@ from torch import nn
 
 import penstock
 
-# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
-# or broken.
-UNCOUNTED = penstock.PADDED | penstock.INVALID
-
 
 @torch.inference_mode()
 def evaluate(accelerator: Accelerator, model: nn.Module, loader: penstock.Loader) -> float:
@@ -33,7 +29,7 @@ def evaluate(accelerator: Accelerator, model: nn.Module, loader: penstock.Loader
     model.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=accelerator.device)
     for batch in loader.batches():
-        counts = torch.from_numpy((batch.samples["flags"] & UNCOUNTED) == 0).to(accelerator.device)
+        counts = torch.from_numpy(batch.valid).to(accelerator.device)
         right = model(batch.images).argmax(1) == batch.labels
         sums += torch.stack([(right & counts).sum(), counts.sum()])
     right_all, count = accelerator.reduce(sums, "sum").tolist()

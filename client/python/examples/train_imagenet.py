@@ -34,9 +34,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 import penstock
 
-# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
-# or broken.
-UNCOUNTED = penstock.PADDED | penstock.INVALID
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -257,7 +254,7 @@ class Trainer:
                 dist.broadcast(buffer, 0)
         right = right5 = count = 0.0
         for batch in loader.batches():
-            counts = torch.from_numpy((batch.samples["flags"] & UNCOUNTED) == 0).to(self.job.device)
+            counts = torch.from_numpy(batch.valid).to(self.job.device)
             scores = self.forward(self.net, batch.images)
             best = scores.topk(min(5, scores.shape[1])).indices == batch.labels[:, None]
             right += (best[:, 0] & counts).sum().item()

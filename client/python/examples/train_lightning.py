@@ -25,10 +25,6 @@ from torch import nn
 
 import penstock
 
-# Rows that evaluation must not count: repeated so that all ranks have the same number of batches,
-# or broken.
-UNCOUNTED = penstock.PADDED | penstock.INVALID
-
 
 class Batches:
     """Iterates over the batches of an evaluation as objects with `samples`; iterating over a Loader
@@ -86,7 +82,7 @@ class Classifier(lightning.LightningModule):
         self.right_and_count = torch.zeros(2, dtype=torch.float64, device=self.device)
 
     def validation_step(self, batch: Any, index: int) -> None:
-        counts = torch.from_numpy((batch.samples["flags"] & UNCOUNTED) == 0).to(self.device)
+        counts = torch.from_numpy(batch.valid).to(self.device)
         right = self.net(batch.images).argmax(1) == batch.labels
         self.right_and_count += torch.stack([(right & counts).sum(), counts.sum()])
 

@@ -18,7 +18,6 @@ A map of this folder:
   sources.py        source=
   environment.py    ranks
   devices.py        device=
-  unknown.py        arguments of other loaders: what to use instead
   transforms.py     transforms=
   advice.py         what to write in place of transforms that the daemon does not have
   mixing.py         mixup=, cutmix=, label_smoothing= and the like
@@ -34,7 +33,7 @@ A map of this folder:
   batch.py          Batch, which batches() yields
   events.py         Event, which on_event= gets; warnings
   joined.py         threads= and memory= that a running daemon does not follow
-  fixed.py          assignments that would change nothing
+  dataloader/       what programs that were written for torch's DataLoader look for
   errors.py         every exception that penstock raises
   notation.py       sentences of the daemon in Python's notation
 

@@ -256,13 +256,14 @@ def _socket(value: Any) -> str:
     return checks.text("socket", os.fsdecode(value))
 
 
-def _readers(given: Mapping[str, Any]) -> dict[str, Any]:
+def _readers(given: Mapping[str, Any], named: Optional[str]) -> dict[str, Any]:
     """The rank and the group of this trainer."""
     options: dict[str, Any] = {}
     share = None if given["share"] is None else _value("share", given["share"])
     rank = None if given["rank"] is None else checks.number("rank", given["rank"], 0, _U32)
     world_size = None if given["world_size"] is None else checks.number("world_size", given["world_size"], 1, 65536)
-    for key, value in environment.ranks(share, rank, world_size)._asdict().items():
+    shared = named is not None or given["group"] is not None
+    for key, value in environment.ranks(share, rank, world_size, shared)._asdict().items():
         _maybe(options, key, value)
     options.update(_keys(given, "READER"))
     if given["laggard_timeout"] is not None:
@@ -403,7 +404,7 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
         given, listed = _numbered(given, source, mixture)
     plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
     read_from = {"source": source} if mixture is None else {"sources": mixture}
-    options = {**read_from, **_daemon(given), **_readers(given)}
+    options = {**read_from, **_daemon(given), **_readers(given, named)}
     if named is None:
         options.update(_definition(given, defaults, plan))
     else:

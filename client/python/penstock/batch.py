@@ -68,6 +68,13 @@ class Batch:
             self._records = np.frombuffer(bytearray(self._records), SAMPLE)
         return self._records
 
+    @property
+    def valid(self) -> Any:
+        """A NumPy array with a bool for each sample: whether it counts in a metric, which means that
+        it is neither PADDED nor INVALID."""
+        flags = self.samples["flags"].reshape(self.count, -1)
+        return np.asarray((flags & (PADDED | INVALID)) == 0).all(1)
+
     def __iter__(self) -> Any:
         return iter((self.images, self.labels))
 

@@ -14,6 +14,7 @@ stream is elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Optional
 
 from .errors import ArgumentError, IteratorError
@@ -103,6 +104,11 @@ class Epochs:
         turn.failed = False
         turn.given = True
         self.at = after
+
+    def skip(self, samples: int) -> None:
+        """Moves an iteration that has delivered no batch onward by that many samples of all
+        ranks."""
+        self.at = replace(self.at, position=self.at.position + samples)
 
     def end(self, turn: Turn) -> None:
         turn.ended = True

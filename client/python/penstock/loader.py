@@ -24,15 +24,18 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
-from . import _penstock, arguments, checks, cuda, environment, errors, fixed, frameworks, joined, naming, notation
+from . import _penstock, arguments, checks, cuda, environment, errors, frameworks, joined, naming, notation
 from . import readers, sources, subset
-from . import unknown as unknown_arguments
 from .batch import Batch, Told, Yielded
+from .dataloader import fixed
+from .dataloader import unknown as unknown_arguments
+from .dataloader.dataset import Dataset, refuse_number
+from .dataloader.sampler import BatchSampler, Place, Sampler
 from .epochs import Epochs, Turn
 from .events import Watch, warn
 from .state import State
 
-__all__ = ["Dataset", "Loader"]
+__all__ = ["Loader"]
 
 _NOT_OVER = (errors.WaitTimeoutError, errors.HeldError)  # errors that do not end the stream
 
@@ -65,40 +68,8 @@ class _Iteration:
             raise
 
 
-def _refuse_number() -> NoReturn:
-    """For users who put a loader, or its dataset, into a DataLoader, which asks for samples by
-    number."""
-    raise errors.ArgumentTypeError(
-        "a loader yields whole batches in its own order and cannot return a sample by number: write `for images, "
-        "labels in loader`, without a DataLoader; loader.path(index) returns the path of a sample"
-    )
-
-
-class Dataset:
-    """For programs that expect `len(loader.dataset)` and the like. It has the number of an epoch's
-    samples and the classes, but not the samples."""
-
-    _loader: Loader
-
-    def __init__(self, loader: Loader) -> None:
-        object.__setattr__(self, "_loader", loader)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        fixed.refuse_dataset(name)
-
-    def __len__(self) -> int:
-        return self._loader._info["samples"]
-
-    def __getitem__(self, index: object) -> NoReturn:
-        _refuse_number()
-
-    @property
-    def classes(self) -> list[str]:
-        return self._loader.classes
-
-    @property
-    def class_to_idx(self) -> dict[str, int]:
-        return self._loader.class_to_idx
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 def _pair(given: Yielded) -> Tuple[Any, Any]:
@@ -248,6 +219,7 @@ class Loader:
         self._info: dict[str, int] = {}
         self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
+        self._listed: Optional[list[tuple[str, int]]] = None  # dataset.samples, once it was asked for
         self._config: Optional[dict[str, Any]] = None
         self._opened = 0  # how often the stream was opened
         self._told: Optional[Tuple[str, State]] = None  # the reader's last state: text, parsed
@@ -272,16 +244,17 @@ class Loader:
         super().__setattr__(name, value)
 
     def _warn_of_ranks(self, given: Mapping[str, Any]) -> None:
-        """Warns if all ranks would read the same batches, which the user would not notice."""
+        """Warns if the ranks are those of srun or mpirun, which also start processes that are no
+        ranks."""
         said = any(given[name] is not None for name in ("rank", "world_size", "share", "group"))
-        if said or sources.stream_name(given["source"]) is not None:
-            return
-        ranks = environment.unsaid_ranks()
-        if ranks is not None:
+        found = None if said or sources.stream_name(given["source"]) is not None else environment.launcher()
+        if found is not None:
             warn(
-                f"{ranks.whose} has {ranks.size} ranks, but RANK and WORLD_SIZE are not set: every rank reads the "
-                f"whole dataset in the same batches. To give each rank its own part, pass rank={ranks.rank}, "
-                f"world_size={ranks.world_size}; if every rank is to read everything, pass rank=0, world_size=1"
+                f"this process reads as rank {found.rank} of {found.world_size}, because {found.whose} started "
+                f"{found.world_size} processes and nothing else says which rank this is. To say so, pass "
+                f'rank=int(os.environ["{found.rank_variable}"]), world_size=int(os.environ["{found.size_variable}"]), or '
+                "create the loader after init_process_group(); if every process is to read everything, pass rank=0, "
+                "world_size=1"
             )
 
     # ---- the stream ----
@@ -542,6 +515,27 @@ class Loader:
             self._epochs.give(turn, given[2].epoch, after, before)
             return made
 
+    def _read_at(self, place: Place) -> Any:
+        """The batch that a place of the batch sampler names. Batches before the first one that is
+        read are skipped, and not decoded."""
+        iteration = place.iteration
+        if not isinstance(iteration, _Iteration) or iteration._loader is not self:
+            raise errors.ArgumentTypeError("the place belongs to the batch sampler of another loader")
+        with self._lock:
+            self._check()
+            turn = iteration._turn
+            self._epochs.check(turn)
+            due = len(self) - self.remaining
+            if place.number != due and (turn.given or place.number < due):
+                raise errors.IteratorError(
+                    f"batch {place.number} was asked for, and batch {due} comes next: batches of a loader come in order, and "
+                    "only the first ones of an epoch can be skipped. A program that divides batches among processes "
+                    "(as accelerate's prepare_data_loader does) must not be given the loader, which divides an epoch "
+                    "by itself: pass rank= and world_size="
+                )
+            self._epochs.skip((place.number - due) * self._info["batch_size"] * self._info["world_size"])
+        return next(iteration)
+
     # ---- epochs and states ----
 
     def __len__(self) -> int:
@@ -549,7 +543,7 @@ class Loader:
         return self._info["batches"]
 
     def __getitem__(self, index: object) -> NoReturn:
-        _refuse_number()
+        refuse_number()
 
     @property
     def epoch(self) -> int:
@@ -671,6 +665,50 @@ class Loader:
     def dataset(self) -> Dataset:
         """For `len(loader.dataset)` and `loader.dataset.classes`."""
         return Dataset(self)
+
+    @property
+    def sampler(self) -> Sampler:
+        """For programs that call loader.sampler.set_epoch(epoch) or len(loader.sampler)."""
+        return Sampler(self)
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """For accelerate.skip_first_batches, and programs that ask for len(loader.batch_sampler)."""
+        return BatchSampler(self)
+
+    @property
+    def collate_fn(self) -> Callable[[Any], Any]:
+        """Returns the batch as it is."""
+        return _as_it_is
+
+    @property
+    def num_workers(self) -> int:
+        """0: the daemon decodes, and no worker processes of Python exist."""
+        return 0
+
+    @property
+    def prefetch_factor(self) -> None:
+        """None: worker processes of Python would have it. prefetch= is the daemon's."""
+
+    @property
+    def pin_memory(self) -> bool:
+        """False: batches are on `device` already, so no program needs to pin them."""
+        return False
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a short last batch is left out."""
+        return bool(self._definition()["drop_last"])
+
+    def _rows(self) -> int:
+        """The number of rows that an epoch has for this rank, PADDED ones included."""
+        info = self._info
+        world, rank = info["world_size"], info["rank"]
+        left = info["samples"] % (info["batch_size"] * world)
+        rows = info["samples"] // (info["batch_size"] * world) * info["batch_size"]
+        if left == 0 or self.drop_last:
+            return rows
+        return rows + max(left // world + (rank < left % world), 1)
 
     @property
     def batch_size(self) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Optional
 
-from . import checks, unknown as unknown_arguments
+from . import checks
 from .arguments import DEFINING
+from .dataloader import unknown as unknown_arguments
 from .loader import Loader
 from .sources import STREAM
 

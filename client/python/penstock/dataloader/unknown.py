@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Optional
 
-from .checks import nearest
-from .errors import ArgumentTypeError
+from ..checks import nearest
+from ..errors import ArgumentTypeError
 
 __all__ = ["instead", "refuse"]
 

@@ -1,8 +1,9 @@
-"""Assignments to a loader or its dataset that would change nothing: they raise, and name the
-argument to pass instead.
+"""Assignments to a loader, its dataset or its samplers that would change nothing: they raise, and
+name the argument to pass instead.
 
     loader.mixup = 0                # the stream was opened with the arguments of the constructor
     loader.dataset.transform = f    # the daemon decodes and transforms
+    loader.sampler.rank = 1
 
 Subclasses may have attributes of their own, whatever their names: those that they define in their
 class, that their own methods set, or that are not arguments of a loader.
@@ -15,11 +16,11 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
+from ..checks import nearest
+from ..errors import AssignmentError
 from . import unknown
-from .checks import nearest
-from .errors import AssignmentError
 
-__all__ = ["check", "refuse_dataset"]
+__all__ = ["check", "refuse_dataset", "refuse_sampler"]
 
 # Facts about the stream that look like arguments, and what changes them.
 _FACTS = {
@@ -44,6 +45,14 @@ _DATASET = {
     "indices": "pass indices= to the loader",
     "root": "create a loader with another source",
     "loader": "the daemon decodes images; pass decode= to the loader",
+}
+
+_SAMPLER = {
+    "epoch": "call loader.set_epoch()",
+    "num_replicas": "pass world_size= to the loader",
+    "rank": "pass rank= to the loader",
+    "sampler": "pass shuffle=, indices= or weights= to the loader",
+    **{name: f"pass {name}= to the loader" for name in ("batch_size", "drop_last", "shuffle", "seed")},
 }
 
 
@@ -74,7 +83,8 @@ def check(loader: Any, name: str, known: Sequence[str]) -> None:
     if name in known:
         raise AssignmentError(f"{what}pass {name}= to the constructor of a new loader")
     if found is not None:
-        raise AssignmentError(f"{what}{_FACTS.get(name, 'it is a fact about the stream')}")
+        advice = _FACTS.get(name) or unknown.instead(name) or "it is a fact about the stream"
+        raise AssignmentError(what + advice)
     if not _is_ours(kind):
         return
     advice = unknown.instead(name)
@@ -86,3 +96,8 @@ def check(loader: Any, name: str, known: Sequence[str]) -> None:
 def refuse_dataset(name: str) -> None:
     advice = _DATASET.get(name, "the dataset only describes what the daemon reads")
     raise AssignmentError(f"loader.dataset.{name} cannot be assigned, because it would change nothing: {advice}")
+
+
+def refuse_sampler(which: str, name: str) -> None:
+    advice = _SAMPLER.get(name, "it only describes how the daemon divides an epoch")
+    raise AssignmentError(f"loader.{which}.{name} cannot be assigned, because it would change nothing: {advice}")
