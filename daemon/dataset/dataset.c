@@ -133,7 +133,7 @@ static bool shard_same(const struct dataset_shard *a, const struct dataset_shard
 bool dataset_same(const struct dataset *a, const struct dataset *b)
 {
 	if (a->kind != b->kind || a->shards != b->shards || a->labelled != b->labelled ||
-		a->fingerprint != b->fingerprint || a->rule != b->rule ||
+		a->fingerprint != b->fingerprint || a->rule != b->rule || a->fields != b->fields ||
 		a->warnings != b->warnings)
 		return false;
 	for (uint32_t i = 0; i < a->shards; i++)
@@ -202,7 +202,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	uint64_t end = folder ? shard->bytes : shard->size;
 	bool inside = record.offset <= end && record.size <= end - record.offset;
 	if (!inside || !label_fits(dataset, shard, record.label) ||
-		record.name_page >= shard->name_pages ||
+		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
 			"%s: record %u of page %llu cannot describe a sample of %s: delete the "
@@ -379,8 +379,26 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 	return 0;
 }
 
-/* Reads a sample's record, and the page that holds its name. */
-static int sample_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
+int dataset_field(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, uint32_t number, struct index_field *ret, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	struct index_field field = {0};
+	int rc = index_page_field(page, record, number, &field, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%s", index_name(s));
+	if (!field.present)
+		field = (struct index_field){0};
+	if (field.offset > s->size || field.size > s->size - field.offset)
+		return fault_set(fault, -EIO,
+			"%s: a field in it is not within %s: delete the index, it will be built "
+			"again",
+			index_name(s), s->path);
+	*ret = field;
+	return 0;
+}
+
+int dataset_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
 	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault)
 {
 	if (dataset_locate(dataset, number, at) < 0)
@@ -402,7 +420,7 @@ int dataset_sample_values(
 	struct index_record record = {0};
 	uint64_t position;
 	uint8_t page[INDEX_PAGE];
-	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
+	int rc = dataset_name_page(dataset, number, &at, &record, &position, page, fault);
 	return rc < 0 ? rc : dataset_values(dataset, at.shard, &record, page, values, fault);
 }
 
@@ -413,7 +431,7 @@ int dataset_sample(
 	struct index_record record = {0};
 	uint64_t position = 0;
 	uint8_t page[INDEX_PAGE];
-	int rc = sample_name_page(dataset, number, &at, &record, &position, page, fault);
+	int rc = dataset_name_page(dataset, number, &at, &record, &position, page, fault);
 	char name[sizeof ret->name];
 	if (rc == 0)
 		rc = dataset_name(dataset, at.shard, &record, page, name, sizeof name, fault);

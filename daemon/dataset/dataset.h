@@ -5,6 +5,7 @@
  *   dataset_impl.h         struct dataset, for the files of this folder
  *   dataset_open.c         from what a user names to an open dataset; opening.h has its parts
  *   dataset_renew.c        images that were rewritten in place: finds them, compares two openings
+ *   dataset_fields.c       reads the fields of a sample, for tools
  *   dataset_labels.c       checks the labels of a rule once all indexes exist
  *   opening.h              a dataset while it is being opened
  *   opening_find.c         where indexes are stored, and whether the stored one can be used
@@ -16,6 +17,7 @@
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars
  *   index_progress.h       reports progress while indexes are built
+ *   fields.[ch]            what is delivered beside an image, and where it is
  *   digest.h               the running value from which the fingerprint is computed
  *   mtime.h                when a file was last changed
  *   sidecar.[ch]           a file beside each shard for something small per sample: entry points
@@ -90,6 +92,9 @@ struct dataset_options {
 	bool nested;
 	/* If not NULL, replaces `labels` (label_rule.h). Borrowed while dataset_open runs. */
 	const struct label_rule *rule;
+	/* The fields that will be read (fields.h); NULL or no names: none. Borrowed while
+	 * dataset_open runs. */
+	const struct field_list *fields;
 	/* Look at every file of a folder, and build the index again if one has another size than
 	 * the index says. Otherwise only the folders' modification times are compared, which stay
 	 * the same when an image is rewritten in place. */
@@ -216,6 +221,15 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 int dataset_copy(const struct dataset *dataset, const struct sample *sample, int to,
 	int *ret_unwritten, struct fault *fault);
 
+/* Reads the first bytes of a sample's field `number` of `fields`, the list that the dataset was
+ * opened with, at most its `max`, into `buffer`, which has room for them. *ret_longer: it has more
+ * bytes. For tools, and for fields that are too large for the pipeline's buffers. Blocks. 0;
+ * DATASET_E_NONE if the sample has no such field; or as dataset_read. */
+enum { DATASET_E_NONE = 1 };
+int dataset_field_read(const struct dataset *dataset, uint64_t sample,
+	const struct field_list *fields, uint32_t number, void *buffer, uint32_t *ret_size,
+	bool *ret_longer, struct fault *fault);
+
 /* 0, or -ESTALE with a fault if shard `shard` on disk is no longer what was indexed (another inode,
  * size or mtime). */
 int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct fault *fault);
@@ -271,6 +285,11 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
  * and FLOAT. 0, or -EIO with a fault that names the index. */
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	const uint8_t *page, float *values, struct fault *fault);
+
+/* Takes the place of field `number` out of the name page of a tar that was opened with fields: it
+ * is within the shard, or absent. 0, or -EIO with a fault that names the index. */
+int dataset_field(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, uint32_t number, struct index_field *ret, struct fault *fault);
 
 /* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the
  * least recently used one that no caller holds is closed to make room. Blocks while a file is

@@ -38,6 +38,8 @@ struct dataset {
 	enum label_type label_type;
 	uint32_t label_width;
 	uint64_t rule; /* labels_hash of the label rule; 0: the rule is a single word */
+	uint64_t fields; /* of tars: field_list_hash of the fields in the indexes; 0: none */
+	uint32_t field_count;
 	int root_fd; /* folder; else -1 */
 	/* an unlinked file for indexes that could not be stored elsewhere; -1: none */
 	int scratch_fd;
@@ -62,6 +64,10 @@ int dataset_index_files_new(struct dataset *dataset);
 
 /* Frees the names of the classes: the dataset then has none. */
 void dataset_classes_free(struct dataset *dataset);
+
+/* Reads a sample's record, and the page that holds its name, whose place `at` becomes. */
+int dataset_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
+	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault);
 
 /* In dataset_labels.c. Called when all indexes exist; `heads` are theirs, one per shard. 0 or
  * negative errno. */

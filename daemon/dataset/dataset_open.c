@@ -175,6 +175,18 @@ static int labels_begin(struct opening *opening)
 	return 0;
 }
 
+/* The index of a folder does not depend on fields. */
+static void fields_begin(struct opening *opening)
+{
+	struct dataset *dataset = opening->dataset;
+	if (!opening->options.fields || dataset->container->files)
+		return;
+	opening->fields = *opening->options.fields;
+	opening->fields_hash = field_list_hash(&opening->fields);
+	dataset->fields = opening->fields_hash;
+	dataset->field_count = opening->fields.count;
+}
+
 static int opening_run(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
@@ -183,6 +195,7 @@ static int opening_run(struct opening *opening)
 	int begun = labels_begin(opening);
 	if (begun < 0)
 		return begun;
+	fields_begin(opening);
 	if (!store_cache_folder(opening->options.cache_dir, folder, sizeof folder))
 		opening->cache = strdup(folder);
 	opening->heads = calloc(dataset->shards, sizeof *opening->heads);

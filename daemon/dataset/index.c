@@ -81,6 +81,24 @@ int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *
 	return 0;
 }
 
+int index_page_field(const uint8_t page[INDEX_PAGE], const struct index_record *record,
+	uint32_t number, struct index_field *ret, struct fault *fault)
+{
+	int rc = page_check(page, 'N', record->name_page, fault);
+	if (rc < 0)
+		return rc;
+	size_t from = (size_t)record->name_offset + record->name_size + record->label_size +
+		      number * sizeof *ret;
+	if (record->name_offset < INDEX_PAGE_HEAD || number >= record->fields ||
+		from + sizeof *ret > INDEX_PAGE)
+		return fault_set(fault, -EIO,
+			"page N%llu cannot hold field %u at byte %zu: delete the index, it will be "
+			"built again",
+			(unsigned long long)record->name_page, number, from);
+	memcpy(ret, page + from, sizeof *ret);
+	return 0;
+}
+
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault)
 {
 	ssize_t n = whole_read(fd, buffer, size, offset);
@@ -115,7 +133,7 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 	if (head.record_pages > most || head.name_pages > most || head.table_pages > most ||
 		head.samples > most * INDEX_RECORDS)
 		return INDEX_E_DAMAGED;
-	if (head.earlier_count > INDEX_EARLIER)
+	if (head.earlier_count > INDEX_EARLIER || head.field_count > FIELDS_MAX)
 		return INDEX_E_DAMAGED;
 	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
 	if ((file_size && file_size != pages * INDEX_PAGE) ||
@@ -305,19 +323,29 @@ static int writer_result(struct index_writer *writer, int rc)
 	return rc;
 }
 
+size_t index_writer_room(const struct index_writer *writer)
+{
+	return INDEX_NAME_ROOM - writer->head.field_count * sizeof(struct index_field);
+}
+
 int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
 	const void *label, size_t label_size, struct index_record *record)
 {
-	assert(size > 0 && size <= INDEX_NAME_MAX && size + label_size <= INDEX_NAME_ROOM);
+	assert(size > 0 && size <= INDEX_NAME_MAX &&
+		size + label_size <= index_writer_room(writer));
 	struct index_section *names = &writer->names;
-	uint8_t both[INDEX_NAME_ROOM];
-	memcpy(both, name, size);
-	memcpy(both + size, label, label_size);
-	int rc = section_put_whole(names, both, size + label_size);
+	uint8_t all[INDEX_NAME_ROOM];
+	size_t fields = writer->head.field_count * sizeof writer->field[0];
+	size_t bytes = size + label_size + fields;
+	memcpy(all, name, size);
+	memcpy(all + size, label, label_size);
+	memcpy(all + size + label_size, writer->field, fields);
+	int rc = section_put_whole(names, all, bytes);
 	if (rc < 0)
 		return writer_result(writer, rc);
 	record->name_page = names->pages;
-	record->name_offset = (uint16_t)(names->used - size - label_size);
+	record->name_offset = (uint16_t)(names->used - bytes);
+	record->fields = (uint8_t)writer->head.field_count;
 	record->name_size = (uint16_t)size;
 	record->label_size = (uint16_t)label_size;
 	writer->name_hash = hash_bytes(HASH_SEED, name, size);

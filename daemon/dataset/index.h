@@ -10,8 +10,9 @@
  *                  from 1
  *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
  *                  name_size); if labels are not single classes, `label_size` bytes of label follow
- *                  the name; numbered from 0, so that they can be written before the number of
- *                  records is known
+ *                  the name; where the index has fields (fields.h), their places follow the
+ *                  label; numbered from 0, so that they can be written before the number of records
+ *                  is known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
  * It is written to a temporary file beside its place, synced and renamed, so that no reader sees a
@@ -25,6 +26,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/fields.h"
 #include "labels/label_rule.h"
 
 #include <stdbool.h>
@@ -55,14 +57,22 @@ struct index_record {
 	uint16_t name_offset; /* in the page, at least INDEX_PAGE_HEAD */
 	uint16_t name_size; /* without a terminating zero */
 	uint8_t format; /* enum sample_format */
-	uint8_t reserved; /* zero */
+	uint8_t fields; /* how many struct index_field follow the label */
 	/* Bytes of label after the name: float32 values, or uint32_t classes in ascending order. 0
 	 * if `label` is the whole label. */
 	uint16_t label_size;
 };
 
+/* Where a field of a sample is in the shard. */
+struct index_field {
+	uint64_t offset;
+	uint32_t size; /* UINT32_MAX stands for all larger ones, too */
+	uint32_t present; /* 0: the sample has none */
+};
+
 _Static_assert(sizeof(struct index_page_head) == INDEX_PAGE_HEAD, "index page head");
 _Static_assert(sizeof(struct index_record) == 32, "index record");
+_Static_assert(sizeof(struct index_field) == 16, "index field");
 _Static_assert(
 	(int)INDEX_NAME_ROOM == (int)LABEL_NAME_ROOM, "labels are limited by what a page holds");
 _Static_assert(INDEX_PAGE_HEAD + INDEX_RECORDS * sizeof(struct index_record) <= INDEX_PAGE,
@@ -81,6 +91,10 @@ int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *r
 /* The same for the label after the name: *ret points into `page` and need not be aligned. */
 int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
 	const uint8_t **ret, struct fault *fault);
+
+/* The same for field `number` after the label; the record has that many fields. */
+int index_page_field(const uint8_t page[INDEX_PAGE], const struct index_record *record,
+	uint32_t number, struct index_field *ret, struct fault *fault);
 
 /* Reads exactly `size` bytes at `offset`, despite short reads and EINTR. 0; -EIO at the end of the
  * file; -errno. */
@@ -127,9 +141,14 @@ struct index_head {
 	uint32_t reserved;
 	/* Images that are in class folders themselves, not in folders below them. */
 	uint64_t direct;
+	/* Of tars: field_list_hash of the fields whose places are in this index, and how many they
+	 * are. 0: none. */
+	uint64_t fields;
+	uint32_t field_count;
+	uint32_t reserved2;
 };
 
-_Static_assert(sizeof(struct index_head) == 488, "index head");
+_Static_assert(sizeof(struct index_head) == 504, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
@@ -190,11 +209,14 @@ struct index_section {
 
 struct index_writer {
 	struct index_section records, names, tables;
-	/* The caller sets label_type before the first sample; and kind, asked, rule, source,
-	 * shard_*, members, dotted, labelless, lines and tail before index_writer_finish. */
+	/* The caller sets label_type, fields and field_count before the first sample; and kind,
+	 * asked, rule, source, shard_*, members, dotted, labelless, lines and tail before
+	 * index_writer_finish. */
 	struct index_head head;
 	uint64_t base;
 	uint64_t name_hash, label_hash; /* of what was written last for a record */
+	/* The caller sets these before it writes a sample's name: head.field_count of them. */
+	struct index_field field[FIELDS_MAX];
 	/* Of writing, kept once it is set: the place is at fault, not what is indexed. */
 	int error;
 };
@@ -204,6 +226,9 @@ struct index_writer {
 int index_writer_init(
 	struct index_writer *writer, int fd, uint64_t base, int names_fd, int tables_fd);
 void index_writer_deinit(struct index_writer *writer);
+
+/* Bytes that a name and its label may have together. */
+size_t index_writer_room(const struct index_writer *writer);
 
 /* Writes a name and puts its place into the record. 0 or -errno. */
 int index_writer_name(

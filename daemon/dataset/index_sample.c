@@ -76,10 +76,11 @@ static int type_check(const struct index_job *job, const struct index_sample *sa
 	return 0;
 }
 
-static int size_check(
-	const struct index_sample *sample, const struct label_found *found, struct fault *fault)
+static int size_check(const struct index_job *job, const struct index_sample *sample,
+	const struct label_found *found, struct fault *fault)
 {
-	size_t room = (INDEX_NAME_ROOM - sample->name_size) / sizeof(float);
+	size_t most = index_writer_room(job->writer);
+	size_t room = (most - UTIL_MIN(most, sample->name_size)) / sizeof(float);
 	return found->count <= room ? 0
 				    : fault_set(fault, -EINVAL,
 					      "its label has %u values, but after its name of %zu "
@@ -102,7 +103,7 @@ int index_sample_write(const struct index_job *job, struct index_sample *sample,
 	bool one = found->type == LABEL_TYPE_CLASS;
 	int rc = type_check(job, sample, found, fault);
 	if (rc == 0 && !one)
-		rc = size_check(sample, found, fault);
+		rc = size_check(job, sample, found, fault);
 	if (rc < 0)
 		return rc;
 	record->label = found->first;

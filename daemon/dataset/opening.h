@@ -22,6 +22,8 @@ struct opening {
 	enum dataset_labels asked;
 	struct labels *labels; /* NULL: the rule is a single word */
 	uint64_t rule; /* labels_index_hash; 0: the rule is a single word */
+	struct field_list fields; /* of tars; no names: none */
+	uint64_t fields_hash; /* field_list_hash */
 	struct dataset *dataset;
 	struct fault *fault;
 	char *cache; /* NULL: no cache folder can be used */

@@ -49,6 +49,7 @@ static int index_write(
 		.class_order = opening->options.class_order,
 		.nested = opening->options.nested,
 		.labels = opening->rule ? opening->labels : NULL,
+		.fields = &opening->fields,
 		.writer = &writer,
 		.progress = &opening->progress,
 	};
@@ -57,6 +58,8 @@ static int index_write(
 	writer.head.kind = (uint32_t)opening->dataset->kind;
 	writer.head.asked = (uint32_t)opening->asked;
 	writer.head.rule = opening->rule;
+	writer.head.fields = opening->fields_hash;
+	writer.head.field_count = opening->fields.count;
 	writer.head.label_type = opening->rule ? labels_type(opening->labels) : LABEL_TYPE_CLASS;
 	writer.head.shard_size = shard->size;
 	writer.head.shard_mtime_ns = container->files ? 0 : shard->mtime_ns;

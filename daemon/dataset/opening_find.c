@@ -6,7 +6,8 @@
  * otherwise such a request has an index of its own (SHARD.cls.idx, ...), so that two users do not
  * rebuild each other's indexes. Indexes with labels of a rule (a manifest, a path into JSON) are
  * stored only in the cache folder, under a hash of the rule and of the contents of its files;
- * indexes of folders are stored there too, under a hash of the roots that applied to the walk. */
+ * indexes with the places of fields are stored there under a hash of the fields' names; indexes of
+ * folders are stored there too, under a hash of the roots that applied to the walk. */
 #include "dataset/opening.h"
 
 #include "base/array.h"
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PLACE_SUFFIX = 96 };
+enum { PLACE_SUFFIX = 128 };
 
 static const char *const suffixes[] = {
 	[DATASET_LABELS_AUTO] = ".idx",
@@ -57,10 +58,13 @@ static int names_add(struct names *names, const char *text)
 
 /* Whether the index holds the labels that were asked for. If none were asked for, any index will
  * do. */
-static bool head_serves(const struct index_head *head, enum dataset_labels asked, uint64_t rule)
+static bool head_serves(const struct index_head *head, const struct opening *opening)
 {
-	if (rule || head->rule)
-		return head->rule == rule;
+	const enum dataset_labels asked = opening->asked;
+	if (head->fields != opening->fields_hash || head->field_count != opening->fields.count)
+		return false;
+	if (opening->rule || head->rule)
+		return head->rule == opening->rule;
 	if (asked == DATASET_LABELS_NONE || head->asked == (uint32_t)asked)
 		return true;
 	return head->asked == DATASET_LABELS_AUTO && head->source == (uint32_t)asked &&
@@ -196,7 +200,7 @@ int opening_examine(
 	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
 		head.class_order != (uint32_t)opening->options.class_order ||
-		!head_serves(&head, opening->asked, opening->rule))
+		!head_serves(&head, opening))
 		return FOUND_STALE;
 	if (!head_sound(&head, container))
 		return FOUND_DAMAGED;
@@ -258,11 +262,15 @@ static void place_suffix(
 			(unsigned long long)opening->rule);
 	else
 		(void)snprintf(text, sizeof text, "%s", suffixes[labels]);
-	char within[32] = "";
+	char within[32] = "", fields[32] = "";
 	if (bounds)
 		(void)snprintf(within, sizeof within, ".in-%016llx", (unsigned long long)bounds);
-	(void)snprintf(ret, PLACE_SUFFIX, "%s%s%s", within,
-		opening->options.class_order == CLASS_ORDER_NATURAL ? ".natural" : "", text);
+	if (opening->fields_hash)
+		(void)snprintf(fields, sizeof fields, ".fields-%016llx",
+			(unsigned long long)opening->fields_hash);
+	(void)snprintf(ret, PLACE_SUFFIX, "%s%s%s%s", within,
+		opening->options.class_order == CLASS_ORDER_NATURAL ? ".natural" : "", fields,
+		text);
 }
 
 char *opening_place(const struct opening *opening, uint32_t number, enum place place,
@@ -274,7 +282,8 @@ char *opening_place(const struct opening *opening, uint32_t number, enum place p
 		place_suffix(opening, labels, suffix);
 		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
 	}
-	if (opening->rule || opening->options.index_in_cache || opening->dataset->container->files)
+	if (opening->rule || opening->fields_hash || opening->options.index_in_cache ||
+		opening->dataset->container->files)
 		return NULL;
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }

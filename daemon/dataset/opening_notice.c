@@ -56,7 +56,7 @@ static void notice_homeless(struct opening *opening)
 		(unsigned long long)opening->homeless, dataset->shards,
 		dataset->shards == 1 ? "" : "es", opening->example,
 		opening->homeless == 1 ? "is" : "are");
-	if (!dataset->container->files && !opening->options.index_in_cache)
+	if (!dataset->container->files && !opening->options.index_in_cache && !opening->fields_hash)
 		notice_add(dataset, "an index beside the shard cannot be written (%s), and",
 			strerror(-opening->place_error[PLACE_BESIDE]));
 	if (opening->cache)

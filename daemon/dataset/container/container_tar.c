@@ -4,8 +4,8 @@
  * extension. Members that follow each other and have the same key are one sample. A leading "./" is
  * not part of the key, so that `tar -C folder -c .` gives the keys of the folder. Left out: members
  * whose last part begins with a dot or has none, everything below "__MACOSX", and extensions other
- * than jpg, jpeg, png, cls and json (in any case). A sample without an image is left out as a
- * whole.
+ * than jpg, jpeg, png, cls and json (in any case), and than those of the fields that were asked
+ * for (fields.h). A sample without an image is left out as a whole.
  *
  * Either all samples have a label or none has. With labels AUTO the first sample decides: its .cls
  * if it has one, or else its .json if that has a label, or else nothing is labeled; every later
@@ -42,6 +42,7 @@ struct group {
 	size_t key_size;
 	char key[TAR_NAME_MAX + 1];
 	struct piece piece[PARTS];
+	struct index_field field[FIELDS_MAX];
 	char first[TAR_NAME_MAX + 1]; /* the image whose sample decided */
 	char orphan[TAR_NAME_MAX + 1]; /* the first label without an image; "": none */
 	struct label_found found; /* scratch space for the label of a rule */
@@ -264,9 +265,27 @@ static int sample_rule(struct group *group, const struct index_record *record, s
 				 group->job, &sample, group->job->path, &group->found, fault);
 }
 
+/* Hands the places of the fields to the writer, which puts them after the name and the label. */
+static int fields_hand(struct group *group, struct fault *fault)
+{
+	const struct piece *image = &group->piece[PART_IMAGE];
+	struct index_writer *writer = group->job->writer;
+	memcpy(writer->field, group->field, sizeof writer->field);
+	if (image->name_size <= index_writer_room(writer))
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s!%.80s...: its name has %zu bytes, but an index with %u fields has room for "
+		"only %zu",
+		group->job->path, image->name, image->name_size, writer->head.field_count,
+		index_writer_room(writer));
+}
+
 static int sample_write(struct group *group, struct fault *fault)
 {
 	const struct piece *image = &group->piece[PART_IMAGE];
+	int fits = fields_hand(group, fault);
+	if (fits < 0)
+		return fits;
 	struct index_record record = {.offset = image->offset,
 		.size = (uint32_t)image->size,
 		.format = image->format,
@@ -293,6 +312,7 @@ static int sample_end(struct group *group, struct fault *fault)
 		memcpy(group->orphan, group->piece[PART_CLS].name, sizeof group->orphan);
 	for (int i = 0; i < PARTS; i++)
 		group->piece[i].present = false;
+	memset(group->field, 0, sizeof group->field);
 	group->open = false;
 	return rc;
 }
@@ -338,6 +358,33 @@ static int piece_take(struct group *group, enum part part, const struct tar_memb
 	return 0;
 }
 
+/* Notes the member's place if it is a field that was asked for. */
+static int field_take(struct group *group, const char *extension, const struct tar_member *member,
+	struct fault *fault)
+{
+	const struct field_list *fields = group->job->fields;
+	const char *path = group->job->path;
+	uint32_t i = 0;
+	while (i < fields->count && strcmp(fields->at[i].name, extension) != 0)
+		i++;
+	if (i == fields->count)
+		return 0;
+	struct index_field *field = &group->field[i];
+	if (field->present)
+		return fault_set(fault, -EINVAL,
+			"%s!%s is there twice: a sample has one member of each field", path,
+			member->name);
+	if (member->kind == TAR_SPARSE)
+		return fault_set(fault, -EINVAL,
+			"%s!%s is a sparse member, which cannot be read in place: pack the shard "
+			"again without --sparse",
+			path, member->name);
+	*field = (struct index_field){.offset = member->offset,
+		.size = (uint32_t)UTIL_MIN(member->size, (uint64_t)UINT32_MAX),
+		.present = 1};
+	return 0;
+}
+
 static int member_take(struct group *group, const struct tar_member *member, struct fault *fault)
 {
 	struct parts parts;
@@ -348,6 +395,9 @@ static int member_take(struct group *group, const struct tar_member *member, str
 	if (!name_split(member->name, &parts))
 		return 0;
 	int rc = sample_begin(group, &parts, fault);
+	if (rc < 0)
+		return rc;
+	rc = field_take(group, parts.extension, member, fault);
 	if (rc < 0)
 		return rc;
 	enum part part = extension_part(parts.extension, &format);
