@@ -26,6 +26,8 @@ static const char *const fetch_outcome_names[FETCH_OUTCOMES] = {
 	[FETCH_E_CHANGED] = "changed",
 	[FETCH_E_IO] = "io",
 	[FETCH_E_TOO_LARGE] = "too-large",
+	[FETCH_E_FIELD_MISSING] = "field-missing",
+	[FETCH_E_FIELD_LONG] = "field-too-long",
 };
 
 const char *fetch_outcome_name(enum fetch_outcome outcome)
@@ -246,14 +248,48 @@ void fetch_deliver(struct fetch *fetch, struct fetch_item *items)
 		struct fetch_item *item = items;
 		items = item->next;
 		item->next = NULL;
-		if (item->result == FETCH_OK)
-			fetch_count(&fetch->counters.samples, 1);
-		else
+		if (item->result != FETCH_OK)
 			deliver_fault(item);
+		else if (!item->field)
+			fetch_count(&fetch->counters.samples, 1);
 		fetch_count(&fetch->counters.delivered, 1);
 		/* Relaxed: it comes before `done`, which notifies the reader. */
 		atomic_fetch_sub_explicit(&item->reader->items, 1, memory_order_relaxed);
 		item->done(item);
+	}
+}
+
+/* --- fields --- */
+
+static struct fetch_field *field_find(const struct fetch *fetch, const char *name, uint32_t limit)
+{
+	struct fetch_field *field = fetch->fields;
+	while (field && (field->limit != limit || strcmp(field->name, name) != 0))
+		field = field->next;
+	return field;
+}
+
+const struct fetch_field *fetch_field(struct fetch *fetch, const char *name, uint32_t limit)
+{
+	pthread_mutex_lock(&fetch->fields_lock);
+	struct fetch_field *field = field_find(fetch, name, limit);
+	uint32_t id = fetch->fields ? fetch->fields->id + 1 : 1;
+	if (!field && id <= FETCH_FIELDS && (field = calloc(1, sizeof *field))) {
+		(void)snprintf(field->name, sizeof field->name, "%s", name);
+		field->limit = limit;
+		field->id = id;
+		field->next = fetch->fields;
+		fetch->fields = field;
+	}
+	pthread_mutex_unlock(&fetch->fields_lock);
+	return field;
+}
+
+static void fields_free(struct fetch *fetch)
+{
+	for (struct fetch_field *field = fetch->fields, *next; field; field = next) {
+		next = field->next;
+		free(field);
 	}
 }
 
@@ -268,6 +304,7 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 		item->data = NULL;
 		item->size = 0;
 		item->label = -1;
+		item->longer = false;
 		if (item->values)
 			memset(item->values, 0,
 				dataset_label_width(item->dataset) * sizeof *item->values);
@@ -388,7 +425,9 @@ static void fetch_destroy(struct fetch *fetch)
 	inbox_deinit(&fetch->inbox);
 	pthread_cond_destroy(&fetch->settled);
 	pthread_mutex_destroy(&fetch->meter.lock);
+	pthread_mutex_destroy(&fetch->fields_lock);
 	pthread_mutex_destroy(&fetch->lock);
+	fields_free(fetch);
 	free(fetch);
 }
 
@@ -403,6 +442,7 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	pthread_mutex_init(&fetch->lock, NULL);
 	pthread_cond_init(&fetch->settled, NULL);
 	pthread_mutex_init(&fetch->meter.lock, NULL);
+	pthread_mutex_init(&fetch->fields_lock, NULL);
 	inbox_init(&fetch->inbox);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
 	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&

@@ -48,6 +48,7 @@
 
 #include "base/fault.h"
 #include "base/permit.h"
+#include "dataset/fields.h"
 #include "fetch/cache.h"
 
 #include <stdbool.h>
@@ -73,7 +74,9 @@ enum fetch_outcome {
 	/* Larger than all of fetch_options.large. The item has its size, label and place: a caller
 	 * that wants it reads it itself. */
 	FETCH_E_TOO_LARGE = 5,
-	FETCH_OUTCOMES = 6,
+	FETCH_E_FIELD_MISSING = 6, /* of a field: the sample has none */
+	FETCH_E_FIELD_LONG = 7, /* for the caller: a field that is `longer` than it may be */
+	FETCH_OUTCOMES = 8,
 };
 const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short", ... */
 
@@ -99,6 +102,15 @@ void fetch_reader_init(struct fetch_reader *reader);
 /* All its items must be done and released. */
 void fetch_reader_deinit(struct fetch_reader *reader);
 
+/* A field that items may ask for: its first `limit` bytes. */
+struct fetch_field {
+	char name[FIELD_NAME_MAX + 1];
+	uint32_t limit;
+	uint32_t id; /* 1 .. FETCH_FIELDS: tells the fields of a sample apart */
+	struct fetch_field *next;
+};
+enum { FETCH_FIELDS = 65535 };
+
 struct fetch_item {
 	/* set by the caller before fetch_submit */
 	struct fetch_reader *reader;
@@ -109,6 +121,13 @@ struct fetch_item {
 	/* Room for dataset_label_width values, written before `done` (zeros until they are known).
 	 * NULL: the type of the labels is CLASS, or the caller does not need them. */
 	float *values;
+	/* NULL: the item is the sample's image. Otherwise it is a field of it, with the number
+	 * `place` in the list of fields that the dataset was opened with. */
+	const struct fetch_field *field;
+	uint32_t place;
+	/* Of an image: the items of its fields are submitted directly after it. It is then looked
+	 * up together with them, so that one read serves all of them where they are neighbors. */
+	bool fields_follow;
 	/* set by fetch before `done` */
 	int result; /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
 	struct fault *fault; /* The caller's; filled for negative results and for some outcomes. */
@@ -123,6 +142,8 @@ struct fetch_item {
 	/* With FETCH_E_CHANGED and FETCH_E_SHORT: there is a file, of another size than the index
 	 * says, and not a folder or a pipe in its place. */
 	bool resized;
+	/* Of a field, with FETCH_OK: it has more bytes than its limit, and `size` is the limit. */
+	bool longer;
 	/* fetch's own */
 	struct fetch_item *next;
 	void *internal[10];
@@ -164,6 +185,10 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 /* Stops the threads. Items that are still queued complete with -ECANCELED. All delivered items must
  * have been released. */
 void fetch_free(struct fetch *fetch);
+
+/* A field for items of this fetch; valid as long as it. Any thread. NULL: no memory, or already
+ * FETCH_FIELDS different ones. */
+const struct fetch_field *fetch_field(struct fetch *fetch, const char *name, uint32_t limit);
 
 /* Queues items linked by `next` (NULL-terminated), in order. Any thread; never blocks. */
 void fetch_submit(struct fetch *fetch, struct fetch_item *items);

@@ -75,6 +75,20 @@ static inline bool fetch_wants_values(struct fetch_item *item)
 	return item->values && !fetch_state(item)->labelled;
 }
 
+/* Whether an item needs the page with its sample's name: for a folder's path, for a label of several
+ * values, and for the places of fields. The image waits for that page with its fields, so that they
+ * can be read together. */
+static inline bool fetch_wants_name(struct fetch_item *item)
+{
+	return item->field || item->fields_follow || fetch_wants_values(item);
+}
+
+/* What tells samples and fields of a dataset apart: no dataset has 2^48 samples. */
+static inline uint64_t fetch_key(const struct fetch_item *item)
+{
+	return item->number | (item->field ? (uint64_t)item->field->id << 48 : 0);
+}
+
 static inline const struct fetch_state *fetch_state_const(const struct fetch_item *item)
 {
 	return (const struct fetch_state *)(const void *)item->internal;
@@ -184,6 +198,8 @@ struct fetch {
 	_Atomic pid_t tids[80];
 	atomic_uint tid_count;
 	char describe[256];
+	pthread_mutex_t fields_lock; /* a leaf; guards `fields` */
+	struct fetch_field *fields;
 
 	pthread_mutex_t lock; /* guards everything below */
 	struct fetch_forgotten *forgotten;

@@ -1,6 +1,7 @@
 /* fetch_lookup: see fetch_lookup.h. Runs with the planner's lock. */
 #include "fetch/fetch_lookup.h"
 
+#include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_share.h"
 
@@ -96,8 +97,8 @@ static struct page *lookup_page(struct fetch *fetch, struct fetch_request *reque
 	return NULL;
 }
 
-/* Takes the record out of its page. A folder's sample then needs its name, and a sample with a
- * label of several values needs the bytes after the name. */
+/* Takes the record out of its page. A folder's sample then needs its name, and a sample with fields
+ * or a label of several values needs the bytes after the name. */
 static int lookup_record(struct fetch_request *request, const struct page *page)
 {
 	const struct dataset *dataset = request->item->dataset;
@@ -106,7 +107,7 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
 	if (rc < 0)
 		return rc;
-	if (!dataset_in_files(dataset) && !fetch_wants_values(request->item)) {
+	if (!dataset_in_files(dataset) && !fetch_wants_name(request->item)) {
 		request->state = REQUEST_READY;
 		return 0;
 	}
@@ -120,15 +121,35 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 	return 0;
 }
 
-/* Takes the label from a name's page. A folder's path is copied later, when the file is opened. */
+/* Puts the field in the image's place. A folder's file may have any size: it is read up to the
+ * limit. FETCH_OK, FETCH_E_FIELD_MISSING, or a negative errno. */
+static int lookup_field(struct fetch_request *request, const struct page *page)
+{
+	struct fetch_item *item = request->item;
+	const uint32_t limit = item->field->limit;
+	struct index_field field = {.size = limit, .present = 1};
+	int rc = dataset_in_files(item->dataset)
+			 ? 0
+			 : dataset_field(item->dataset, request->at.shard, &request->record,
+				   page->bytes, item->place, &field, item->fault);
+	if (rc < 0)
+		return rc;
+	request->record.offset = field.offset;
+	request->record.size = UTIL_MIN(field.size, limit);
+	item->longer = field.size > limit;
+	return field.present ? FETCH_OK : FETCH_E_FIELD_MISSING;
+}
+
+/* Takes the label or the field from a name's page. A folder's path is copied later, when the file is
+ * opened. */
 static int lookup_name(struct fetch_request *request, struct page *page)
 {
 	struct fetch_item *item = request->item;
-	int rc = 0;
+	int rc = item->field ? lookup_field(request, page) : 0;
 	if (fetch_wants_values(item))
 		rc = dataset_values(item->dataset, request->at.shard, &request->record, page->bytes,
 			item->values, item->fault);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	fetch_state(item)->labelled = true;
 	if (dataset_in_files(item->dataset)) {
@@ -148,10 +169,12 @@ bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
 			return false;
 		int rc = request->state == REQUEST_RECORD ? lookup_record(request, page)
 							  : lookup_name(request, page);
-		if (rc < 0) {
+		if (rc < 0)
 			lookup_fault(fetch, request, rc);
+		else if (rc > 0)
+			fetch_lookup_finish(fetch, request, rc);
+		if (rc != 0)
 			return false;
-		}
 	}
 	return true;
 }

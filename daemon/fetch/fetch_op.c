@@ -17,7 +17,7 @@
 /* After EINTR and EAGAIN the question is asked again, but not for ever: a file system that never
  * answers otherwise is at fault. STATX_DIOALIGN came with Linux 6.1; on older kernels the default
  * is a page, which every file system and device accepts. */
-enum { OP_TRIES = 64, OP_ALIGN_DEFAULT = 4096 };
+enum { OP_TRIES = 64, OP_ALIGN_DEFAULT = 4096, OP_REREADS = 3 };
 
 static _Atomic(fetch_hook_fn *) op_hook;
 
@@ -28,7 +28,8 @@ void fetch_hook_set(fetch_hook_fn *hook)
 
 int fetch_op_flags(const struct fetch_op *op)
 {
-	return O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (op->direct ? O_DIRECT : 0);
+	return O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (op->direct ? O_DIRECT : 0) |
+	       (op->nofollow ? O_NOFOLLOW : 0);
 }
 
 static void op_finish(struct fetch_op *op, int result)
@@ -43,10 +44,29 @@ static int64_t op_mtime(int fd)
 	return fstat(fd, &now) < 0 ? -1 : mtime_of(&now);
 }
 
+/* A file whose size no index says was read: it may have any size and any time, but these must not
+ * change meanwhile. If they do, it is read again. */
+static void op_complete_unsized(struct fetch_op *op)
+{
+	struct stat now;
+	bool known = fstat(op->fd, &now) == 0;
+	op->irregular = !known || !S_ISREG(now.st_mode);
+	op->changed = op->irregular || mtime_of(&now) != op->mtime_ns;
+	if (op->changed && !op->irregular && op->rereads++ < OP_REREADS) {
+		op->mtime_ns = mtime_of(&now);
+		op->changed = false;
+		op->got = 0;
+		return;
+	}
+	op_finish(op, op->changed ? FETCH_OP_ENDED : 0);
+}
+
 /* All bytes were read: checks that they are the indexed ones. */
 static void op_complete(struct fetch_op *op)
 {
-	if (op->kind == FETCH_OP_RANGE) {
+	if (op->unsized) {
+		op_complete_unsized(op);
+	} else if (op->kind == FETCH_OP_RANGE) {
 		op_finish(op, dataset_verify_file(op->dataset, op->shard, op->fd));
 	} else if (op->kind == FETCH_OP_FILE && op_mtime(op->fd) != op->mtime_ns) {
 		op->changed = true;
@@ -152,6 +172,15 @@ static void op_ended(struct fetch_op *op)
 	op_finish(op, FETCH_OP_ENDED);
 }
 
+/* A read met the end of the file. */
+static void op_stopped(struct fetch_op *op)
+{
+	if (op->unsized)
+		op_complete(op);
+	else
+		op_ended(op);
+}
+
 static void op_read(struct fetch_op *op, int answer)
 {
 	if (answer == -EINVAL && op->direct) {
@@ -169,7 +198,7 @@ static void op_read(struct fetch_op *op, int answer)
 		if (op->got >= op->need)
 			op_complete(op);
 		else if (answer == 0 || (op->direct && op->got % op->align != 0))
-			op_ended(op);
+			op_stopped(op);
 	}
 }
 

@@ -56,6 +56,7 @@ struct fetch_op {
 	const char *path;
 	bool direct; /* with O_DIRECT; cleared if that is refused */
 	bool refused; /* O_DIRECT was refused */
+	bool nofollow; /* a symbolic link is an error */
 	uint32_t align; /* of a direct read's offset and length; 1 if buffered */
 
 	/* reading; `length` may exceed `need`: for alignment, or by one byte to detect that a file
@@ -68,6 +69,9 @@ struct fetch_op {
 	uint32_t length, need, got, ask;
 	bool changed; /* with FETCH_OP_ENDED: the file's size is not `need`, or it was written */
 	bool irregular; /* with FETCH_OP_ENDED: a pipe or the like, not a file */
+	/* Of a FILE: its size is not known, so it may end anywhere; `need` equals `length`. */
+	bool unsized;
+	unsigned rereads; /* of such a file, which was written while it was read */
 	int64_t mtime_ns; /* of a FILE, when it was opened */
 	struct iovec iov; /* for engines that need it after the call */
 

@@ -86,6 +86,14 @@ static int plan_outcome_file(const struct fetch_op *op)
 	}
 }
 
+/* Of a folder's field: no index says that it exists, or how long it is. */
+static int plan_outcome_field(const struct fetch_op *op)
+{
+	if (op->result == -ENOENT || op->result == -ENOTDIR)
+		return FETCH_E_FIELD_MISSING;
+	return op->result == -ELOOP || op->result == -ESTALE ? FETCH_E_IO : plan_outcome_file(op);
+}
+
 static int plan_outcome_range(const struct fetch_op *op)
 {
 	if (op->result == FETCH_OP_ENDED)
@@ -118,6 +126,7 @@ static uint32_t plan_follow(
 		item->shard = leader->shard;
 		item->position = leader->position;
 		item->read_ns = leader->read_ns;
+		item->longer = leader->longer;
 		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
 		fetch_charge(item, arena_cost(item->size));
 		fetch_plan_finish(fetch, item, FETCH_OK);
@@ -152,10 +161,12 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 		next = item->next;
 		int result = fetch->stopping ? -ECANCELED
 			     : read->file    ? plan_outcome_range(op)
+			     : item->field   ? plan_outcome_field(op)
 					     : plan_outcome_file(op);
 		struct fetch_item *followers = fetch_share_end(fetch, item);
 		item->read_ns = read_ns;
-		item->resized = !read->file && !op->irregular &&
+		item->size = fetch_field_size(op, item, &item->longer);
+		item->resized = !read->file && !item->field && !op->irregular &&
 				(op->result == 0 || (op->result == FETCH_OP_ENDED && op->changed));
 		if (result == FETCH_OK) {
 			fetch_state(item)->buffer = read->buffer;

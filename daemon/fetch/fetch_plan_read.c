@@ -1,6 +1,7 @@
 /* fetch_plan_read: see fetch_plan.h. A READY request becomes a read: it gets a buffer, is merged
  * with its neighbors, and gets an op. */
 #include "base/clock.h"
+#include "base/host/roots.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch_lookup.h"
@@ -168,32 +169,50 @@ static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, u
 	return read;
 }
 
-/* True if `next` may share the read from `begin` to `end`. */
+/* Bytes of a shard. */
+struct plan_span {
+	uint64_t begin, end;
+};
+
+/* Whether the request's bytes are near the span: after it, or, of a field, on any side. The fields
+ * of a sample are asked for after its image, and may be in front of it. */
+static bool plan_is_near(const struct fetch_request *request, const struct plan_span *span)
+{
+	uint64_t from = request->record.offset, to = from + request->record.size;
+	if (from >= span->end)
+		return from - span->end <= FETCH_MERGE_GAP;
+	return request->item->field && (to >= span->begin || span->begin - to <= FETCH_MERGE_GAP);
+}
+
+/* True if `next` may share the read of a span, which then gets wider. */
 static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
-	const struct fetch_request *next, uint64_t begin, uint64_t end)
+	const struct fetch_request *next, struct plan_span *span)
 {
 	const struct index_record *record = &next->record;
 	uint64_t most = UTIL_MIN((uint64_t)FETCH_MERGE_BYTES, arena_bytes(&fetch->arena) / 8);
-	return next->state == REQUEST_READY && next->item->dataset == first->item->dataset &&
-	       next->at.shard == first->at.shard && !fetch_state(next->item)->solo &&
-	       record->offset >= end && record->offset - end <= FETCH_MERGE_GAP &&
-	       record->offset + record->size - begin <= most && !fetch_shares(fetch, next->item);
+	if (next->state != REQUEST_READY || next->item->dataset != first->item->dataset ||
+		next->at.shard != first->at.shard || fetch_state(next->item)->solo ||
+		!plan_is_near(next, span))
+		return false;
+	struct plan_span wider = {UTIL_MIN(span->begin, record->offset),
+		UTIL_MAX(span->end, record->offset + record->size)};
+	if (wider.end - wider.begin > most || fetch_shares(fetch, next->item))
+		return false;
+	*span = wider;
+	return true;
 }
 
-/* The number of requests from `first` on that share one read, and where it ends. */
+/* The number of requests from `first` on that share one read, and what it reads. */
 static unsigned plan_merge(
-	struct fetch *fetch, const struct fetch_request *first, uint64_t *ret_end)
+	struct fetch *fetch, const struct fetch_request *first, struct plan_span *ret)
 {
-	uint64_t begin = first->record.offset, end = begin + first->record.size;
+	struct plan_span span = {first->record.offset, first->record.offset + first->record.size};
 	unsigned count = 1;
 	if (!fetch_state(first->item)->solo)
 		for (const struct fetch_request *next = plan_neighbor(first);
-			next && plan_joins(fetch, first, next, begin, end);
-			next = plan_neighbor(next)) {
-			end = next->record.offset + next->record.size;
+			next && plan_joins(fetch, first, next, &span); next = plan_neighbor(next))
 			count++;
-		}
-	*ret_end = end;
+	*ret = span;
 	return count;
 }
 
@@ -248,9 +267,10 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 	struct file *file = plan_file(fetch, request);
 	if (!file)
 		return PLAN_SKIP;
-	uint64_t begin = request->record.offset, end, large = 0;
-	unsigned count = plan_merge(fetch, request, &end);
-	struct fetch_op op = plan_range_op(file, begin, end);
+	uint64_t begin = request->record.offset, large = 0;
+	struct plan_span span;
+	unsigned count = plan_merge(fetch, request, &span);
+	struct fetch_op op = plan_range_op(file, span.begin, span.end);
 	bool merged = count > 1 && plan_has_room(fetch, request->item->reader, op.length);
 	uint8_t *buffer = merged ? arena_take(&fetch->arena, op.length, false) : NULL;
 	if (!buffer) {
@@ -269,8 +289,20 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 	return PLAN_READ;
 }
 
-/* A folder's sample: opened, read up to one byte more than its size, closed. Its path is kept in
- * the buffer until the file is open. */
+/* Writes the path of the file into the buffer. 0, FETCH_E_FIELD_MISSING, or a negative errno. */
+static int plan_path(const struct fetch_request *request, uint8_t *buffer)
+{
+	const struct fetch_item *item = request->item;
+	char *path = (char *)buffer;
+	int rc = dataset_name(item->dataset, request->at.shard, &request->record,
+		request->name->bytes, path, ARENA_PAGE, item->fault);
+	if (rc == 0 && item->field && !field_path(path, item->field->name, path, ARENA_PAGE))
+		rc = FETCH_E_FIELD_MISSING;
+	return rc;
+}
+
+/* A folder's sample or field: opened, read up to one byte more than its size, closed. Its path is
+ * kept in the buffer until the file is open. */
 static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *request)
 {
 	if (fetch->files_own == fetch->files_own_bound)
@@ -284,11 +316,10 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 	enum plan_step step = plan_buffer(fetch, request, length, &buffer, &large);
 	if (step != PLAN_READ)
 		return step;
-	int rc = dataset_name(dataset, request->at.shard, &request->record, request->name->bytes,
-		(char *)buffer, ARENA_PAGE, request->item->fault);
-	if (rc < 0) {
+	int rc = plan_path(request, buffer);
+	if (rc != 0) {
 		fetch_plan_give_back(fetch, buffer, large);
-		fetch_state(request->item)->told = true;
+		fetch_state(request->item)->told = rc < 0;
 		fetch_lookup_finish(fetch, request, rc);
 		return PLAN_GONE;
 	}
@@ -308,6 +339,12 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 		.need = request->record.size,
 		.dataset = dataset,
 	};
+	if (request->item->field) {
+		read->op.unsized = true;
+		read->op.need = read->op.length;
+		/* The walk of the folder has checked the links of images, not those of fields. */
+		read->op.nofollow = roots_count() > 0;
+	}
 	fetch->files_own++;
 	plan_begin(fetch, read, request, 1, 0);
 	return PLAN_READ;

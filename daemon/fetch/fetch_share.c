@@ -2,19 +2,21 @@
 #include "fetch/fetch_share.h"
 
 #include "base/hash.h"
+#include "base/util.h"
 
 #include <errno.h>
 
 static struct fetch_item **share_bucket(struct fetch *fetch, const struct fetch_item *item)
 {
-	uint64_t h = hash_mix((uintptr_t)item->dataset ^ item->number << 20);
+	uint64_t key = fetch_key(item);
+	uint64_t h = hash_mix((uintptr_t)item->dataset ^ key << 20 ^ key >> 48);
 	return &fetch->flight[h & (FETCH_FLIGHTS - 1)];
 }
 
 static struct fetch_item *share_leader(struct fetch *fetch, const struct fetch_item *item)
 {
 	struct fetch_item *leader = *share_bucket(fetch, item);
-	while (leader && (leader->dataset != item->dataset || leader->number != item->number))
+	while (leader && (leader->dataset != item->dataset || fetch_key(leader) != fetch_key(item)))
 		leader = fetch_state(leader)->flight;
 	return leader;
 }
@@ -24,11 +26,15 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 	struct cache_sample sample;
 	struct cache_block *block;
 	if (!fetch->cache || fetch_wants_values(item) ||
-		!cache_take(fetch->cache, item->dataset, item->number, &sample, &block))
+		!cache_take(fetch->cache, item->dataset, fetch_key(item), &sample, &block))
 		return false;
 	item->data = sample.data;
 	item->size = sample.size;
-	item->label = sample.label;
+	/* In place of its label, a field has whether it is longer. */
+	if (item->field)
+		item->longer = sample.label != 0;
+	else
+		item->label = sample.label;
 	item->shard = sample.shard;
 	item->position = sample.position;
 	item->read_ns = 0;
@@ -53,7 +59,7 @@ bool fetch_share(struct fetch *fetch, struct fetch_item *item)
 bool fetch_shares(struct fetch *fetch, const struct fetch_item *item)
 {
 	return share_leader(fetch, item) ||
-	       (fetch->cache && cache_has(fetch->cache, item->dataset, item->number));
+	       (fetch->cache && cache_has(fetch->cache, item->dataset, fetch_key(item)));
 }
 
 void fetch_share_begin(struct fetch *fetch, struct fetch_item *item)
@@ -98,6 +104,14 @@ void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 			share_cancel_followers(fetch, leader, reader);
 }
 
+uint32_t fetch_field_size(
+	const struct fetch_op *op, const struct fetch_item *item, bool *ret_longer)
+{
+	bool file = item->field && op->kind == FETCH_OP_FILE;
+	*ret_longer = file ? op->got > item->field->limit : item->longer;
+	return file ? UTIL_MIN(op->got, item->field->limit) : item->size;
+}
+
 void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
 {
 	bool sample = op->kind == FETCH_OP_RANGE || op->kind == FETCH_OP_FILE;
@@ -108,12 +122,14 @@ void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
 	/* The items belong to the engine as long as the op does. */
 	const struct fetch_read *read = (const struct fetch_read *)(const void *)op;
 	for (const struct fetch_item *item = read->items; item; item = item->next) {
+		bool longer = false;
+		uint32_t size = fetch_field_size(op, item, &longer);
 		struct cache_sample kept = {
-			.number = item->number,
+			.number = fetch_key(item),
 			.position = item->position,
-			.label = item->label,
+			.label = item->field ? longer : item->label,
 			.shard = item->shard,
-			.size = item->size,
+			.size = size,
 			.data = item->data,
 		};
 		cache_put(fetch->cache, item->dataset, &kept);

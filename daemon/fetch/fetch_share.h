@@ -31,6 +31,11 @@ struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item)
 /* Finishes followers with -ECANCELED: those of one reader, or (NULL) all. */
 void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
+/* The size of an item whose op is done, and whether a field is longer than that: of a folder's
+ * field, only its read finds out. */
+uint32_t fetch_field_size(
+	const struct fetch_op *op, const struct fetch_item *item, bool *ret_longer);
+
 /* Puts the samples of a done op into the cache. Called without the planner's lock, before the op is
  * handed back to the planner. */
 void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op);
