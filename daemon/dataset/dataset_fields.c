@@ -1,5 +1,5 @@
-/* dataset_fields: reads the fields of a sample (fields.h) with pread. For tools, and for fields that
- * no buffer of the pipeline holds; the pipeline reads them through fetch/. Blocks. */
+/* dataset_fields: reads the fields of a sample (fields.h) with pread. For tools, and for fields
+ * that no buffer of the pipeline holds; the pipeline reads them through fetch/. Blocks. */
 #include "base/host/roots.h"
 #include "base/util.h"
 #include "base/whole.h"

@@ -75,9 +75,9 @@ static inline bool fetch_wants_values(struct fetch_item *item)
 	return item->values && !fetch_state(item)->labelled;
 }
 
-/* Whether an item needs the page with its sample's name: for a folder's path, for a label of several
- * values, and for the places of fields. The image waits for that page with its fields, so that they
- * can be read together. */
+/* Whether an item needs the page with its sample's name: for a folder's path, for a label of
+ * several values, and for the places of fields. The image waits for that page with its fields, so
+ * that they can be read together. */
 static inline bool fetch_wants_name(struct fetch_item *item)
 {
 	return item->field || item->fields_follow || fetch_wants_values(item);

@@ -140,8 +140,8 @@ static int lookup_field(struct fetch_request *request, const struct page *page)
 	return field.present ? FETCH_OK : FETCH_E_FIELD_MISSING;
 }
 
-/* Takes the label or the field from a name's page. A folder's path is copied later, when the file is
- * opened. */
+/* Takes the label or the field from a name's page. A folder's path is copied later, when the file
+ * is opened. */
 static int lookup_name(struct fetch_request *request, struct page *page)
 {
 	struct fetch_item *item = request->item;
