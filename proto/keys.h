@@ -51,6 +51,8 @@
 		OPTION, "epoch-length", 0, "N", "samples in an epoch (all)") \
 	KEY(with, repeats, U32, sampling.repeats, ELSEWHERE, 1, 16, 1, 0, U32, DEFINITION, SAME, \
 		OPTION, "repeats", 0, "R", "each sample R times in a row, with other draws (1)") \
+	KEY(with, sampling, NODE, sampling.per_class, ELSEWHERE, 0, 0, 0, sampling_read_per_class, JSON, DEFINITION, SAME, \
+		OPTION, "sampling", 0, "MAP", "batches of P classes with K samples of each: '{classes: 16, per_class: 4}'") \
 	KEY(with, batch_size, U32, batch_size, OWN, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
 	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \

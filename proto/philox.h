@@ -55,6 +55,9 @@ enum philox_operation {
 	/* For samples: */
 	PHILOX_ERASING = 34, /* RandomErasing in a list of transforms: whether, and where */
 	PHILOX_SALT = 35, /* the seed of a salted stream's draws; epoch is the salt */
+	/* For positions, where batches have P classes and K samples of each: */
+	PHILOX_CLASSES = 36, /* which classes */
+	PHILOX_CLASS_SAMPLES = 37, /* which samples of a class */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

@@ -43,7 +43,8 @@ static void recipe_say(const char *option, const char *text)
 	static const struct {
 		const char *key, *option;
 	} words[] = {{" beside indices", " beside --indices"},
-		{" beside weights", " beside --weights"},
+		{" beside weights", " beside --weights"}, {" beside repeats", " beside --repeats"},
+		{"expected a batch_size that", "expected a --batch-size that"},
 		{" beside transforms", " beside --transforms"},
 		{" beside source:", " beside SOURCE:"}, {"transforms makes", "--transforms makes"},
 		{"needs dtype: ", "needs --dtype "}};
@@ -91,7 +92,7 @@ static int recipe_keep_json(struct jsontext *json, const char *option, char *buf
 static int recipe_keep(struct recipe *recipe)
 {
 	const struct stream_spec *spec = &recipe->spec;
-	struct jsontext labels = {0}, list = {0};
+	struct jsontext labels = {0}, list = {0}, sampling = {0};
 	int r = 0;
 	for (int i = 0; i < 3; i++) {
 		recipe->channels[0][i] = (float)spec->shape.mean.value[i];
@@ -101,6 +102,11 @@ static int recipe_keep(struct recipe *recipe)
 		label_keys_json(&labels, NULL, &spec->labels);
 		r = recipe_keep_json(
 			&labels, "labels", recipe->labels_json, sizeof recipe->labels_json);
+	}
+	if (!r && spec_given(spec, SPEC_KEY_sampling)) {
+		sampling_json_per_class(&sampling, NULL, &spec->sampling.per_class);
+		r = recipe_keep_json(
+			&sampling, "sampling", recipe->sampling_json, sizeof recipe->sampling_json);
 	}
 	if (!r && spec->image_size.height != spec->image_size.width)
 		(void)snprintf(recipe->size_json, sizeof recipe->size_json,
@@ -120,6 +126,11 @@ int recipe_settle(struct recipe *recipe)
 	if (!recipe->spec.shuffle && recipe->spec.sampling.weights[0]) {
 		cli_note("--no-shuffle cannot be given with --weights: samples that are drawn "
 			 "have no order");
+		return -EINVAL;
+	}
+	if (!recipe->spec.shuffle && recipe->spec.sampling.per_class.classes) {
+		cli_note("--no-shuffle cannot be given with --sampling, which draws the classes of "
+			 "a batch");
 		return -EINVAL;
 	}
 	/* SOURCE is an operand: it is read later. */
@@ -177,6 +188,10 @@ static int recipe_read_sources(struct recipe *recipe, const char *source, struct
 		r = fault_set(fault, -EINVAL,
 			"--weights cannot be given with several sources: they have weights of "
 			"their own");
+	if (!r && spec->sampling.per_class.classes)
+		r = fault_set(fault, -EINVAL,
+			"--sampling cannot be given with several sources: they are mixed by their "
+			"weights, not by classes");
 	if (!r && spec_given(spec, SPEC_KEY_shuffle) && !spec->shuffle)
 		r = fault_set(fault, -EINVAL,
 			"--no-shuffle cannot be given with several sources: their samples are "
@@ -255,11 +270,17 @@ uint64_t recipe_list_bytes(const struct recipe *recipe)
 {
 	const struct sampling_lists *lists = &recipe->lists;
 	return (lists->indices ? lists->indices->bytes : 0) +
-	       (lists->weights ? lists->weights->bytes : 0);
+	       (lists->weights ? lists->weights->bytes : 0) +
+	       (lists->classes ? lists->classes->bytes : 0);
 }
 
-int recipe_check_cut(const struct recipe_cut *cut)
+int recipe_check_cut(const struct recipe *recipe, const struct recipe_cut *cut)
 {
+	if (cut->no_drop_last && recipe->spec.sampling.per_class.classes) {
+		cli_note("--no-drop-last cannot be given with --sampling: a short last batch would "
+			 "not have its classes");
+		return -EINVAL;
+	}
 	if (!cut->drop_last || !cut->no_drop_last)
 		return 0;
 	cli_note("--drop-last and --no-drop-last cannot both be; leave one out");
@@ -272,7 +293,8 @@ struct order_epoch recipe_epoch(
 	return (struct order_epoch){.samples = samples,
 		.batch_size = recipe->spec.batch_size,
 		.world_size = (uint32_t)cut->world_size,
-		.drop_last = cut->drop_last || (recipe->spec.train && !cut->no_drop_last)};
+		.drop_last = cut->drop_last || recipe->spec.sampling.per_class.classes ||
+			     (recipe->spec.train && !cut->no_drop_last)};
 }
 
 /* One field of the options each; those that are not given keep libpenstock's defaults. */
@@ -318,6 +340,8 @@ void recipe_fill(
 		ret_options->labels = recipe->labels_json;
 	if (recipe->list_json[0])
 		ret_options->transforms = recipe->list_json;
+	if (recipe->sampling_json[0])
+		ret_options->sampling = recipe->sampling_json;
 	if (spec_given(spec, SPEC_KEY_mean))
 		ret_options->mean = recipe->channels[0];
 	if (spec_given(spec, SPEC_KEY_std))
@@ -395,7 +419,12 @@ static void recipe_describe_samples(const struct stream_spec *spec, char *buffer
 {
 	const struct sampling *sampling = &spec->sampling;
 	const bool split = sampling->split[0];
-	char repeats[48] = "", length[48] = "";
+	const struct sampling_per_class *each = &sampling->per_class;
+	char repeats[48] = "", length[48] = "", classes[64] = "";
+	if (each->classes)
+		(void)snprintf(classes, sizeof classes,
+			"batches of %" PRIu32 " classes with %" PRIu32 " samples of each",
+			each->classes, each->each);
 	if (sampling->repeats > 1)
 		(void)snprintf(
 			repeats, sizeof repeats, ", each %" PRIu32 " times", sampling->repeats);
@@ -404,6 +433,7 @@ static void recipe_describe_samples(const struct stream_spec *spec, char *buffer
 			length, sizeof length, ", %" PRIu64 " an epoch", sampling->epoch_length);
 	(void)snprintf(buffer, room, "%s%s%s%s%s%s",
 		sampling->weights[0] ? "drawn by weights"
+		: classes[0]         ? classes
 		: spec->shuffle      ? "shuffled"
 				     : "in order",
 		spec->indices[0] ? ", of a subset" : "", split ? ", of " : "", sampling->split,
@@ -457,7 +487,7 @@ const char *recipe_chosen(const struct recipe *recipe)
 	return recipe_given(recipe,
 		(uint64_t)1 << SPEC_KEY_indices | (uint64_t)1 << SPEC_KEY_split |
 			(uint64_t)1 << SPEC_KEY_weights | (uint64_t)1 << SPEC_KEY_epoch_length |
-			(uint64_t)1 << SPEC_KEY_repeats);
+			(uint64_t)1 << SPEC_KEY_repeats | (uint64_t)1 << SPEC_KEY_sampling);
 }
 
 const char *recipe_written(const struct recipe *recipe)

@@ -25,6 +25,7 @@ struct recipe {
 	/* Once recipe_settle is done, for libpenstock; "": not given. */
 	char size_json[SHAPE_SIZE_TEXT]; /* of a rectangle, [height,width] */
 	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
+	char sampling_json[64];
 	float channels[2][3]; /* mean, std */
 	/* Once recipe_open_parts has opened them. */
 	struct concat parts;
@@ -130,8 +131,8 @@ struct recipe_cut {
 			"keep the last short batch (what --eval does)", 0, 0, NULL               \
 	}
 
-/* 0, or -EINVAL after saying that both cannot be. */
-int recipe_check_cut(const struct recipe_cut *cut);
+/* 0, or -EINVAL after saying that both cannot be, or not with this recipe. */
+int recipe_check_cut(const struct recipe *recipe, const struct recipe_cut *cut);
 
 struct order_epoch recipe_epoch(
 	const struct recipe *recipe, const struct recipe_cut *cut, uint64_t samples);

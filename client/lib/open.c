@@ -189,6 +189,8 @@ static const struct open_json open_sources = {"sources", "sources", '[', open_so
 	"nothing else, such as [256, 128] or {\"0\": 128, \"16\": 192}"
 static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NULL, OPEN_SIZES};
 static const struct open_json open_rectangle = {"image_sizes", "image_size", '[', NULL, OPEN_SIZES};
+static const struct open_json open_sampling = {"sampling", "sampling", '{', NULL,
+	"a JSON object and nothing else, such as {\"classes\": 16, \"per_class\": 4}"};
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
@@ -310,6 +312,8 @@ static int open_write_value(const char *key, const char *text, struct jsontext *
 {
 	if (strcmp(key, "transforms") == 0)
 		return open_json_write(&open_transforms, text, json);
+	if (strcmp(key, "sampling") == 0)
+		return open_json_write(&open_sampling, text, json);
 	if (text[strspn(text, " \t\r\n")] == '{')
 		return open_json_write(&open_labels, text, json);
 	jsontext_string(json, key, text);

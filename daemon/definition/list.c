@@ -183,14 +183,15 @@ int list_hopeless(struct list_shelf *shelf, const struct list_words *words, uint
 static int list_reserve(struct list_shelf *shelf, const struct list_words *words, struct list *list,
 	uint32_t width, struct fault *fault)
 {
-	static const char *const kinds[] = {"indices", "weights", "balanced weights"};
+	static const char *const kinds[] = {
+		"indices", "weights", "balanced weights", "classes of sampling"};
 	char name[LEDGER_NAME];
 	(void)snprintf(
 		name, sizeof name, "%s of %" PRIu64 " samples", kinds[list->kind], list->count);
 	if (shelf->ledger &&
 		ledger_reserve(shelf->ledger, list->bytes, name, &list->ledger_line, fault))
 		return list_refuse(shelf, words, list->count, width, fault);
-	list->memory = calloc(list->count, width);
+	list->memory = calloc(1, list->bytes);
 	if (!list->memory)
 		return fault_set(fault, -ENOMEM, "%s: no memory for its %" PRIu64 " %s",
 			words->origin, list->count, words->values);
@@ -200,6 +201,12 @@ static int list_reserve(struct list_shelf *shelf, const struct list_words *words
 int list_new(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
 	uint64_t count, uint32_t width, struct list **ret, struct fault *fault)
 {
+	return list_new_with(shelf, words, kind, count, width, 0, ret, fault);
+}
+
+int list_new_with(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
+	uint64_t count, uint32_t width, uint64_t more, struct list **ret, struct fault *fault)
+{
 	int result = list_hopeless(shelf, words, count, width, fault);
 	if (result)
 		return result;
@@ -208,7 +215,7 @@ int list_new(struct list_shelf *shelf, const struct list_words *words, enum list
 	if (!list)
 		return fault_set(fault, -ENOMEM, "no memory for a list");
 	*list = (struct list){
-		.kind = kind, .count = count, .bytes = count * width, .ledger_line = -1};
+		.kind = kind, .count = count, .bytes = count * width + more, .ledger_line = -1};
 	result = list_reserve(shelf, words, list, width, fault);
 	if (result) {
 		list_free(shelf, list);

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED };
+enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED, LIST_CLASSES };
 
 struct list {
 	enum list_kind kind;
@@ -57,6 +57,9 @@ struct list_words {
  * is too small (the fault names a budget that is enough). */
 int list_new(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
 	uint64_t count, uint32_t width, struct list **ret, struct fault *fault);
+/* The same with `more` bytes, a multiple of 8, beside the values. */
+int list_new_with(struct list_shelf *shelf, const struct list_words *words, enum list_kind kind,
+	uint64_t count, uint32_t width, uint64_t more, struct list **ret, struct fault *fault);
 /* Frees a list that is not on the shelf. Takes NULL. */
 void list_free(struct list_shelf *shelf, struct list *list);
 

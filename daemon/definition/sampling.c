@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/util.h"
+#include "definition/class_table.h"
 #include "definition/subset.h"
 #include "definition/weigh.h"
 
@@ -138,6 +139,71 @@ void sampling_say_sources(const struct sampling_sources *sources, char *buffer, 
 			sampling_source(sources, i), 100.0 * sources->quota[i] / SAMPLER_BLOCK);
 }
 
+/* ---- classes and samples of each ---- */
+
+#define PER_CLASS_FIELD(member) .offset = offsetof(struct sampling_per_class, member)
+
+static const struct yaml_key per_class_keys[] = {
+	{"classes", YAML_KEY_U32, PER_CLASS_FIELD(classes), .min = 1,
+		.max = SAMPLING_PER_CLASS_MOST},
+	{"per_class", YAML_KEY_U32, PER_CLASS_FIELD(each), .min = 1,
+		.max = SAMPLING_PER_CLASS_MOST},
+};
+
+static int sampling_read_mapping(const struct yaml_text *text, const yaml_node_t *node,
+	struct sampling_per_class *ret, struct fault *fault)
+{
+	static const char form[] = "{classes: 16, per_class: 4}";
+	struct sampling_per_class per_class = {0};
+	uint64_t given = 0;
+	struct yaml_text inner = *text;
+	inner.within = "sampling";
+	if (node->type != YAML_MAPPING_NODE)
+		return yaml_fault(text, node, fault,
+			"sampling: expected a mapping with both keys, such as %s", form);
+	int result = yaml_read(&inner, node, per_class_keys, UTIL_COUNT(per_class_keys), &per_class,
+		&given, fault);
+	if (result)
+		return result;
+	for (size_t i = 0; i < UTIL_COUNT(per_class_keys); i++)
+		if (!(given >> i & 1))
+			return yaml_fault(text, node, fault,
+				"sampling: %s is missing: expected both keys, such as %s",
+				per_class_keys[i].name, form);
+	*ret = per_class;
+	return 0;
+}
+
+int sampling_read_per_class(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	size_t size = 0;
+	const char *value = yaml_scalar(node, &size);
+	cleanup(yaml_text) struct yaml_text inner = {0};
+	struct fault where;
+	if (!value || value[0] != '{')
+		return sampling_read_mapping(text, node, field, fault);
+	/* A mapping that is written as a quoted text. */
+	(void)yaml_fault(text, node, &where, "sampling");
+	int result = yaml_load(&inner, value, size, where.text, fault);
+	return result < 0 ? result : sampling_read_mapping(&inner, inner.root, field, fault);
+}
+
+void sampling_json_per_class(
+	struct jsontext *json, const char *key, const struct sampling_per_class *per_class)
+{
+	jsontext_object(json, key);
+	jsontext_u64(json, "classes", per_class->classes);
+	jsontext_u64(json, "per_class", per_class->each);
+	jsontext_end(json);
+}
+
+uint64_t sampling_block(const struct sampling *sampling)
+{
+	const struct sampling_per_class *per_class = &sampling->per_class;
+	return per_class->classes ? (uint64_t)per_class->classes * per_class->each : 1;
+}
+
 uint64_t sampling_hash(const struct sampling *sampling, uint64_t h)
 {
 	const uint64_t before = h;
@@ -151,6 +217,9 @@ uint64_t sampling_hash(const struct sampling *sampling, uint64_t h)
 		h = hash_u64(hash_bytes(h, "length", 6), sampling->epoch_length);
 	if (sampling->repeats > 1)
 		h = hash_u64(hash_bytes(h, "repeats", 7), sampling->repeats);
+	if (sampling->per_class.classes)
+		h = hash_u64(hash_u64(hash_bytes(h, "per class", 9), sampling->per_class.classes),
+			sampling->per_class.each);
 	if (sampling->split[0] && split_parse(sampling->split, &split, NULL) == 0 && split.part)
 		h = hash_u64(h, split_hash(&split));
 	for (uint32_t i = 0; i < sampling->sources.count; i++)
@@ -164,6 +233,7 @@ void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists
 {
 	list_close(shelf, lists->indices);
 	list_close(shelf, lists->weights);
+	list_close(shelf, lists->classes);
 	*lists = (struct sampling_lists){0};
 }
 
@@ -223,6 +293,18 @@ static uint64_t sampling_places_hash(const struct order *order, const struct sam
 	return h;
 }
 
+static struct class_places sampling_places(
+	const struct concat *parts, const struct order *order, const struct sampling_lists *lists)
+{
+	return (struct class_places){
+		.dataset = parts->dataset[0],
+		.count = order->samples,
+		.hash = sampling_places_hash(order, lists),
+		.number = sampling_number,
+		.context = order,
+	};
+}
+
 static int sampling_weigh(const struct sampling *sampling, const struct concat *parts,
 	struct list_shelf *shelf, struct sampling_lists *lists, progress_fn *progress,
 	void *progress_context, struct sampler *sampler, struct fault *fault)
@@ -230,13 +312,7 @@ static int sampling_weigh(const struct sampling *sampling, const struct concat *
 	const struct order *order = &sampler->order[0];
 	int result;
 	if (weigh_is_balanced(sampling->weights)) {
-		const struct weigh_places places = {
-			.dataset = parts->dataset[0],
-			.count = order->samples,
-			.hash = sampling_places_hash(order, lists),
-			.number = sampling_number,
-			.context = order,
-		};
+		const struct class_places places = sampling_places(parts, order, lists);
 		result = weigh_balance(
 			shelf, &places, progress, progress_context, &lists->weights, fault);
 	} else {
@@ -247,12 +323,31 @@ static int sampling_weigh(const struct sampling *sampling, const struct concat *
 	return result;
 }
 
+/* An epoch has whole blocks, at least one. */
+static int sampling_classify(const struct sampling *sampling, const struct concat *parts,
+	struct list_shelf *shelf, struct sampling_lists *lists, progress_fn *progress,
+	void *progress_context, struct sampler *sampler, struct fault *fault)
+{
+	const struct per_class want = {
+		.classes = sampling->per_class.classes, .each = sampling->per_class.each};
+	const struct class_places places = sampling_places(parts, &sampler->order[0], lists);
+	const uint64_t block = sampling_block(sampling);
+	int result = class_table_open(
+		shelf, &places, &want, progress, progress_context, &lists->classes, fault);
+	if (result)
+		return result;
+	sampler->per_class = class_table_view(lists->classes, &want);
+	sampler->length = UTIL_MAX(sampler->length - sampler->length % block, block);
+	return 0;
+}
+
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
 	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault)
 {
 	struct sampler sampler = {.repeats = sampling->repeats,
-		.endless = sampling->epoch_length || parts->count > 1,
+		.endless =
+			sampling->epoch_length || parts->count > 1 || sampling->per_class.classes,
 		.parts = parts->count};
 	int result = 0;
 	for (uint32_t i = 0; !result && i < parts->count; i++) {
@@ -265,6 +360,9 @@ int sampling_make(const struct sampling *sampling, const struct sampling_order *
 	}
 	if (!result && sampling->weights[0])
 		result = sampling_weigh(
+			sampling, parts, shelf, lists, progress, progress_context, &sampler, fault);
+	if (!result && sampling->per_class.classes)
+		result = sampling_classify(
 			sampling, parts, shelf, lists, progress, progress_context, &sampler, fault);
 	if (sampling->epoch_length)
 		sampler.length = sampling->epoch_length;

@@ -1,5 +1,5 @@
 /* sampling: which samples a stream delivers, and how often: the keys weights, epoch_length,
- * repeats, split and sources of a definition (spec.h), and the sampler that they make
+ * repeats, split, sampling and sources of a definition (spec.h), and the sampler that they make
  * (order/sampler.h).
  *
  * Readers and hashes are pure functions. sampling_make may read labels, so it blocks. */
@@ -33,18 +33,35 @@ struct sampling_sources {
 	char text[SAMPLING_SOURCES_TEXT];
 };
 
+/* The key `sampling`: batches of P classes with K samples of each. */
+struct sampling_per_class {
+	uint32_t classes, each; /* 0: not given */
+};
+
+enum { SAMPLING_PER_CLASS_MOST = 65536 };
+
 struct sampling {
 	char weights[SAMPLING_TEXT]; /* "balanced" or the path of a .npy file; "": none */
 	struct sampling_content weighed; /* of that file */
 	uint64_t epoch_length; /* 0: the number of samples */
 	uint32_t repeats; /* 1 .. SAMPLER_REPEATS; default 1 */
 	char split[SPLIT_TEXT]; /* "": all */
+	struct sampling_per_class per_class;
 	struct sampling_sources sources;
 };
 
 /* A reader for struct yaml_key; the field is a struct sampling_sources. */
 int sampling_read_sources(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+
+/* The same; the field is a struct sampling_per_class. */
+int sampling_read_per_class(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
+void sampling_json_per_class(
+	struct jsontext *json, const char *key, const struct sampling_per_class *per_class);
+
+/* Rows in a block of P classes with K samples of each; 1 if the stream is not sampled so. */
+uint64_t sampling_block(const struct sampling *sampling);
 
 const char *sampling_source(const struct sampling_sources *sources, uint32_t part);
 bool sampling_sources_equal(const struct sampling_sources *a, const struct sampling_sources *b);
@@ -59,6 +76,7 @@ uint64_t sampling_hash(const struct sampling *sampling, uint64_t h);
 /* The content of the files that a definition names; NULL where it names none. */
 struct sampling_lists {
 	struct list *indices, *weights;
+	struct list *classes; /* made of labels, not read from a file */
 };
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists);
 
@@ -73,10 +91,10 @@ struct sampling_order {
 	const char *indices; /* for messages */
 };
 
-/* Makes the sampler over the datasets. `lists` has the files that were read; for `balanced`,
- * this function makes the table and stores it there. `progress` is as in weigh_balance. 0;
- * -EINVAL with a fault, for example if a list does not fit or a split is empty; otherwise as
- * weigh_balance. */
+/* Makes the sampler over the datasets. `lists` has the files that were read; for `balanced` and
+ * `sampling`, this function makes the table and stores it there. `progress` is as in
+ * weigh_balance. 0; -EINVAL with a fault, for example if a list does not fit or a split is empty;
+ * otherwise as weigh_balance or class_table_open. */
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
 	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault);

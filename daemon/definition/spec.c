@@ -278,6 +278,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 			label_keys_json(json, key->name, field);
 		else if (key->read == sampling_read_sources)
 			sampling_json_sources(json, key->name, field);
+		else if (key->read == sampling_read_per_class)
+			sampling_json_per_class(json, key->name, field);
 		else
 			shape_json_channels(json, key->name, field);
 		break;
@@ -297,6 +299,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		return spec->sampling.epoch_length;
 	if (key == SPEC_KEY_repeats)
 		return spec->sampling.repeats > 1;
+	if (key == SPEC_KEY_sampling)
+		return spec->sampling.per_class.classes;
 	if (key == SPEC_KEY_group || key == SPEC_KEY_indices || key == SPEC_KEY_split ||
 		key == SPEC_KEY_weights || key == SPEC_KEY_salt)
 		return ((const char *)spec + spec_keys[key].offset)[0];

@@ -19,6 +19,8 @@
  *   subset.[ch]             the file of `indices`
  *   weigh.[ch]              the file of `weights`, and balanced weights
  *   list.[ch]               the content of those files, kept once for all streams
+ *   class_count.[ch]        labels, and how many samples each class has
+ *   class_table.[ch]        the samples of each class, for `sampling`
  *   shape.[ch]              the rows of a batch: image_size, views, dtype, layout, mean, std
  *   transforms/             the key `transforms`: a list of operations */
 #pragma once

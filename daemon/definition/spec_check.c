@@ -76,6 +76,9 @@ static int spec_check_apart(const struct stream_spec *spec, struct spec_wrong *r
 		{SPEC_KEY_sources, SPEC_KEY_indices, "a list numbers the samples of one dataset"},
 		{SPEC_KEY_sources, SPEC_KEY_weights, "sources have weights of their own"},
 		{SPEC_KEY_split, SPEC_KEY_indices, "each of them chooses the samples"},
+		{SPEC_KEY_sampling, SPEC_KEY_sources,
+			"several sources are mixed by their weights, not by classes"},
+		{SPEC_KEY_sampling, SPEC_KEY_weights, "each of them draws the samples"},
 	};
 	for (size_t i = 0; i < UTIL_COUNT(apart); i++)
 		if (spec_given(spec, apart[i].key) && spec_given(spec, apart[i].beside))
@@ -99,7 +102,8 @@ static int spec_check_classes(const struct stream_spec *spec, struct spec_wrong 
 
 static bool spec_draws(const struct stream_spec *spec)
 {
-	return spec->sampling.weights[0] || spec->sampling.sources.count;
+	return spec->sampling.weights[0] || spec->sampling.sources.count ||
+	       spec->sampling.per_class.classes;
 }
 
 /* Samples that are drawn or mixed have no order of their own. Without shuffling, `repeats` would
@@ -114,11 +118,42 @@ static int spec_check_shuffle(const struct stream_spec *spec, struct spec_wrong 
 			"shuffle: expected true, or nothing: %s",
 			spec->sampling.weights[0]
 				? "samples that are drawn by weights have no order"
+			: spec->sampling.per_class.classes
+				? "sampling draws the classes of a batch"
 				: "the samples of several sources are mixed");
 	if (off && spec->sampling.repeats > 1)
 		return spec_refuse(ret, SPEC_KEY_repeats, SPEC_AT_VALUE,
 			"repeats: expected 1 where samples are not shuffled: the first ones would "
 			"come in every epoch, and the others never");
+	return 0;
+}
+
+/* Every batch has whole blocks of P classes with K samples of each, also that of a rank. */
+static int spec_check_per_class(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const struct sampling *sampling = &spec->sampling;
+	const struct sampling_per_class *each = &sampling->per_class;
+	const uint64_t block = sampling_block(sampling);
+	if (!each->classes)
+		return 0;
+	if (sampling->repeats > 1)
+		return spec_refuse(ret, SPEC_KEY_sampling, SPEC_AT_KEY,
+			"sampling cannot be written beside repeats: each class has per_class "
+			"samples in a batch; leave one of them out");
+	if (spec->batch_size % block)
+		return spec_refuse(ret, SPEC_KEY_sampling, SPEC_AT_VALUE,
+			"sampling: expected a batch_size that is a multiple of classes x "
+			"per_class = %" PRIu32 " x %" PRIu32 " = %" PRIu64 ", got %" PRIu32,
+			each->classes, each->each, block, spec->batch_size);
+	if (sampling->epoch_length % block)
+		return spec_refuse(ret, SPEC_KEY_epoch_length, SPEC_AT_VALUE,
+			"epoch_length: expected a multiple of classes x per_class = %" PRIu64
+			", because sampling delivers whole classes; got %" PRIu64,
+			block, sampling->epoch_length);
+	if (spec_given(spec, SPEC_KEY_drop_last) && !spec->drop_last)
+		return spec_refuse(ret, SPEC_KEY_drop_last, SPEC_AT_VALUE,
+			"drop_last: expected true, or nothing: a short last batch would not have "
+			"the classes that sampling asks for");
 	return 0;
 }
 
@@ -248,7 +283,7 @@ static void spec_imply(struct stream_spec *spec)
 	if (!spec_given(spec, SPEC_KEY_shuffle))
 		spec->shuffle = spec->train || spec_draws(spec);
 	if (!spec_given(spec, SPEC_KEY_drop_last))
-		spec->drop_last = spec->train;
+		spec->drop_last = spec->train || spec->sampling.per_class.classes;
 	if (!spec_given(spec, SPEC_KEY_on_broken))
 		spec->on_broken = spec->train ? SPEC_BROKEN_SUBSTITUTE : SPEC_BROKEN_MARK;
 }
@@ -257,8 +292,8 @@ int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	static int (*const checks[])(const struct stream_spec *, struct spec_wrong *) = {
 		spec_check_source, spec_check_named, spec_check_apart, spec_check_classes,
-		spec_check_shuffle, spec_check_split, spec_check_rank, spec_check_reconnect,
-		spec_check_shape};
+		spec_check_shuffle, spec_check_per_class, spec_check_split, spec_check_rank,
+		spec_check_reconnect, spec_check_shape};
 	int result = spec_unfold(spec, ret);
 	if (spec_given(spec, SPEC_KEY_image_size))
 		spec->image_size = shape_settle_sizes(&spec->shape.sizes);

@@ -16,7 +16,8 @@
 /* People look for these first. The others follow in the order of the table, and the longest, the
  * list of operations, comes last. */
 static const enum spec_key differ_first[] = {SPEC_KEY_train, SPEC_KEY_split, SPEC_KEY_indices,
-	SPEC_KEY_weights, SPEC_KEY_image_size, SPEC_KEY_batch_size, SPEC_KEY_seed, SPEC_KEY_salt};
+	SPEC_KEY_weights, SPEC_KEY_sampling, SPEC_KEY_image_size, SPEC_KEY_batch_size,
+	SPEC_KEY_seed, SPEC_KEY_salt};
 
 /* Lists of operations are compared as people read them: spec_keys_equal compares what they do, to
  * which other keys add. */
@@ -76,6 +77,16 @@ static void differ_size(const struct stream_spec *spec, char *buffer, size_t roo
 		(void)snprintf(buffer, room, "%s px", shape_size_text(spec->image_size, first));
 }
 
+/* "16 classes x 4" */
+static void differ_per_class(const struct sampling_per_class *per_class, char *buffer, size_t room)
+{
+	if (per_class->classes)
+		(void)snprintf(buffer, room, "%" PRIu32 " classes x %" PRIu32, per_class->classes,
+			per_class->each);
+	else
+		(void)snprintf(buffer, room, "no sampling");
+}
+
 /* A file by its name, without its folder. */
 static void differ_string(const char *name, const char *value, char *buffer, size_t room)
 {
@@ -96,6 +107,8 @@ static void differ_node(
 		transforms_text(&spec->transforms, buffer, room);
 	} else if (key == SPEC_KEY_transforms) {
 		(void)snprintf(buffer, room, "default transforms");
+	} else if (key == SPEC_KEY_sampling) {
+		differ_per_class(&spec->sampling.per_class, buffer, room);
 	} else {
 		differ_json(spec, key, value, sizeof value);
 		(void)snprintf(buffer, room, "%s %s", spec_keys[key].name, value);

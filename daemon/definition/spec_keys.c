@@ -71,6 +71,9 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 	switch (key) {
 	case SPEC_KEY_sources:
 		return sampling_sources_equal(&a->sampling.sources, &b->sampling.sources);
+	case SPEC_KEY_sampling:
+		return a->sampling.per_class.classes == b->sampling.per_class.classes &&
+		       a->sampling.per_class.each == b->sampling.per_class.each;
 	case SPEC_KEY_labels:
 		return label_keys_equal(&a->labels, &b->labels);
 	case SPEC_KEY_transforms:

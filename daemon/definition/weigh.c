@@ -5,14 +5,12 @@
 #include "base/hash.h"
 #include "base/util.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 bool weigh_is_balanced(const char *weights)
 {
@@ -157,164 +155,31 @@ int weigh_fits(const struct list *list, const char *path, uint64_t samples, stru
 		path, list->count, samples);
 }
 
-/* ---- balanced: counts of the classes, in a growing table with open addressing ---- */
+/* ---- balanced ---- */
 
-struct weigh_class {
-	uint64_t label, count; /* count 0: free */
-};
-
-struct weigh_work {
-	struct list_shelf *shelf;
-	const struct weigh_places *places;
-	progress_fn *progress;
-	void *progress_context;
-	struct fault *fault;
-	alias_cell *cell; /* holds labels at first */
-	struct weigh_class *class;
-	uint64_t room, classes; /* `room` is a power of two */
-	int ledger_line;
-	bool paged;
-	struct dataset_page at; /* the place of `page` */
-	uint8_t page[INDEX_PAGE];
-};
-
-static struct weigh_class *weigh_class(const struct weigh_work *work, uint64_t label)
+static void weigh_keep_label(void *context, uint64_t place, uint32_t label)
 {
-	uint64_t at = hash_mix(label) & (work->room - 1);
-	while (work->class[at].count && work->class[at].label != label)
-		at = (at + 1) & (work->room - 1);
-	return &work->class[at];
+	alias_cell *cell = context;
+	cell[place] = label;
 }
 
-static void weigh_drop_classes(struct weigh_work *work)
+static bool weigh_balance_stopped(void *context)
 {
-	free(work->class);
-	work->class = NULL;
-	if (work->ledger_line >= 0)
-		ledger_release(work->shelf->ledger, work->ledger_line);
-	work->ledger_line = -1;
+	return class_count_stopped(context);
 }
 
-static int weigh_take_room(struct weigh_work *work, uint64_t room)
+static int weigh_make(struct class_count *count, alias_cell *cell)
 {
-	uint64_t bytes = room * sizeof *work->class;
-	work->class = NULL;
-	work->ledger_line = -1;
-	int result = 0;
-	if (work->shelf->ledger)
-		result = ledger_reserve(work->shelf->ledger, bytes, "classes that are counted",
-			&work->ledger_line, work->fault);
-	if (result)
-		return fault_prefix(work->fault, result, "weights: balanced");
-	work->class = calloc(room, sizeof *work->class);
-	if (!work->class)
-		return fault_set(
-			work->fault, -ENOMEM, "weights: balanced: no memory to count classes");
-	work->room = room;
-	return 0;
-}
-
-static int weigh_grow(struct weigh_work *work)
-{
-	struct weigh_work old = *work;
-	if (work->classes >= WEIGH_CLASSES)
-		return fault_set(work->fault, -EINVAL,
-			"weights: balanced: there are more than %d classes: write a file of "
-			"weights instead",
-			WEIGH_CLASSES);
-	int result = weigh_take_room(work, old.room * 2);
-	for (uint64_t i = 0; !result && i < old.room; i++)
-		if (old.class[i].count)
-			*weigh_class(work, old.class[i].label) = old.class[i];
-	weigh_drop_classes(&old);
+	int result = class_count_labels(count, weigh_keep_label, cell);
+	for (uint64_t i = 0; !result && i < count->places->count; i++)
+		cell[i] = alias_weight(1.0 / (double)class_count_of(count, (uint32_t)cell[i]));
+	class_count_deinit(count);
+	if (!result && !alias_make(cell, count->places->count, weigh_balance_stopped, count))
+		result = weigh_cancelled(count->fault);
 	return result;
 }
 
-static int weigh_count(struct weigh_work *work, uint64_t label)
-{
-	struct weigh_class *class = weigh_class(work, label);
-	if (class->count++)
-		return 0;
-	class->label = label;
-	/* At most half full. */
-	return ++work->classes * 2 > work->room ? weigh_grow(work) : 0;
-}
-
-/* ---- labels, page by page of the index ---- */
-
-/* A sample on the same page as the previous one comes from the copy, which was already checked. */
-static int weigh_label(struct weigh_work *work, uint64_t number, int64_t *ret)
-{
-	const struct dataset *dataset = work->places->dataset;
-	struct dataset_page at;
-	struct index_record record = {0};
-	uint64_t position;
-	if (dataset_locate(dataset, number, &at) < 0)
-		return fault_set(work->fault, -ERANGE, "there is no sample %" PRIu64, number);
-	bool same = work->paged && at.shard == work->at.shard && at.page == work->at.page;
-	if (same) {
-		memcpy(&record, work->page + INDEX_PAGE_HEAD + at.slot * sizeof record,
-			sizeof record);
-		*ret = record.label;
-		return 0;
-	}
-	work->at = at;
-	work->paged = true;
-	int result = dataset_page_read(dataset, &at, work->page, work->fault);
-	if (!result)
-		result = dataset_record(dataset, &at, work->page, &record, &position, work->fault);
-	*ret = record.label;
-	return result;
-}
-
-static uint64_t weigh_number(const struct weigh_places *places, uint64_t place)
-{
-	return places->number ? places->number(places->context, place) : place;
-}
-
-static bool weigh_stopped(void *context)
-{
-	const struct weigh_work *work = context;
-	return work->progress && work->progress(work->progress_context, 0, 0, 0);
-}
-
-static int weigh_labels(struct weigh_work *work)
-{
-	enum { WEIGH_ROUND = 4096 };
-	for (uint64_t i = 0; i < work->places->count; i++) {
-		int64_t label = -1;
-		uint64_t number = weigh_number(work->places, i);
-		if (i % WEIGH_ROUND == 0 && work->progress &&
-			work->progress(work->progress_context, i, 0, 0))
-			return weigh_cancelled(work->fault);
-		int result = weigh_label(work, number, &label);
-		if (!result && label < 0)
-			result = fault_set(work->fault, -EINVAL,
-				"weights: balanced: sample %" PRIu64 " has no label", number);
-		if (!result)
-			result = weigh_count(work, (uint64_t)label);
-		if (result)
-			return result;
-		work->cell[i] = (uint64_t)label;
-	}
-	return 0;
-}
-
-static int weigh_make(struct weigh_work *work)
-{
-	enum { WEIGH_ROOM = 1024 };
-	int result = weigh_take_room(work, WEIGH_ROOM);
-	if (!result)
-		result = weigh_labels(work);
-	for (uint64_t i = 0; !result && i < work->places->count; i++)
-		work->cell[i] = alias_weight(1.0 / (double)weigh_class(work, work->cell[i])->count);
-	weigh_drop_classes(work);
-	if (!result && !alias_make(work->cell, work->places->count, weigh_stopped, work))
-		result = weigh_cancelled(work->fault);
-	return result;
-}
-
-static int weigh_check(const struct weigh_places *places, struct fault *fault)
+static int weigh_check(const struct class_places *places, struct fault *fault)
 {
 	const struct dataset *dataset = places->dataset;
 	if (!dataset_labelled(dataset))
@@ -328,41 +193,26 @@ static int weigh_check(const struct weigh_places *places, struct fault *fault)
 	return 0;
 }
 
-/* Only one thread makes a table at a time; the next one then finds it on the shelf. */
-static pthread_mutex_t weigh_turn = PTHREAD_MUTEX_INITIALIZER;
-
-static int weigh_wait(struct weigh_work *work)
-{
-	enum { WEIGH_WAIT_NS = 20000000 };
-	while (pthread_mutex_trylock(&weigh_turn)) {
-		if (weigh_stopped(work))
-			return weigh_cancelled(work->fault);
-		(void)nanosleep(&(struct timespec){.tv_nsec = WEIGH_WAIT_NS}, NULL);
-	}
-	return 0;
-}
-
-static int weigh_new(struct weigh_work *work, uint64_t hash, struct list **ret)
+static int weigh_new(struct class_count *count, uint64_t hash, struct list **ret)
 {
 	static const struct list_words words = {"weights: balanced", "weights"};
-	uint64_t count = work->places->count;
+	struct list_shelf *shelf = count->shelf;
 	struct list *list;
-	int result = list_new(
-		work->shelf, &words, LIST_BALANCED, count, sizeof(alias_cell), &list, work->fault);
+	int result = list_new(shelf, &words, LIST_BALANCED, count->places->count,
+		sizeof(alias_cell), &list, count->fault);
 	if (result)
 		return result;
 	list->hash = hash;
-	work->cell = list->memory;
-	result = weigh_make(work);
+	result = weigh_make(count, list->memory);
 	if (result) {
-		list_free(work->shelf, list);
+		list_free(shelf, list);
 		return result;
 	}
-	*ret = list_put(work->shelf, list);
+	*ret = list_put(shelf, list);
 	return 0;
 }
 
-int weigh_balance(struct list_shelf *shelf, const struct weigh_places *places,
+int weigh_balance(struct list_shelf *shelf, const struct class_places *places,
 	progress_fn *progress, void *progress_context, struct list **ret, struct fault *fault)
 {
 	static const struct list_words words = {"weights: balanced", "weights"};
@@ -372,22 +222,19 @@ int weigh_balance(struct list_shelf *shelf, const struct weigh_places *places,
 		result = weigh_too_many(&words, places->count, fault);
 	if (result)
 		return result;
-	struct weigh_work *work = malloc(sizeof *work);
-	if (!work)
-		return fault_set(fault, -ENOMEM, "no memory to count classes");
-	*work = (struct weigh_work){.shelf = shelf,
+	struct class_count count = {.shelf = shelf,
 		.places = places,
+		.origin = words.origin,
+		.instead = "write a file of weights instead",
 		.progress = progress,
 		.progress_context = progress_context,
-		.fault = fault,
-		.ledger_line = -1};
-	result = weigh_wait(work);
-	if (!result) {
-		*ret = list_find(shelf, LIST_BALANCED, places->count, hash);
-		if (!*ret)
-			result = weigh_new(work, hash, ret);
-		pthread_mutex_unlock(&weigh_turn);
-	}
-	free(work);
+		.fault = fault};
+	result = class_count_begin(&count);
+	if (result)
+		return result;
+	*ret = list_find(shelf, LIST_BALANCED, places->count, hash);
+	if (!*ret)
+		result = weigh_new(&count, hash, ret);
+	class_count_end(&count);
 	return result;
 }

@@ -5,7 +5,7 @@
  * at the same time. */
 #pragma once
 
-#include "dataset/dataset.h"
+#include "definition/class_count.h"
 #include "definition/list.h"
 #include "order/alias.h"
 
@@ -23,21 +23,11 @@ int weigh_open(struct list_shelf *shelf, const char *path, const atomic_bool *ca
 /* 0, or -EINVAL if the number of weights is not `samples`. */
 int weigh_fits(const struct list *list, const char *path, uint64_t samples, struct fault *fault);
 
-/* The samples whose labels are counted. `number` returns the dataset's number for a place. */
-struct weigh_places {
-	const struct dataset *dataset;
-	uint64_t count;
-	uint64_t hash; /* of the choice of samples; equal hashes share a table */
-	uint64_t (*number)(const void *context, uint64_t place); /* NULL: the place is the number */
-	const void *context;
-};
-
 /* Makes the table of `balanced`: the weight of a sample is 1 / (the number of samples in its
  * class). Calls `progress` (may be NULL) now and then, which can stop it. 0; -EINVAL if there
- * are no labels, or more than WEIGH_CLASSES classes; -ENOMEM; -ECANCELED; otherwise as
+ * are no labels, or more than CLASS_COUNT_MOST classes; -ENOMEM; -ECANCELED; otherwise as
  * dataset_page_read. */
-enum { WEIGH_CLASSES = 1 << 20 };
-int weigh_balance(struct list_shelf *shelf, const struct weigh_places *places,
+int weigh_balance(struct list_shelf *shelf, const struct class_places *places,
 	progress_fn *progress, void *progress_context, struct list **ret, struct fault *fault);
 
 static inline const alias_cell *weigh_table(const struct list *list)

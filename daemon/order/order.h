@@ -5,6 +5,7 @@
  *   order.[ch]        the samples of one dataset in order; an epoch's batches, and ranks' slices
  *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
  *   alias.[ch]        a table that draws samples by weights
+ *   per_class.[ch]    batches of P classes with K samples of each
  *   course.[ch]       the batches of a stream, numbered over all epochs
  *
  * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, except the

@@ -68,10 +68,40 @@ static uint64_t sampler_weighted(const struct sampler *sampler, struct philox wo
 	return order_pick(order, alias_draw(sampler->weights, order->samples, words.word));
 }
 
+/* Which block a position is in, counted through all epochs, and its row there. */
+static sampler_wide sampler_block(
+	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint64_t *ret_row)
+{
+	const uint64_t rows = per_class_block(&sampler->per_class);
+	assert(sampler->length % rows == 0 && position < sampler->length);
+	*ret_row = position % rows;
+	return (sampler_wide)epoch * (sampler->length / rows) + position / rows;
+}
+
+static uint64_t sampler_of_class(const struct sampler *sampler, uint32_t epoch, uint64_t position)
+{
+	uint64_t row;
+	sampler_wide block = sampler_block(sampler, epoch, position, &row);
+	return per_class_sample(&sampler->per_class, sampler->order[0].seed, block, row);
+}
+
+static uint64_t sampler_class_substitute(
+	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt)
+{
+	uint64_t row, sample;
+	sampler_wide block = sampler_block(sampler, epoch, position, &row);
+	if (per_class_substitute(
+		    &sampler->per_class, sampler->order[0].seed, block, row, attempt, &sample))
+		return sample;
+	return order_substitute(&sampler->order[0], epoch, position, attempt);
+}
+
 struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
 	const struct order *order = &sampler->order[0];
 	uint64_t item = sampler_item(sampler, position);
+	if (sampler->per_class.classes)
+		return (struct sampler_pick){0, sampler_of_class(sampler, epoch, position)};
 	if (sampler->parts > 1)
 		return sampler_mixed(sampler, sampler_ordinal(sampler, epoch, item));
 	if (sampler->weights)
@@ -89,6 +119,9 @@ struct sampler_pick sampler_substitute(
 {
 	uint64_t item = sampler_item(sampler, position);
 	uint32_t part = 0;
+	if (sampler->per_class.classes)
+		return (struct sampler_pick){
+			0, sampler_class_substitute(sampler, epoch, position, attempt)};
 	if (sampler->weights)
 		return (struct sampler_pick){
 			0, sampler_weighted(sampler, philox_draw(sampler->order[0].seed, epoch,

@@ -18,6 +18,9 @@
  *             number. A part's own items are numbered through all blocks and epochs, and come from
  *             its own permutations, one after the other.
  *
+ *   classes   (`sampling`) Blocks of P classes with K samples of each, numbered through all epochs
+ *             (per_class.h). An epoch has whole blocks.
+ *
  * Each item comes `repeats` times in a row: position p is item p / repeats.
  *
  * Pure functions; any thread. */
@@ -25,6 +28,7 @@
 
 #include "order/alias.h"
 #include "order/order.h"
+#include "order/per_class.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,8 +43,9 @@ enum {
 struct sampler {
 	uint64_t length; /* samples of an epoch, repeats included */
 	uint32_t repeats; /* at least 1 */
-	bool endless; /* see above; always set where there are several parts */
+	bool endless; /* see above; always set where there are several parts or classes */
 	const alias_cell *weights; /* of order[0].samples; NULL: all equal */
+	struct per_class per_class; /* of order[0]; `length` is whole blocks */
 	uint32_t parts; /* at least 1 */
 	/* Where parts > 1: how many items of a block each part has, SAMPLER_BLOCK together. */
 	uint32_t quota[SAMPLER_PARTS];
@@ -59,8 +64,9 @@ struct sampler sampler_plain(const struct order *order);
 /* The sample at `position` (below length) of `epoch`. */
 struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, uint64_t position);
 
-/* The sample that replaces a broken one: attempt 1, 2, ... It has the same weights and comes from
- * the same part. All copies of a repeated sample get the same replacement. */
+/* The sample that replaces a broken one: attempt 1, 2, ... It has the same weights, comes from the
+ * same part and, where batches have classes, is of the same class as long as that has another
+ * sample. All copies of a repeated sample get the same replacement. */
 struct sampler_pick sampler_substitute(
 	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt);
 

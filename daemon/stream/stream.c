@@ -184,9 +184,10 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 	other = stream->spec;
 	other.sampling = (struct sampling){.repeats = 1};
 	if (spec_order_hash(&other) == order)
-		return "order (it had none of weights, epoch_length, repeats, split and sources)";
-	return "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split "
-	       "or sources)";
+		return "order (it had none of weights, epoch_length, repeats, split, sampling and "
+		       "sources)";
+	return "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split, "
+	       "sampling or sources)";
 }
 
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
@@ -207,6 +208,12 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 			"did not write this state",
 			(unsigned long long)state->position,
 			(unsigned long long)stream->sampler.length);
+	if (state->position % sampling_block(&stream->spec.sampling))
+		return fault_set(fault, -ESTALE,
+			"the state's position %llu is not a multiple of classes x per_class = "
+			"%llu: penstock did not write this state",
+			(unsigned long long)state->position,
+			(unsigned long long)sampling_block(&stream->spec.sampling));
 	(void)snprintf(ret_note, room, "%s",
 		state->transform == stream_transform_hash(stream)
 			? ""

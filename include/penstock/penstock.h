@@ -229,6 +229,10 @@ struct penstock_options {
 	/* 1: class folders that are named like splits (train, val, ...) and hold folders are meant.
 	 * Otherwise they are refused: often the folder above the dataset was named. */
 	int32_t nested;
+	/* NULL; or JSON: `{"classes": 16, "per_class": 4}`. Every batch then has 16 distinct
+	 * classes with 4 samples of each, next to each other. batch_size is their product or a
+	 * multiple of it. */
+	const char *sampling;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -142,16 +142,19 @@ static void test_samples_and_pixels(void **state)
 	options.weights = "/w.npy";
 	options.epoch_length = 5000000000;
 	options.repeats = 3;
+	options.sampling = "{\"classes\": 16, \"per_class\": 4}";
 	options.views = 2;
 	options.dtype = "float16";
 	options.layout = "NCHW";
 	options.mean = mean;
 	options.std = std;
-	expect_text(&options, "{\"source\":\"/x\",\"image_size\":{\"0\": 128, \"16\": 192},"
-			      "\"split\":\"train[:90%]\",\"weights\":\"/w.npy\","
-			      "\"epoch_length\":5000000000,\"repeats\":3,\"views\":2,"
-			      "\"dtype\":\"float16\",\"layout\":\"NCHW\","
-			      "\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2],\"train\":true}");
+	expect_text(&options,
+		"{\"source\":\"/x\",\"image_size\":{\"0\": 128, \"16\": 192},"
+		"\"split\":\"train[:90%]\",\"weights\":\"/w.npy\","
+		"\"epoch_length\":5000000000,\"repeats\":3,\"sampling\":{\"classes\": 16, "
+		"\"per_class\": 4},\"views\":2,"
+		"\"dtype\":\"float16\",\"layout\":\"NCHW\","
+		"\"mean\":[0,0.5,0.25],\"std\":[1,0.125,2],\"train\":true}");
 }
 
 static void test_a_rectangle(void **state)
@@ -261,6 +264,7 @@ static void test_stream_defined_elsewhere(void **state)
 	REFUSED(weights, "balanced", "NULL");
 	REFUSED(epoch_length, 8, "0");
 	REFUSED(repeats, 2, "0");
+	REFUSED(sampling, "{}", "NULL");
 	REFUSED(split, "[:10%]", "NULL");
 	REFUSED(views, 2, "0");
 	REFUSED(dtype, "float32", "NULL");
@@ -291,6 +295,10 @@ static void run_relative_values(void)
 	struct penstock_options options;
 	penstock_options_init(&options);
 	options.source = "x";
+	options.sampling = "16x4";
+	expect_refusal(
+		&options, -EINVAL, "options.sampling is not a mapping: expected a JSON object");
+	options.sampling = NULL;
 	options.weights = "./w.npy";
 	options.labels =
 		"{\"manifest\": \".//m \\\"1\\\".csv\", \"type\": \"float\", \"classes\" : \"c\"}";

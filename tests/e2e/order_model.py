@@ -1,7 +1,7 @@
 """The order of samples as daemon/order/*.h and proto/philox.h describe it, written down apart from the C code."""
 from fractions import Fraction
 
-SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT = 1, 2, 31, 32, 33
+SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT, CLASSES, CLASS_SAMPLES = 1, 2, 31, 32, 33, 36, 37
 ROUNDS = 10
 MASK = 0xFFFFFFFF
 BLOCK = 1000
@@ -50,6 +50,16 @@ def epoch_of(indices, seed, epoch, shuffle):
     if not shuffle:
         return list(indices)
     return [indices[place(len(indices), seed, epoch, p)] for p in range(len(indices))]
+
+
+def of_class(by_class, seed, classes, per_class, block, row):
+    """The sample at a row of a block of `classes` x `per_class`. `by_class` has the samples of each class, by label."""
+    blocks = len(by_class) // classes
+    which = permuted(len(by_class), seed, CLASSES, block // blocks, block % blocks * classes + row // per_class)
+    samples, visit = by_class[which], block // blocks
+    chunks = max(len(samples) // per_class, 1)
+    at = (visit % chunks * per_class + row % per_class) % len(samples)
+    return samples[permuted(len(samples), seed, CLASS_SAMPLES, visit // chunks | (which & 0xFFFF) << 32, at)]
 
 
 def endless(samples, seed, length, epoch, position, repeats=1):

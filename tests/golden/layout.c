@@ -74,6 +74,7 @@ static void layout_penstock(void)
 	FIELD(penstock_options, max_file_bytes);
 	FIELD(penstock_options, class_order);
 	FIELD(penstock_options, nested);
+	FIELD(penstock_options, sampling);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);

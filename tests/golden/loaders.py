@@ -21,6 +21,7 @@ ARGUMENTS = {
     "ranks": {"rank": 1, "world_size": 2, "group": "g"}, "share": {"share": "all", "group": "g"}, "wait_for": {"group": "g", "wait_for": 3},
     "laggard": {"group": "g", "laggard": "detach", "laggard_timeout": 7}, "prefetch": {"prefetch": 3}, "split": {"split": "[:50%]"},
     "weights": {"weights": "balanced"}, "weights_file": {"weights": "HOME/weights.npy"}, "epoch_length": {"epoch_length": 9},
+    "sampling": {"sampling": {"classes": 2, "per_class": 2}, "batch_size": 4},
     "repeats": {"repeats": 2}, "views": {"views": 2}, "labels": {"labels": "none"}, "labels_mapping": {"labels": {"manifest": "HOME/labels.csv"}},
     "on_broken": {"on_broken": "mark"}, "max_broken": {"max_broken": 0.25}, "decode": {"decode": "fast"},
     "interpolation": {"interpolation": "lanczos"}, "uint8": {"dtype": "uint8"}, "float16": {"dtype": "float16"},

@@ -42,6 +42,7 @@ DEFINITIONS = {
     "views": photos(views=3),
     "repeats": photos(repeats=2),
     "epoch_length": photos(epoch_length=17),
+    "sampling": photos(sampling={"classes": 2, "per_class": 2}, batch_size=4),
     "epoch_length_long": photos(epoch_length=40),
     "indices": photos(indices="HOME/indices.npy"),
     "indices_in_order": photos(indices="HOME/indices.npy", train=False),

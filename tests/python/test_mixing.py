@@ -283,6 +283,21 @@ class Sampling(unittest.TestCase):
         self.assertEqual(seen, self.indices(weights=path, epoch_length=400))
         self.assertEqual(set(self.indices(weights="balanced", epoch_length=4000)), set(range(60)))
 
+    def test_per_class(self) -> None:
+        """Each batch has P classes with K samples of each, and a state continues with another multiple."""
+        sampling = {"classes": 2, "per_class": 5}
+        with loader(sampling=sampling, batch_size=10) as made:
+            rows = [batch.samples["index"] for batch in made.batches()]
+            state = made.state_dict()
+            later = [batch.samples["index"] for batch in made.batches()]
+        self.assertEqual(len(rows), 6)
+        for batch in rows:
+            labels = np.asarray(batch) // (60 // CLASSES)
+            self.assertEqual([len(set(labels[:5])), len(set(labels[5:])), len(set(labels)), len(set(batch))], [1, 1, 2, 10])
+        with loader(sampling=sampling, batch_size=20, state=state) as made:
+            self.assertEqual([list(batch.samples["index"]) for batch in made.batches()],
+                             [[*a, *b] for a, b in zip(later[::2], later[1::2])])
+
     def test_split(self) -> None:
         first, rest = (self.indices(split=text, drop_last=False) for text in ("[:75%]", "[75%:]"))
         self.assertEqual((len(first), sorted(first + rest)), (45, list(range(60))))
@@ -412,6 +427,13 @@ class Refused(unittest.TestCase):
         self.argument("weights: none of the 3 weights is above 0", weights=[0, 0, 0])
         self.argument(r"weights: expected .*got the shape \(1, 2\)", weights=[[1, 2]])
         self.argument("weights.* has 3 weights, but there are 60", weights=[1, 2, 3])
+        self.kind('sampling: expected a dict such as {"classes": 16, "per_class": 4}, got 16', sampling=16)
+        self.argument("sampling: expected a dict .*got the keys 'classes', 'k'", sampling={"classes": 2, "k": 2})
+        self.argument(r"sampling\['classes'\]: expected a whole number from 1 to 65536, got 0", sampling={"classes": 0, "per_class": 2})
+        self.argument("batch_size is 64, and sampling=.* needs a multiple of 3 x 5 = 15", batch_size=64, sampling={"classes": 3, "per_class": 5})
+        self.argument("sampling: classes is 50, but the samples have only", batch_size=50, sampling={"classes": 50, "per_class": 1})
+        self.argument("sampling cannot be written beside weights", batch_size=4, sampling={"classes": 2, "per_class": 2}, weights="balanced")
+        self.argument("drop_last: expected True or None: a short last batch", batch_size=4, sampling={"classes": 2, "per_class": 2}, drop_last=False)
 
     def test_sources(self) -> None:
         one = support.dataset()

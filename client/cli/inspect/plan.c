@@ -99,7 +99,7 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 	r = recipe_check_source(plan->source, "plan");
 	if (!r)
 		r = recipe_settle(&plan->recipe);
-	return r < 0 ? r : recipe_check_cut(&plan->cut);
+	return r < 0 ? r : recipe_check_cut(&plan->recipe, &plan->cut);
 }
 
 /* ---- numbers ---- */

@@ -114,7 +114,7 @@ static int replay_judge(const struct replay *replay)
 			 ": ranks count from 0",
 			replay->rank, replay->cut.world_size);
 	else
-		return recipe_check_cut(&replay->cut);
+		return recipe_check_cut(&replay->recipe, &replay->cut);
 	return -EINVAL;
 }
 

@@ -232,7 +232,8 @@ static bool resume_differs_order(const struct spec_state *state,
 			meaning->shuffle ? "on" : "off",
 			subset && !meaning->subset ? ", and without indices" : "",
 			sampled && !meaning->sampled
-				? ", and without weights, epoch_length, repeats and split"
+				? ", and without weights, epoch_length, repeats, split and "
+				  "sampling"
 				: "");
 		return meaning->shuffle != spec->shuffle || meaning->subset != subset ||
 		       meaning->sampled != sampled;
@@ -240,19 +241,20 @@ static bool resume_differs_order(const struct spec_state *state,
 	(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")", state->order);
 	resume_advise(ret,
 		"it was taken with %s subset (indices) or other weights, epoch_length, repeats, "
-		"split or sources, or was edited, or another release wrote it",
+		"split, sampling or sources, or was edited, or another release wrote it",
 		subset ? "another" : "a");
 	return true;
 }
 
-static bool resume_differs_position(
-	const struct spec_state *state, uint64_t samples, struct resume_difference *ret)
+static bool resume_differs_position(const struct spec_state *state, const struct stream_spec *spec,
+	uint64_t samples, struct resume_difference *ret)
 {
+	const uint64_t block = sampling_block(&spec->sampling);
 	*ret = (struct resume_difference){.what = "position", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
 	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
 	resume_advise(ret, "an epoch has no such position: the state has been edited");
-	return state->position > samples;
+	return state->position > samples || state->position % block;
 }
 
 static bool resume_differs_rows(const struct spec_state *state,
@@ -288,7 +290,7 @@ unsigned resume_compare(const struct spec_state *state, const struct stream_spec
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* For another dataset the position means nothing. */
 	if (fits)
-		n += resume_differs_position(state, samples, &ret[n]);
+		n += resume_differs_position(state, spec, samples, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;
 }

@@ -150,7 +150,7 @@ static int show_seek(struct show *show)
 static bool show_is_sampled(const struct node *definition)
 {
 	static const char *const keys[] = {
-		"indices", "split", "weights", "sources", "epoch_length"};
+		"indices", "split", "weights", "sources", "epoch_length", "sampling"};
 	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
 		if (document_get(definition, keys[i]))
 			return true;

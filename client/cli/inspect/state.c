@@ -75,7 +75,7 @@ static int state_options(struct state *state, int argc, char **argv)
 	r = recipe_check_source(state->source, "state");
 	if (!r)
 		r = recipe_settle(&state->recipe);
-	return r < 0 ? r : recipe_check_cut(&state->cut);
+	return r < 0 ? r : recipe_check_cut(&state->recipe, &state->cut);
 }
 
 /* Whether there is a next batch to describe. */

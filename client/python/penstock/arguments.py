@@ -213,6 +213,8 @@ def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: tra
         options["indices"] = subset.save(given["indices"])
     if given["weights"] is not None:
         options["weights"] = weighing.option(given["weights"])
+    if given["sampling"] is not None:
+        options["sampling"] = weighing.per_class(given["sampling"], options.get("batch_size", given["batch_size"]))
     if given["threads"] is not None:
         options["daemon_threads"] = checks.number("threads", given["threads"], 1, 1024)
     if given["memory"] is not None:

@@ -116,6 +116,8 @@ class Loader:
     salt            a text: other draws (crops, flips, mixing) than loaders of the same seed
     split           a part of the dataset: "train[:90%]"
     weights         how often each sample is drawn: "balanced", numbers, {path: number}, or a .npy file
+    sampling        {"classes": 16, "per_class": 4}: each batch has that many distinct classes, and
+                    that many samples of each
     epoch_length    samples of an epoch
     repeats         how often in a row each sample comes, each time with new transforms
     views           images made of each sample; above 1, `images` is a tuple of that many tensors
@@ -173,6 +175,7 @@ class Loader:
         prefetch: Optional[int] = None,
         split: Optional[str] = None,
         weights: Any = None,
+        sampling: Any = None,
         epoch_length: Optional[int] = None,
         repeats: int = 1,
         views: int = 1,

@@ -1,19 +1,21 @@
-"""Turns the argument `weights`, which says how often each sample is drawn, into the stream's
-option."""
+"""Turns the arguments `weights`, which says how often each sample is drawn, and `sampling`, which
+says how many classes a batch has, into the stream's options."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .checks import shown
+from .checks import number, shown
 from .errors import ArgumentError, ArgumentTypeError
 from .kept import keep
 
-__all__ = ["BALANCED", "option"]
+__all__ = ["BALANCED", "option", "per_class"]
 
 BALANCED = "balanced"
 _EXPECTED = (
@@ -66,3 +68,22 @@ def option(weights: Any) -> str:
     if not os.path.isfile(path):
         raise ArgumentError(f"{_EXPECTED}; got {path!r}, which is not a file")
     return os.path.abspath(path)
+
+
+_PER_CLASS = 'sampling: expected a dict such as {"classes": 16, "per_class": 4}'
+
+
+def per_class(sampling: Any, batch_size: Any) -> str:
+    """The stream's option `sampling`: batches of P classes with K samples of each."""
+    if not isinstance(sampling, Mapping):
+        raise ArgumentTypeError(f"{_PER_CLASS}, got {shown(sampling)}")
+    if set(sampling) != {"classes", "per_class"}:
+        raise ArgumentError(f"{_PER_CLASS}, got the keys {', '.join(shown(key) for key in sampling) or 'of an empty dict'}")
+    told = {key: number(f"sampling[{key!r}]", sampling[key], 1, 65536) for key in ("classes", "per_class")}
+    block = told["classes"] * told["per_class"]
+    if batch_size % block:
+        raise ArgumentError(
+            f"batch_size is {batch_size}, and sampling={dict(told)} needs a multiple of {told['classes']} x "
+            f"{told['per_class']} = {block}"
+        )
+    return json.dumps(told)

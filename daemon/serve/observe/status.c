@@ -261,6 +261,8 @@ static void status_sampling(struct jsontext *json, const struct stream_spec *spe
 		jsontext_u64(json, "repeats", sampling->repeats);
 	if (sampling->epoch_length)
 		jsontext_u64(json, "epoch_length", sampling->epoch_length);
+	if (sampling->per_class.classes)
+		sampling_json_per_class(json, "sampling", &sampling->per_class);
 	if (sampling->sources.count)
 		sampling_json_sources(json, "sources", &sampling->sources);
 	label_keys_json(json, "labels", &spec->labels);

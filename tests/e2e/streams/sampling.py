@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import environment, refuse, run
 from harness import CLASSES, CLOSE, CONFIG, PATH, STREAM, Daemon, Link, Raw, folder, make_dataset, message, open_stream, run_tests, wait_until
-from order_model import alias, drawn, endless, mixed, place, quotas, split_of, substitute, SUBSTITUTE
+from order_model import alias, drawn, endless, mixed, of_class, place, quotas, split_of, substitute, SUBSTITUTE
 from stream_checks import SUBSTITUTED, check_rank, npy, plan, refused, reserved, shown
 
 SAMPLES = 60
@@ -102,6 +102,153 @@ def test_repeats():
         with Link(daemon.socket) as link:
             got = shown(read(link, source=source, seed=8, repeats=2, epoch_length=33, epochs=3, batch_size=3, **TINY))
             assert got == by_position(lambda e, p: endless(SAMPLES, 8, 33, e, p, 2), 33, 3)
+
+
+# ---- sampling ----
+
+PK = {"classes": 3, "per_class": 4}
+
+
+def per_class_model(labels, seed, length, classes=3, per_class=4, numbers=None):
+    numbers = list(range(len(labels))) if numbers is None else numbers
+    by_class = [[i for i in numbers if labels[i] == label] for label in sorted({labels[i] for i in numbers})]
+    rows = classes * per_class
+    return lambda e, p: of_class(by_class, seed, classes, per_class, e * (length // rows) + p // rows, p % rows)
+
+
+@contextlib.contextmanager
+def uneven(*options):
+    """Five classes of 2, 3, 5, 9 and 9 images: 28."""
+    with folder() as home:
+        source = make_dataset(home / "images", classes=5, per_class=9, min_side=32, max_side=64)
+        for name, left in zip(sorted(source.iterdir()), (2, 3, 5, 9, 9)):
+            for file in sorted(name.iterdir())[left:]:
+                file.unlink()
+        labels = [label for label, name in enumerate(sorted(source.iterdir())) for _ in name.iterdir()]
+        with Daemon(home, "--threads", "2", *options) as daemon:
+            yield home, daemon, source, labels
+
+
+def test_sampling_delivers_classes():
+    with uneven() as (home, daemon, source, labels):
+        want = by_position(per_class_model(labels, 9, 24), 24, 6)
+        keys = dict(source=source, seed=9, sampling=PK, epochs=6, **TINY)
+        with Link(daemon.socket) as link:
+            info = link.open(batch_size=12, **keys).opened()
+            assert (info.samples, info.batches) == (24, 2), "28 samples are 2 blocks of 12"
+            stream = link.open(batch_size=12, **keys)
+            batches = stream.read()
+            assert shown(batches) == want
+            for batch, rows in batches:
+                of = [labels[row.index] for row in rows]
+                assert all(len(set(of[i:i + 4])) == 1 for i in (0, 4, 8)) and len(set(of)) == 3, of
+                for label in set(of):
+                    mine = [row.index for row in rows if labels[row.index] == label]
+                    assert len(set(mine)) == min(labels.count(label), 4), "distinct, if the class has as many"
+            table = {(b.epoch, b.position + i): row for b, rows in batches for i, row in enumerate(rows)}
+            # From every place, at another multiple, of other numbers of ranks.
+            for batch, _ in batches:
+                state = stream.state(batch)
+                for batch_size in (12, 24):
+                    tail = [at for at in want if at >= (state["epoch"], state["position"])]
+                    got = shown(read(link, batch_size=batch_size, state=state, **keys))
+                    assert all(want[at] == index for at, index in got.items()), (state, batch_size)
+                    assert batch_size > 12 or sorted(got) == tail
+        for world_size in (2,):
+            with contextlib.ExitStack() as stack:
+                links = [stack.enter_context(Link(daemon.socket)) for _ in range(world_size)]
+                streams = [link.open(group=f"pk{world_size}", share="split", rank=r, world_size=world_size, batch_size=12, **keys)
+                           for r, link in enumerate(links)]
+                for rank, stream in enumerate(streams):
+                    for batch, rows in stream.read():
+                        of = [labels[row.index] for row in rows]
+                        assert len(of) == 12 and len(set(of)) == 3
+                        at = batch.position
+                        assert [row.index for row in rows] == [want[batch.epoch, at + i] for i in range(12)], (rank, at)
+                        assert all(row.content == table[batch.epoch, at + i].content for i, row in enumerate(rows))
+
+
+def test_sampling_of_a_part():
+    with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
+        keys = dict(source=source, seed=1, sampling={"classes": 2, "per_class": 3}, batch_size=6, **TINY)
+        few = [0, 1, 5, 6, 7, 20, 21, 22, 23, 26, 27]
+        got = shown(read(link, indices=npy(home / "few.npy", few), epochs=3, **keys))
+        assert got == by_position(per_class_model(labels, 1, 6, 2, 3, few), 6, 3)
+        part = split_of(28, 0, 14)
+        got = shown(read(link, split="[:50%]", epochs=3, epoch_length=30, **keys))
+        assert got == by_position(per_class_model(labels, 1, 30, 2, 3, part), 30, 3)
+        # Fewer samples than one block: they repeat.
+        got = shown(read(link, indices=npy(home / "two.npy", [0, 2]), epochs=1, **keys))
+        assert sorted(got.values()) == [0, 0, 0, 2, 2, 2]
+
+
+def test_sampling_replaces_by_the_class():
+    with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
+        files = sorted(source.rglob("*.jpg"))
+        files[20].write_bytes(b"no image")
+        got = read(link, source=source, seed=9, sampling=PK, batch_size=12, epochs=16, max_broken=1, **TINY)
+        model = per_class_model(labels, 9, 24)
+        replaced = 0
+        for batch, rows in got:
+            for i, row in enumerate(rows):
+                want = model(batch.epoch, batch.position + i)
+                if want == 20:
+                    replaced += 1
+                    assert row.index != 20 and labels[row.index] == labels[20] and row.flags & SUBSTITUTED
+                    assert row.index not in [other.index for j, other in enumerate(rows) if j != i], "one that the block does not have"
+                else:
+                    assert row.index == want
+        assert replaced > 3
+
+
+def test_sampling_counts_its_table():
+    with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
+        def lines():
+            return [line["bytes"] for line in daemon.status()["memory"]["lines"] if "classes" in line["name"]]
+        keys = dict(source=source, **TINY)
+        a = link.open(batch_size=12, sampling=PK, **keys)
+        a.opened()
+        b = link.open(batch_size=24, seed=5, sampling={"classes": 4, "per_class": 2}, **keys)
+        b.opened()
+        assert lines() == [28 * 4 + (5 + 2) * 8], "one table for all streams of these samples"
+        a.close()
+        b.close()
+        wait_until(lambda: not lines(), "the table to be freed")
+
+
+def test_sampling_refuses():
+    with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
+        keys = dict(source=source, batch_size=64, **TINY)
+        pk = {"classes": 8, "per_class": 8}
+        with refused(errno.EINVAL, "sampling: classes is 8, but the samples have only 5 classes: lower it"):
+            link.open(sampling=pk, **keys).opened()
+        with refused(errno.EINVAL, "sampling: classes is 2, but the samples have only 1 class: lower it"):
+            link.open(sampling={"classes": 2, "per_class": 32}, indices=npy(home / "one.npy", [0, 1]), **keys).opened()
+        with refused(errno.EINVAL, "sampling needs labels, and the dataset has none"):
+            link.open(sampling=pk, labels="none", **keys).opened()
+        hot = home / "hot.csv"
+        hot.write_text("path,labels\n" + "".join(f"{file.relative_to(source)},0;1\n" for file in sorted(source.rglob("*.jpg"))))
+        with refused(errno.EINVAL, "sampling needs labels that are one class each"):
+            link.open(sampling=pk, labels={"manifest": str(hot)}, **keys).opened()
+        with refused(errno.EINVAL, "expected a batch_size that is a multiple of classes x per_class = 3 x 4 = 12, got 64"):
+            link.open(sampling=PK, **keys).opened()
+        keys.update(batch_size=12, sampling=PK)
+        stream = link.open(**keys)
+        stream.opened()
+        state = stream.state(stream.next())
+        stream.close()
+        with refused(errno.ESTALE, "order"):
+            link.open(**{**keys, "sampling": {"classes": 4, "per_class": 3}}, state=state).opened()
+        with refused(errno.ESTALE, "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split, sampling or sources)"):
+            link.open(**{key: value for key, value in keys.items() if key != "sampling"}, state=state).opened()
+        with refused(errno.ESTALE, "the state's position 7 is not a multiple of classes x per_class = 12"):
+            link.open(state={**state, "position": 7}, **keys).opened()
+        plain = ["plan", source, "--sampling", "{classes: 3, per_class: 4}"]
+        refuse(home, *plain, says="--sampling: expected a --batch-size that is a multiple of classes x per_class = 3 x 4 = 12, got 64")
+        plain += ["-b", "12"]
+        refuse(home, *plain, "--no-drop-last", says="--no-drop-last cannot be given with --sampling")
+        refuse(home, *plain, "--no-shuffle", says="--no-shuffle cannot be given with --sampling")
+        refuse(home, *plain, "--weights", "balanced", says="--sampling cannot be written beside --weights")
 
 
 # ---- weights ----
@@ -414,7 +561,7 @@ def test_states_and_groups_of_another_sampler_are_refused():
                 if other != sampler:
                     with refused(errno.ESTALE, "another order"):
                         link.open(**other, state=state, **keys).opened()
-        with refused(errno.ESTALE, "it had none of weights, epoch_length, repeats, split and sources"):
+        with refused(errno.ESTALE, "it had none of weights, epoch_length, repeats, split, sampling and sources"):
             link.open(repeats=2, state=states[0], **keys).opened()
         assert link.open(weights=same, state=states[1], **keys).next().position == 4, "another file of the same"
         assert link.open(weights=weights, group="g", **keys).opened() and link.open(weights=same, group="g", **keys).opened()
@@ -634,7 +781,8 @@ def test_commands_follow_the_sampler():
         cases = [(["--weights", path, "--epoch-length", 500], 500, lambda e, p: drawn(table, 3, e, p)),
                  (["--repeats", 3], 60, lambda e, p: place(60, 3, e, p // 3)),
                  (["--epoch-length", 50], 50, lambda e, p: endless(60, 3, 50, e, p)),
-                 (["--split", "[10%:]"], 54, lambda e, p: split_of(60, 6, 60)[place(54, 3, e, p)])]
+                 (["--split", "[10%:]"], 54, lambda e, p: split_of(60, 6, 60)[place(54, 3, e, p)]),
+                 (["--sampling", {"classes": 2, "per_class": 2}], 60, per_class_model([i // 20 for i in range(60)], 3, 60, 2, 2))]
         with Daemon(home, "--threads", "1") as daemon:
             for options, length, model in cases:
                 got = json.loads(run(home, "replay", source, *common, *options, "--epoch", 2, "--batch", 1, "--json")[0])["rows"]
@@ -649,7 +797,7 @@ def test_commands_follow_the_sampler():
                 got = json.loads(run(home, "state", state, source, *common, *options, "--json")[0])
                 assert got["differs"] == [] and got["next"]["ranks"][0]["first_sample"] == model(0, 4), got
                 out, _ = run(home, "state", state, source, *common, code=1)
-                assert "other weights, epoch_length, repeats, split or sources" in " ".join(out.split()), out
+                assert "other weights, epoch_length, repeats, split, sampling or sources" in " ".join(out.split()), out
         one, other = two_sources(home)
         pair = json.dumps([{"source": str(one), "weight": 3}, {"source": str(other), "weight": 1}])
 

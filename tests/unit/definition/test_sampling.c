@@ -39,6 +39,8 @@ static void must_refuse(const char *text, const char *sentence)
 
 #define SOURCES "sources: [{source: /a, weight: 3}, {source: /b}]"
 
+#define PK "sampling: {classes: 16, per_class: 4}"
+
 static const char mix[] = "{" SOURCES "}";
 
 #define FOUR "{source: /a}, {source: /b}, {source: /c}, {source: /d}, "
@@ -63,6 +65,11 @@ static void reads_the_keys(void **state)
 	assert_int_equal(spec->sampling.sources.quota[0], 750);
 	assert_string_equal(spec->source, "/a (75 %), /b (25 %)");
 	assert_true(spec->shuffle);
+	free(spec);
+	spec = must_parse("{source: x, batch_size: 128, train: false, " PK "}");
+	assert_int_equal(spec->sampling.per_class.classes, 16);
+	assert_int_equal(spec->sampling.per_class.each, 4);
+	assert_true(spec->shuffle && spec->drop_last);
 	free(spec);
 	spec = must_parse("source: x");
 	assert_int_equal(spec->sampling.repeats, 1);
@@ -97,6 +104,25 @@ static void refuses_in_place(void **state)
 	must_refuse("sources: []", "t:1:10: sources: expected 2 to 16 of them, got 0");
 	must_refuse("sources: [{source: a, weight: 1}, {source: b, weight: 5000}]",
 		"t:1:11: sources: weight 1 is so small");
+	must_refuse("{source: x, sampling: 16}", "sampling: expected a mapping with both keys");
+	must_refuse("{source: x, sampling: {classes: 16}}",
+		"t:1:23: sampling: per_class is missing: expected both keys, such as {classes: 16, "
+		"per_class: 4}");
+	must_refuse("{source: x, sampling: {classes: 0, per_class: 4}}", "classes: expected");
+	must_refuse("{source: x, sampling: {classes: 65537, per_class: 4}}", "1 to 65536");
+	must_refuse("{source: x, sampling: {classes: 8, per_class: 8, x: 1}}", "x");
+	must_refuse("{source: x, sampling: {classes: 16, per_class: 5}}",
+		"sampling: expected a batch_size that is a multiple of classes x per_class = 16 x "
+		"5 = 80, got 64");
+	must_refuse("{source: x, batch_size: 32, " PK "}", "= 16 x 4 = 64, got 32");
+	must_refuse("{source: x, " PK ", weights: balanced}", "sampling cannot be written beside");
+	must_refuse("{" SOURCES ", " PK "}", "sampling cannot be written beside sources");
+	must_refuse("{source: x, " PK ", repeats: 2}", "sampling cannot be written beside repeats");
+	must_refuse("{source: x, " PK ", shuffle: false}",
+		"shuffle: expected true, or nothing: sampling draws the classes of a batch");
+	must_refuse("{source: x, " PK ", drop_last: false}", "drop_last: expected true");
+	must_refuse("{source: x, " PK ", epoch_length: 100}",
+		"epoch_length: expected a multiple of classes x per_class = 64");
 	must_refuse(
 		"stream: x\nweights: balanced", "t:2:1: weights cannot be written beside stream");
 }
@@ -109,6 +135,7 @@ static void prints_what_it_reads(void **state)
 		"{source: x, weights: balanced, indices: /i.npy}",
 		"{source: x, split: 'train[10%:-5]', epoch_length: 5}",
 		"{" SOURCES ", split: '[:50%]', repeats: 2}",
+		"{source: x, split: '[:50%]', epoch_length: 640, " PK "}",
 	};
 	(void)state;
 	for (size_t i = 0; i < UTIL_COUNT(texts); i++) {
@@ -136,6 +163,8 @@ static void tells_orders_apart(void **state)
 		"{source: x, epoch_length: 61}",
 		"{source: x, repeats: 2}",
 		"{source: x, repeats: 3}",
+		"{source: x, " PK "}",
+		"{source: x, sampling: {classes: 4, per_class: 16}}",
 		"{source: x, split: '[:9]'}",
 		"{source: x, split: '[:9%]'}",
 		"{source: x, split: '[9:]'}",
@@ -156,7 +185,7 @@ static void tells_orders_apart(void **state)
 	assert_int_equal(hash[0], order_hash(&plain));
 	/* Names and ways to write the same are no other order. */
 	struct stream_spec *spec = must_parse("{source: x, split: 'train[0:9]', repeats: 1}");
-	assert_int_equal(spec_order_hash(spec), hash[7]);
+	assert_int_equal(spec_order_hash(spec), hash[9]);
 	free(spec);
 	spec = must_parse("{source: x, split: 'train[:100%]'}");
 	assert_int_equal(spec_order_hash(spec), hash[0]);

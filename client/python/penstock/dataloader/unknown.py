@@ -20,7 +20,7 @@ _INSTEAD = {
     "prefetch_factor": "use prefetch= for the number of batches that may be ready ahead (default 4)",
     "persistent_workers": "not needed: the daemon lives as long as the loader, over all epochs",
     "sampler": "the daemon shuffles: use shuffle= and seed=; indices= or split= for a subset; weights= instead of a "
-    "WeightedRandomSampler; rank= and world_size= (or torchrun) instead of a DistributedSampler",
+    "WeightedRandomSampler; sampling= instead of a RandomIdentitySampler; rank= and world_size= (or torchrun) instead of a DistributedSampler",
     "batch_sampler": "use batch_size=, shuffle=, drop_last= and indices=",
     "collate_fn": "batches are (images, labels); process whole batches in the loop",
     "worker_init_fn": "there are no worker processes in Python; all randomness follows from seed=",
@@ -32,6 +32,7 @@ _INSTEAD = {
     "cutmix_alpha": "use cutmix=",
     "smoothing": "use label_smoothing=",
     "num_samples": "use epoch_length=",
+    "num_instances": 'use sampling={"classes": P, "per_class": K}',
     "replacement": "weights= draws with replacement; without weights each sample comes once",
     "ra_reps": "use repeats=",
     "root": "pass the folder as the first argument: Loader(source, ...)",
