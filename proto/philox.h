@@ -58,6 +58,9 @@ enum philox_operation {
 	/* For positions, where batches have P classes and K samples of each: */
 	PHILOX_CLASSES = 36, /* which classes */
 	PHILOX_CLASS_SAMPLES = 37, /* which samples of a class */
+	/* For positions: the order of batches whose samples are divided into buckets. The position
+	 * is the number of a block of batches, or of a bucket. */
+	PHILOX_BUCKETS = 40,
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

@@ -5,6 +5,9 @@
  * It is cut into global batches from that place on, every later epoch from 0. A course needs no
  * other state, so the place of any batch is known long before the batch is made.
  *
+ * With buckets (buckets.h), the batches before that place are part of the course: how they were cut
+ * decides which samples they had.
+ *
  * Pure functions; any thread. */
 #pragma once
 
@@ -13,16 +16,37 @@
 struct course {
 	struct order_epoch epoch; /* has at least one batch */
 	uint64_t start_epoch, start_position; /* of serial 0 */
+	/* With buckets: how the first epoch is cut, the present global batch last; the stretch that
+	 * it makes, and how many batches of it come before serial 0; and a whole epoch. */
+	struct buckets_cuts cuts;
+	struct buckets_stretch first, whole;
+	uint64_t gone;
 };
 
 /* A course that starts at `position` of epoch `number`, or at the next epoch where too little is
- * left of this one for a batch. */
+ * left of this one for a batch. With buckets, `position` is 0. */
 struct course course_from(const struct order_epoch *epoch, uint64_t number, uint64_t position);
+
+/* The same where a state's cuts come with the position; without buckets, they must be empty. False:
+ * no such epoch could have been cut so, or it has been cut BUCKETS_CUTS times already and `full` is
+ * set. */
+bool course_resume(const struct order_epoch *epoch, uint64_t number, uint64_t position,
+	const struct buckets_cuts *cuts, struct course *ret, bool *ret_full);
+
+/* Whether both give the same samples from the start of `later` on, as far as how their epochs were
+ * cut decides it. */
+bool course_agrees(const struct course *course, const struct course *later);
+
+/* The batches of the first epoch from its start on, and their samples, of all ranks together. */
+uint64_t course_left(const struct course *course);
+uint64_t course_samples(const struct course *course);
 
 struct course_batch {
 	uint64_t epoch, batch; /* the batch's name */
 	uint64_t origin; /* the position at which the global batch begins */
-	struct order_slice slice; /* the rank's part of it */
+	uint64_t position; /* that of the rank's part, as it is announced */
+	struct order_slice slice; /* the rank's part of it: its rows in the sampler's sequence */
+	uint32_t bucket; /* 0 without buckets */
 };
 struct course_batch course_batch(const struct course *course, uint64_t serial, uint32_t rank);
 

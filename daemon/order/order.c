@@ -65,8 +65,7 @@ uint64_t order_hash(const struct order *order)
 	return hash_mix(h);
 }
 
-/* Samples in a global batch, of all ranks together. */
-static uint64_t order_global(const struct order_epoch *epoch)
+uint64_t order_global(const struct order_epoch *epoch)
 {
 	assert(epoch->batch_size && epoch->world_size);
 	return (uint64_t)epoch->batch_size * epoch->world_size;
@@ -74,33 +73,51 @@ static uint64_t order_global(const struct order_epoch *epoch)
 
 uint64_t order_left(const struct order_epoch *epoch, uint64_t position)
 {
-	uint64_t left = position < epoch->samples ? epoch->samples - position : 0;
-	return epoch->drop_last ? left - left % order_global(epoch) : left;
+	uint64_t left = position < epoch->samples ? epoch->samples - position : 0, rows = 0;
+	if (!epoch->buckets)
+		return epoch->drop_last ? left - left % order_global(epoch) : left;
+	assert(!position);
+	for (uint32_t i = 0; i < epoch->buckets->count; i++) {
+		left = epoch->buckets->rows[i];
+		rows += epoch->drop_last ? left - left % order_global(epoch) : left;
+	}
+	return rows;
 }
 
 uint64_t order_batches(const struct order_epoch *epoch, uint64_t position)
 {
-	uint64_t global = order_global(epoch), left = order_left(epoch, position);
+	uint64_t global = order_global(epoch);
+	if (epoch->buckets) {
+		assert(!position);
+		return buckets_stretch(epoch->buckets, NULL, global, epoch->drop_last).total;
+	}
+	uint64_t left = order_left(epoch, position);
 	return left / global + (left % global != 0);
 }
 
-struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank)
+struct order_slice order_share(
+	const struct order_epoch *epoch, uint64_t position, uint64_t rows, uint32_t rank)
 {
-	uint64_t global = order_global(epoch), left = order_left(epoch, position);
-	assert(rank < epoch->world_size && left > 0);
-	uint64_t rows = UTIL_MIN(left, global);
 	uint64_t each = rows / epoch->world_size, more = rows % epoch->world_size;
+	assert(rank < epoch->world_size && rows > 0);
 	struct order_slice slice = {
 		.position = position + rank * each + UTIL_MIN((uint64_t)rank, more),
 		.count = (uint32_t)(each + (rank < more)),
-		.last = left <= global,
 	};
-	slice.next = slice.last ? 0 : position + global;
 	if (!slice.count) {
 		slice.padded = true;
 		slice.position = position + rows - 1;
 		slice.count = 1;
 	}
+	return slice;
+}
+
+struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank)
+{
+	uint64_t global = order_global(epoch), left = order_left(epoch, position);
+	struct order_slice slice = order_share(epoch, position, UTIL_MIN(left, global), rank);
+	slice.last = left <= global;
+	slice.next = slice.last ? 0 : position + global;
 	return slice;
 }
 

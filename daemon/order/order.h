@@ -6,6 +6,8 @@
  *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
  *   alias.[ch]        a table that draws samples by weights
  *   per_class.[ch]    batches of P classes with K samples of each
+ *   members.[ch]      which samples belong to which class, and the r-th of a class
+ *   buckets.[ch]      batches of one shape each: their order, and the rows of each
  *   course.[ch]       the batches of a stream, numbered over all epochs
  *
  * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, except the
@@ -14,6 +16,8 @@
  *
  * Pure functions; any thread. */
 #pragma once
+
+#include "order/buckets.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,10 +65,18 @@ struct order_epoch {
 	uint32_t batch_size; /* per rank */
 	uint32_t world_size; /* 1 where all trainers share every batch */
 	bool drop_last;
+	/* NULL: any samples may be in one batch. Otherwise the two below order the batches. */
+	const struct buckets *buckets;
+	uint64_t seed;
+	bool shuffle;
 };
 
+/* Samples in a global batch, of all ranks together. */
+uint64_t order_global(const struct order_epoch *epoch);
+
 /* Batches per rank from `position` (0: the whole epoch) to the epoch's end; with drop_last only the
- * full ones. */
+ * full ones. With buckets, this and order_left take the position 0 only: a course (course.h) knows
+ * the others. */
 uint64_t order_batches(const struct order_epoch *epoch, uint64_t position);
 
 /* How many samples of the epoch from `position` on are in batches, of all ranks together. */
@@ -82,6 +94,11 @@ struct order_slice {
 /* The slice of `rank` in the global batch that begins at `position`, where order_batches is not 0.
  * A short last batch is divided evenly; the first ranks get one row more. */
 struct order_slice order_slice(const struct order_epoch *epoch, uint64_t position, uint32_t rank);
+
+/* The part of `rank` in a global batch of `rows` rows that begins at `position`; `last` and `next`
+ * are not set. */
+struct order_slice order_share(
+	const struct order_epoch *epoch, uint64_t position, uint64_t rows, uint32_t rank);
 
 /* Where the epoch's first batch begins at `start`: how many batches come before the one that begins
  * at `position`. False where no batch begins there. The end of the epoch counts as the beginning of

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+_Static_assert((int)BUCKETS_MAX == (int)MEMBERS_CLASSES, "a class for each bucket");
+
 __extension__ typedef unsigned __int128 sampler_wide;
 
 /* The counter of a draw has 48 bits for the number of a block. Beyond them the permutations would
@@ -96,9 +98,81 @@ static uint64_t sampler_class_substitute(
 	return order_substitute(&sampler->order[0], epoch, position, attempt);
 }
 
+/* ---- buckets ---- */
+
+void sampler_divide(struct sampler *sampler, uint32_t count, const struct members *members,
+	const uint64_t members_of[BUCKETS_MAX])
+{
+	assert(sampler->parts == 1 && !sampler->endless && !sampler->weights);
+	sampler->buckets = (struct buckets){.count = count};
+	sampler->members = *members;
+	for (uint32_t i = 0; i < count; i++)
+		sampler->buckets.rows[i] = sampler->member_count[i] = members_of[i];
+	sampler->length = buckets_settle(&sampler->buckets);
+	assert(sampler->length == sampler->order[0].samples);
+}
+
+/* A bucket's samples in an order of their own. */
+static struct order sampler_bucket(const struct sampler *sampler, uint32_t bucket)
+{
+	struct order order = sampler->order[0];
+	order.samples = sampler->member_count[bucket];
+	order.part = bucket;
+	order.subset = (struct order_subset){NULL, NULL, 0, 0};
+	return order;
+}
+
+static struct sampler_pick sampler_member(
+	const struct sampler *sampler, uint32_t bucket, uint64_t rank)
+{
+	return (struct sampler_pick){
+		0, order_pick(&sampler->order[0], members_find(&sampler->members, bucket, rank))};
+}
+
+/* The item of a bucket that is at a position. */
+static uint64_t sampler_bucket_item(
+	const struct sampler *sampler, uint64_t position, uint32_t *ret_bucket)
+{
+	assert(position < sampler->length);
+	*ret_bucket = buckets_of(&sampler->buckets, position);
+	return (position - sampler->buckets.first[*ret_bucket]) / sampler->repeats;
+}
+
+static struct sampler_pick sampler_bucketed(
+	const struct sampler *sampler, uint32_t epoch, uint64_t position)
+{
+	uint32_t bucket;
+	uint64_t item = sampler_bucket_item(sampler, position, &bucket);
+	const struct order order = sampler_bucket(sampler, bucket);
+	return sampler_member(sampler, bucket, order_sample(&order, epoch, item));
+}
+
+/* The key of the draw is the item's place among the rows of all buckets, so that no two items share
+ * a draw. */
+static struct sampler_pick sampler_bucket_substitute(
+	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt)
+{
+	uint32_t bucket;
+	uint64_t item = sampler_bucket_item(sampler, position, &bucket);
+	const struct order order = sampler_bucket(sampler, bucket);
+	return sampler_member(sampler, bucket,
+		order_substitute(&order, epoch, sampler->buckets.first[bucket] + item, attempt));
+}
+
+uint64_t sampler_position(const struct sampler *sampler, uint32_t epoch, uint64_t place)
+{
+	const uint32_t bucket = members_get(&sampler->members, place);
+	const struct order order = sampler_bucket(sampler, bucket);
+	assert(sampler->repeats == 1);
+	return sampler->buckets.first[bucket] +
+	       order_position(&order, epoch, members_rank(&sampler->members, bucket, place));
+}
+
 struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
 	const struct order *order = &sampler->order[0];
+	if (sampler->buckets.count)
+		return sampler_bucketed(sampler, epoch, position);
 	uint64_t item = sampler_item(sampler, position);
 	if (sampler->per_class.classes)
 		return (struct sampler_pick){0, sampler_of_class(sampler, epoch, position)};
@@ -117,6 +191,8 @@ struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, 
 struct sampler_pick sampler_substitute(
 	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt)
 {
+	if (sampler->buckets.count)
+		return sampler_bucket_substitute(sampler, epoch, position, attempt);
 	uint64_t item = sampler_item(sampler, position);
 	uint32_t part = 0;
 	if (sampler->per_class.classes)

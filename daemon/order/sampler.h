@@ -13,6 +13,9 @@
  *             the other: each sample comes once before any comes a second time, across the ends of
  *             epochs.
  *   weighted  Each item is drawn independently, with replacement, keyed by (epoch, item).
+ *   buckets   The places of the epoch's samples are divided into buckets (buckets.h). Position p
+ *             counts the rows of all buckets, one bucket after the other. In each, item i of epoch
+ *             e is the member at place i of the bucket's own e-th permutation.
  *   parts     (`sources`) Items e x D + i, in blocks of SAMPLER_BLOCK. In each block a part has
  *             exactly its quota, at places given by a permutation that is keyed by the block's
  *             number. A part's own items are numbered through all blocks and epochs, and come from
@@ -21,12 +24,13 @@
  *   classes   (`sampling`) Blocks of P classes with K samples of each, numbered through all epochs
  *             (per_class.h). An epoch has whole blocks.
  *
- * Each item comes `repeats` times in a row: position p is item p / repeats.
+ * Each item comes `repeats` times in a row: position p is item p / repeats (of its bucket).
  *
  * Pure functions; any thread. */
 #pragma once
 
 #include "order/alias.h"
+#include "order/members.h"
 #include "order/order.h"
 #include "order/per_class.h"
 
@@ -51,12 +55,22 @@ struct sampler {
 	uint32_t quota[SAMPLER_PARTS];
 	/* All have the same seed and the same shuffle. */
 	struct order order[SAMPLER_PARTS];
+	/* Where buckets.count is not 0: one part, neither endless nor weighted; `members` says which
+	 * bucket each place belongs to, and `member_count` how many places each has. */
+	struct buckets buckets;
+	struct members members;
+	uint64_t member_count[BUCKETS_MAX];
 };
 
 struct sampler_pick {
 	uint32_t part;
 	uint64_t number; /* in that part's dataset */
 };
+
+/* Divides a plain sampler's places into `count` buckets by a table that members_count has counted
+ * as `members_of`. */
+void sampler_divide(struct sampler *sampler, uint32_t count, const struct members *members,
+	const uint64_t members_of[BUCKETS_MAX]);
 
 /* A plain sampler: one part, n samples, no repeats. */
 struct sampler sampler_plain(const struct order *order);
@@ -69,6 +83,10 @@ struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, 
  * sample. All copies of a repeated sample get the same replacement. */
 struct sampler_pick sampler_substitute(
 	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt);
+
+/* With buckets and without repeats: the position that the sample at `place` of the dataset or subset
+ * has in an epoch. */
+uint64_t sampler_position(const struct sampler *sampler, uint32_t epoch, uint64_t place);
 
 /* Divides SAMPLER_BLOCK places by weights (finite, above 0), rounded by the largest remainder; of
  * equal remainders the first part wins. False: a part would get no place; its number is in

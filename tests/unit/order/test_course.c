@@ -58,8 +58,10 @@ static void names_every_batch(void **state)
 		for (uint32_t batch_size = 1; batch_size <= 4; batch_size++)
 			for (uint32_t world_size = 1; world_size <= 3; world_size++)
 				for (int drop_last = 0; drop_last <= 1; drop_last++) {
-					struct order_epoch epoch = {
-						samples, batch_size, world_size, drop_last};
+					struct order_epoch epoch = {.samples = samples,
+						.batch_size = batch_size,
+						.world_size = world_size,
+						.drop_last = drop_last};
 					if (!order_batches(&epoch, 0))
 						continue;
 					for (uint64_t position = 0; position <= samples; position++)
@@ -69,7 +71,8 @@ static void names_every_batch(void **state)
 
 static void counts_to_the_end_of_numbers(void **state)
 {
-	struct order_epoch epoch = {(uint64_t)1 << 48, 1, 1, false};
+	struct order_epoch epoch = {
+		.samples = (uint64_t)1 << 48, .batch_size = 1, .world_size = 1, .drop_last = false};
 	struct course course = course_from(&epoch, 0, 0);
 	uint64_t found;
 	(void)state;
@@ -83,7 +86,8 @@ static void counts_to_the_end_of_numbers(void **state)
 
 static void ends_with_the_last_epoch_that_has_a_number(void **state)
 {
-	struct order_epoch epoch = {10, 2, 1, true};
+	struct order_epoch epoch = {
+		.samples = 10, .batch_size = 2, .world_size = 1, .drop_last = true};
 	(void)state;
 	struct course last = course_from(&epoch, UINT32_MAX, 4),
 		      over = course_from(&epoch, UINT32_MAX, 9);

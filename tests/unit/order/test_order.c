@@ -345,8 +345,10 @@ static void deals_every_sample_once(void **state)
 		for (uint32_t batch_size = 1; batch_size <= 8; batch_size++)
 			for (uint32_t world_size = 1; world_size <= 5; world_size++) {
 				for (int drop_last = 0; drop_last <= 1; drop_last++) {
-					struct order_epoch epoch = {
-						samples, batch_size, world_size, drop_last};
+					struct order_epoch epoch = {.samples = samples,
+						.batch_size = batch_size,
+						.world_size = world_size,
+						.drop_last = drop_last};
 					assert_dealt(&epoch, 0);
 					assert_dealt(&epoch, samples / 2);
 					assert_dealt(&epoch, samples);
@@ -356,7 +358,8 @@ static void deals_every_sample_once(void **state)
 
 static void shares_out_the_tail_evenly(void **state)
 {
-	struct order_epoch epoch = {1281167, 256, 8, false};
+	struct order_epoch epoch = {
+		.samples = 1281167, .batch_size = 256, .world_size = 8, .drop_last = false};
 	(void)state;
 	assert_int_equal(order_batches(&epoch, 0), 626);
 	/* 1,167 samples remain: 145 for each rank, and one more for the first seven. */
@@ -374,7 +377,10 @@ static void shares_out_the_tail_evenly(void **state)
 
 static void deals_large_epochs(void **state)
 {
-	struct order_epoch epoch = {(uint64_t)1 << 48, 65536, 65536, false};
+	struct order_epoch epoch = {.samples = (uint64_t)1 << 48,
+		.batch_size = 65536,
+		.world_size = 65536,
+		.drop_last = false};
 	(void)state;
 	assert_int_equal(order_batches(&epoch, 0), 65536);
 	epoch.samples++;
