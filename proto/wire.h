@@ -37,6 +37,7 @@ enum {
 	WIRE_FDS_MAX = 1, /* a message carries at most one descriptor, and only from the daemon */
 	WIRE_SLOTS_MAX = 1024, /* leased batches of one stream at the same time */
 	WIRE_EXTENTS_MAX = 64, /* extents of one stream at the same time */
+	WIRE_CUTS_MAX = 8, /* global batches that an epoch is cut into, one after the other */
 	WIRE_INLINE_MAX = 32768, /* a longer answer is in a sealed memfd */
 };
 
@@ -71,6 +72,7 @@ enum wire_feature {
 	WIRE_FEATURE_NONE = 0, /* bits are assigned here and never used again */
 	WIRE_FEATURE_GROUPS = 1, /* the views of a sample may be divided into groups */
 	WIRE_FEATURE_FIELDS = 2, /* samples may have fields */
+	WIRE_FEATURE_BUCKETS = 4, /* batches may have shapes of their own, and states have cuts */
 };
 
 struct wire_hello {
@@ -99,7 +101,7 @@ struct wire_open {
 	uint32_t reserved;
 };
 
-/* Where the stream has groups or fields, `struct wire_opened_tail` follows in the same message. */
+/* Where the stream has groups, fields or cuts, `struct wire_opened_tail` follows in the same message. */
 struct wire_opened {
 	struct wire_head head;
 	uint64_t samples; /* of the dataset, or of its subset (`indices`) */
@@ -125,10 +127,13 @@ struct wire_opened {
 	uint32_t salt;
 };
 
-/* After it come `groups` x struct wire_group, then `fields` x struct wire_field. */
+/* After it come `groups` x struct wire_group, `fields` x struct wire_field, and then `cuts` x struct
+ * wire_cut. */
 struct wire_opened_tail {
 	uint32_t groups; /* 0 .. SLOTS_GROUPS_MAX */
 	uint32_t fields; /* 0 .. SLOTS_FIELDS_MAX */
+	uint32_t cuts; /* 0 .. WIRE_CUTS_MAX; not 0 exactly where the stream has buckets */
+	uint32_t reserved;
 };
 
 enum { WIRE_NAME = 64 };
@@ -144,6 +149,13 @@ struct wire_field {
 	uint64_t max_bytes; /* of a sample */
 	uint64_t reserved;
 	char name[WIRE_NAME]; /* ends with a zero byte */
+};
+
+/* From `position` of OPENED's epoch on, the stream is cut into global batches of `global` samples, up
+ * to the next cut. */
+struct wire_cut {
+	uint64_t position;
+	uint64_t global;
 };
 
 /* Carries the extent's descriptor. Sent before the first batch in it. */
@@ -238,7 +250,8 @@ _Static_assert(sizeof(struct wire_hello) == 40, "wire layout");
 _Static_assert(sizeof(struct wire_welcome) == 48, "wire layout");
 _Static_assert(sizeof(struct wire_open) == 24, "wire layout");
 _Static_assert(sizeof(struct wire_opened) == 160, "wire layout");
-_Static_assert(sizeof(struct wire_opened_tail) == 8, "wire layout");
+_Static_assert(sizeof(struct wire_opened_tail) == 16, "wire layout");
+_Static_assert(sizeof(struct wire_cut) == 16, "wire layout");
 _Static_assert(sizeof(struct wire_group) == 80, "wire layout");
 _Static_assert(sizeof(struct wire_field) == 80, "wire layout");
 _Static_assert(sizeof(struct wire_extent) == 40, "wire layout");

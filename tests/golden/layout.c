@@ -369,6 +369,11 @@ static void layout_wire(void)
 	STRUCT(wire_opened_tail);
 	FIELD(wire_opened_tail, groups);
 	FIELD(wire_opened_tail, fields);
+	FIELD(wire_opened_tail, cuts);
+	FIELD(wire_opened_tail, reserved);
+	STRUCT(wire_cut);
+	FIELD(wire_cut, position);
+	FIELD(wire_cut, global);
 	STRUCT(wire_group);
 	FIELD(wire_group, views);
 	FIELD(wire_group, height);
