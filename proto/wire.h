@@ -101,7 +101,8 @@ struct wire_open {
 	uint32_t reserved;
 };
 
-/* Where the stream has groups, fields or cuts, `struct wire_opened_tail` follows in the same message. */
+/* Where the stream has groups, fields or cuts, `struct wire_opened_tail` follows in the same
+ * message. */
 struct wire_opened {
 	struct wire_head head;
 	uint64_t samples; /* of the dataset, or of its subset (`indices`) */
@@ -127,8 +128,8 @@ struct wire_opened {
 	uint32_t salt;
 };
 
-/* After it come `groups` x struct wire_group, `fields` x struct wire_field, and then `cuts` x struct
- * wire_cut. */
+/* After it come `groups` x struct wire_group, `fields` x struct wire_field, and then `cuts` x
+ * struct wire_cut. */
 struct wire_opened_tail {
 	uint32_t groups; /* 0 .. SLOTS_GROUPS_MAX */
 	uint32_t fields; /* 0 .. SLOTS_FIELDS_MAX */
@@ -151,8 +152,8 @@ struct wire_field {
 	char name[WIRE_NAME]; /* ends with a zero byte */
 };
 
-/* From `position` of OPENED's epoch on, the stream is cut into global batches of `global` samples, up
- * to the next cut. */
+/* From `position` of OPENED's epoch on, the stream is cut into global batches of `global`
+ * samples, up to the next cut. */
 struct wire_cut {
 	uint64_t position;
 	uint64_t global;

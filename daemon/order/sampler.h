@@ -55,8 +55,8 @@ struct sampler {
 	uint32_t quota[SAMPLER_PARTS];
 	/* All have the same seed and the same shuffle. */
 	struct order order[SAMPLER_PARTS];
-	/* Where buckets.count is not 0: one part, neither endless nor weighted; `members` says which
-	 * bucket each place belongs to, and `member_count` how many places each has. */
+	/* Where buckets.count is not 0: one part, neither endless nor weighted; `members` says
+	 * which bucket each place belongs to, and `member_count` how many places each has. */
 	struct buckets buckets;
 	struct members members;
 	uint64_t member_count[BUCKETS_MAX];
@@ -84,8 +84,8 @@ struct sampler_pick sampler_pick(const struct sampler *sampler, uint32_t epoch, 
 struct sampler_pick sampler_substitute(
 	const struct sampler *sampler, uint32_t epoch, uint64_t position, uint32_t attempt);
 
-/* With buckets and without repeats: the position that the sample at `place` of the dataset or subset
- * has in an epoch. */
+/* With buckets and without repeats: the position that the sample at `place` of the dataset or
+ * subset has in an epoch. */
 uint64_t sampler_position(const struct sampler *sampler, uint32_t epoch, uint64_t place);
 
 /* Divides SAMPLER_BLOCK places by weights (finite, above 0), rounded by the largest remainder; of
