@@ -120,6 +120,25 @@ class ImageNet(unittest.TestCase):
         self.assertEqual([int(number) for number in re.findall(r"\((\d+) of 8\)", rest)], list(range(2 * done + 1, 9)), rest)
 
 
+class Recipes(unittest.TestCase):
+    """Stopped within an epoch and resumed, each example ends with the weights of an uninterrupted run."""
+
+    def resumed(self, name: str, *arguments: Any, steps: int) -> "list[float]":
+        """Returns the losses of the uninterrupted run's epochs."""
+        common = (*arguments, "--epochs", 2)
+        text = run_here(name, *common)
+        checkpoint = support.folder / f"{name}.pt"
+        run_here(name, *common, "--checkpoint", checkpoint, "--steps", steps)
+        rest = run_here(name, *common, "--checkpoint", checkpoint)
+        self.assertIn(f"going on after step {steps}, in epoch ", rest)
+        self.assertEqual(examples.weights(rest), examples.weights(text))
+        return [float(loss) for loss in re.findall(r": loss ([\d.]+)", text)]
+
+    def test_reid(self) -> None:
+        losses = self.resumed("reid.py", examples.pictures(), "--identities", 2, "--images", 8, "--size", 32, 16, steps=7)
+        self.assertLess(losses[1], losses[0])
+
+
 class Frameworks(unittest.TestCase):
     @need("jax")
     def test_jax(self) -> None:
