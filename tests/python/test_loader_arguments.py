@@ -303,7 +303,7 @@ class Values(Refused):
         self.argument(
             "image_size is 32, but transforms produces images of size 40", transforms=[{"RandomResizedCrop": {"size": 40}}]
         )
-        self.argument(r"transforms\[0\]", transforms=[print])
+        self.argument(r"transforms\[0\]: an object of builtins.int", transforms=[3])
 
     def test_schedules(self) -> None:
         """A size for each epoch: only its changes count."""

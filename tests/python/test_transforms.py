@@ -369,11 +369,10 @@ class Refused(unittest.TestCase):
         class MyCrop(type(resized_crop())):  # type: ignore[misc]
             __module__ = "__main__"
 
-        self.refused([lambda image: image], "transforms[0]: a lambda cannot be run in the daemon", "`images = f(images)`")
-        self.refused([json.dumps], "transforms[0]: dumps cannot be run in the daemon")
-        self.refused([MyCrop()], "MyCrop cannot be run in the daemon")
+        self.refused([lambda image: image], "transforms contains nothing that gives all images the same size")
+        self.refused([MyCrop()], "MyCrop is derived from a transform of torchvision", "lambda row: np.asarray(t(PIL.Image.fromarray(row)))")
         self.refused([stand_in("GaussianBlur", "augment")], "transforms[0]: augment.GaussianBlur has the name of an operation of "
-                     "torchvision, but is another class", 'or ("GaussianBlur", {...})', "`images = f(images)`")
+                     "torchvision, but is another class", 'or ("GaussianBlur", {...})', "wrap it in a function of a row")
         self.refused([stand_in("RandomErasing", "timm.data.random_erasing")], "timm.data.random_erasing.RandomErasing has the name")
         self.refused([type(resized_crop())], "RandomResizedCrop is a class, not a transform: write RandomResizedCrop(...)")
         self.refused(7, "transforms: an object of builtins.int is not a transform")
@@ -411,7 +410,7 @@ class Refused(unittest.TestCase):
                 (("RandomApply", {"p": 0.5}), "RandomApply.transforms: expected a list of transforms, got None"),
                 (("RandomApply", {"transforms": "RandomInvert"}), "RandomApply.transforms: expected a list of transforms"),
                 (("RandomChoice", {"transforms": ["ColorJitters"]}), "RandomChoice[0]: there is no 'ColorJitters'"),
-                (stand_in("RandomOrder", transforms=[lambda image: image]), "RandomOrder[0]: a lambda cannot be run in the daemon"),
+                (stand_in("RandomOrder", transforms=[lambda image: image]), "RandomOrder[0]: a lambda is inside another transform"),
                 (("RandomApply", {"transforms": [("RandomInvert", {"q": 1})]}), "RandomApply[0]: RandomInvert: there is no parameter 'q'"),
                 (("RandomApply", {"transforms": ["ToTensor"]}), "RandomApply[0]: ToTensor cannot be inside another transform"),
                 (("CenterCrop", {"width": 3}), "CenterCrop: there is no parameter 'width'; its parameters are size"),

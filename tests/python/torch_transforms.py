@@ -130,9 +130,26 @@ class Read(unittest.TestCase):
         made = plan(torch.nn.Sequential(v1.CenterCrop(8), v1.ConvertImageDtype(torch.float32)))
         self.assertEqual((made.size, made.dtype), ((8, 8), "float32"))
 
+    def test_functions(self) -> None:
+        """Lambda of v1 and v2 is its function; subclasses of torchvision's transforms are refused, because v2's pass arrays
+        on unchanged."""
+
+        class Mine(v2.Transform):
+            pass
+
+        def f(row: Any) -> Any:
+            return row
+
+        crop = v1.RandomResizedCrop(8)
+        for item in (v1.Lambda(f), v2.Lambda(f), f):
+            self.assertIs(plan([crop, item, *tensors(v1)]).functions[0].call, f)
+        for item, said in ((Mine(), "Mine is derived from a transform of torchvision"), (v2.Lambda(f, torch.Tensor), "Lambda is not supported")):
+            with self.assertRaisesRegex(penstock.ArgumentError, said):
+                plan([crop, item])
+
     def test_all_others_are_refused_by_name(self) -> None:
         crop = v1.RandomResizedCrop(8)
-        for item in (v1.Lambda(lambda image: image), v1.FiveCrop(2), v1.TenCrop(2), v1.Pad(2), v2.Pad(2), v2.RandomPhotometricDistort(),
+        for item in (v1.FiveCrop(2), v1.TenCrop(2), v1.Pad(2), v2.Pad(2), v2.RandomPhotometricDistort(),
                      v2.ElasticTransform(), v1.ElasticTransform(), v2.ScaleJitter((8, 8)), v2.RandomZoomOut(), v2.RandomIoUCrop(),
                      v2.RandomChannelPermutation(), v2.GaussianNoise(), v2.JPEG(50), v2.RandomResize(8, 9), v2.RandomShortestSize(8),
                      v1.LinearTransformation(torch.eye(3), torch.zeros(3))):

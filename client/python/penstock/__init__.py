@@ -33,6 +33,7 @@ A map of this folder:
   batch.py          Batch, which batches() yields
   events.py         Event, which on_event= gets; warnings
   joined.py         threads= and memory= that a running daemon does not follow
+  functions/        functions of the user in transforms=
   dataloader/       what programs that were written for torch's DataLoader look for
   errors.py         every exception that penstock raises
   notation.py       sentences of the daemon in Python's notation

@@ -91,6 +91,9 @@ class Converter:
     def row_bytes(self, height: int, width: int) -> int: ...
     def images(self, batch: Batch, block: Block) -> None:
         """Writes the batch's valid rows into the block. Runs without the GIL."""
+    def rows(self, source: Block, target: Block, count: int, height: int, width: int) -> None:
+        """Converts `count` uint8 rows (height, width, 3) of one block into another. Runs without the
+        GIL."""
 
 class Mixer:
     """penstock_mix: erases and mixes (MixUp, CutMix) converted batches, and makes soft labels."""

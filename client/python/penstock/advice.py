@@ -52,8 +52,7 @@ _INSTEAD = {
     "[0.25, 1.0]}}",
     "ToPILImage": "leave it out: transforms begin with PIL images, and the loader yields arrays",
     "ToNumpy": 'leave it out, and use framework="numpy"',
-    "Lambda": "the daemon cannot run functions: leave it out, and in the loop apply a function to the batch: "
-    "`images = f(images)`",
+    "Lambda": "put the function itself, or Lambda(f), at the end of the list",
     "RandomIoUCrop": _BOXES,
     "ClampBoundingBoxes": _BOXES,
     "ClampKeyPoints": _BOXES,

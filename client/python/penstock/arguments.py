@@ -16,6 +16,8 @@ from typing import Any, Optional, Tuple
 from . import checks, devices, environment, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
 from ._penstock import KEYS
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
+from .functions.reader import Functions
+from .functions.running import default_threads
 
 __all__ = ["FOREVER", "Opening", "Output", "explain", "read"]
 
@@ -38,7 +40,7 @@ _ELSEWHERE = ("dtype", "layout", "mean", "std", "share", "source", "sources")
 
 # The arguments that define the batches of a stream. The daemon's configuration defines them for
 # "stream:NAME", so such a loader does not take them.
-DEFINING = ("threads", "memory") + tuple(
+DEFINING = ("threads", "memory", "map_threads") + tuple(
     name for name, (_, _, who, *_) in KEYS.items() if who == "DEFINITION" and name not in _ELSEWHERE
 )
 
@@ -59,6 +61,7 @@ class Output:
     jax: Any
     mixing: Optional[mixing.Mixing] = None
     said: "tuple[str, ...]" = ()
+    functions: Optional[Functions] = None
 
 
 @dataclass(frozen=True)
@@ -302,6 +305,7 @@ def _without_a_copy(given: Mapping[str, Any], plan: transforms.Plan, dtype: Opti
         "channels_last": not given["channels_last"],
         "transforms": plan.dtype not in (None, "uint8"),
         **{key: given[key] for key in ("mixup", "cutmix", "label_smoothing")},
+        "transforms: functions": plan.functions,
         "transforms: RandomErasing, MixUp and CutMix": plan.erase is not None or plan.mix is not None,
     }
     for key, bad in wrong.items():
@@ -331,9 +335,22 @@ def _normalization(given: Mapping[str, Any], plan: transforms.Plan, dtype: str) 
     return mean or plan.mean or _IMAGENET_MEAN, std or plan.std or _IMAGENET_STD
 
 
+def _map_threads(value: Any, plan: transforms.Plan) -> int:
+    if value is None:
+        return default_threads()
+    threads = checks.number("map_threads", value, 1, 1024)
+    if not plan.functions:
+        raise ArgumentError(
+            "map_threads has a meaning only with functions in transforms, which run in this process: leave it out; "
+            "threads= is for the daemon"
+        )
+    return threads
+
+
 def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
     framework = checks.choice("framework", given["framework"], ("auto", "torch", "numpy", "jax"))
     dtype = None if given["dtype"] is None else _dtype(given["dtype"])
+    threads = _map_threads(given["map_threads"], plan)
     channels_last = checks.flag("channels_last", given["channels_last"])
     device = devices.read(given["device"])
     if checks.flag("zero_copy", given["zero_copy"]):
@@ -347,6 +364,7 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
             'them out, or use dtype="float32"'
         )
     framework = frameworks.choose(framework)
+    functions = Functions(plan.functions, threads) if plan.functions else None
     cuda, jax = None, None
     if framework == "torch":
         cuda = devices.torch_cuda(device)
@@ -359,7 +377,7 @@ def _output(given: Mapping[str, Any], plan: transforms.Plan) -> Output:
         )
     said = tuple(key for key in ("dtype", "mean", "std") if given[key] is not None)
     said += () if channels_last else ("channels_last",)
-    return Output(framework, False, dtype, channels_last, mean, std, cuda, jax, made, said)
+    return Output(framework, False, dtype, channels_last, mean, std, cuda, jax, made, said, functions)
 
 
 # ---- refusals ----

@@ -30,6 +30,7 @@ from .readers import OwnedReader, Reader, StreamReader
 
 if TYPE_CHECKING:
     from ._penstock import Stream
+    from .functions.reader import Functions
     from .mixing import Mixing
 
 __all__ = ["CudaReader", "DeviceBatch"]
@@ -314,10 +315,11 @@ class _Moved(OwnedReader):
         mean: Sequence[float],
         std: Sequence[float],
         mixing: Optional[Mixing],
+        functions: Optional[Functions] = None,
     ) -> None:
         arrays = TorchArrays(tensors.dtype, tensors.channels_last)
         converter = _penstock.Converter(tensors.dtype, tensors.channels_last, mean, std)
-        super().__init__(stream, arrays, converter, tensors.dtype, mixing)
+        super().__init__(stream, arrays, converter, tensors.dtype, mixing, functions)
         import torch
 
         cuda: Any = torch.cuda
@@ -387,7 +389,7 @@ class CudaReader:
     `close()`: only its `info` and `closed` may be used. `device` is anything that torch.device()
     accepts; "cuda" without an index means torch's current device. `dtype` is "uint8", "float32",
     "float16" or "bfloat16". `mean` and `std` have three channels each and are ignored for uint8.
-    The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with several views,
+    The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with functions of the user (`functions`), with several views,
     with labels that are floats, or (`one_size` False) with images whose size changes with the epoch
     are made on the CPU and copied. One thread may use it at a time, like the stream itself.
 
@@ -405,11 +407,16 @@ class CudaReader:
         channels_last: bool,
         mixing: Optional[Mixing] = None,
         one_size: bool = True,
+        functions: Optional[Functions] = None,
     ) -> None:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         info = stream.info
-        usual = one_size and info["views"] == 1 and not info["label_type"]
-        self._reader = (_make_reader if usual else _Moved)(stream, tensors, mean, std, mixing)
+        usual = one_size and info["views"] == 1 and not info["label_type"] and functions is None
+        self._reader: Reader
+        if usual:
+            self._reader = _make_reader(stream, tensors, mean, std, mixing)
+        else:
+            self._reader = _Moved(stream, tensors, mean, std, mixing, functions)
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         """(images, labels, batch); None after the last epoch. The tensors are new and belong to the

@@ -105,6 +105,12 @@ class Epochs:
         turn.given = True
         self.at = after
 
+    def lose(self, turn: Turn, after: State) -> None:
+        """A batch was read and cannot be delivered: the next one comes next, also in a new
+        iteration."""
+        turn.given = turn.failed = True
+        self.at = after
+
     def skip(self, samples: int) -> None:
         """Moves an iteration that has delivered no batch onward by that many samples of all
         ranks."""

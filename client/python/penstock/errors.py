@@ -28,6 +28,7 @@ __all__ = [
     "ReadOnlyError",
     "SourceNotFoundError",
     "StateError",
+    "TransformError",
     "WaitTimeoutError",
 ]
 
@@ -63,6 +64,11 @@ class SourceNotFoundError(Error, FileNotFoundError):
 
 class StateError(Error, ValueError):
     """The state does not fit: it belongs to another dataset, seed or order, or is not a state."""
+
+
+class TransformError(Error, RuntimeError):
+    """A function in transforms=[...] raised an exception, which is this one's __cause__, or returned
+    something other than a row. The loader has left out the batch and remains usable."""
 
 
 class MemoryLimitError(Error, MemoryError):

@@ -37,7 +37,7 @@ from .state import State
 
 __all__ = ["Loader"]
 
-_NOT_OVER = (errors.WaitTimeoutError, errors.HeldError)  # errors that do not end the stream
+_NOT_OVER = (errors.WaitTimeoutError, errors.HeldError, errors.TransformError)  # errors that do not end the stream
 
 
 class _Iteration:
@@ -103,7 +103,8 @@ class Loader:
                     override what `train` implies
     seed            the same seed gives the same bytes
     transforms      torchvision's transforms, instead of what `train` implies:
-                    [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]
+                    [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]; functions of your own
+                    come after them
     threads, memory
                     of the daemon, if this loader starts it: memory="4G"
     rank, world_size, share
@@ -113,6 +114,7 @@ class Loader:
     device          "cpu", "cuda", "cuda:1"; "auto": CUDA if torch finds a device
     zero_copy       read-only NumPy views of the daemon's memory, uint8
     indices         the samples of an epoch: numbers, a mask of bools, or paths in the folder
+    map_threads     threads that run functions of `transforms`; default: the CPUs, at most 4
     salt            a text: other draws (crops, flips, mixing) than loaders of the same seed
     split           a part of the dataset: "train[:90%]"
     weights         how often each sample is drawn: "balanced", numbers, {path: number}, or a .npy file
@@ -172,6 +174,7 @@ class Loader:
         timeout: Optional[float] = 120,
         *,
         salt: Optional[str] = None,
+        map_threads: Optional[int] = None,
         prefetch: Optional[int] = None,
         split: Optional[str] = None,
         weights: Any = None,
@@ -326,13 +329,13 @@ class Loader:
                 )
             one_size = not isinstance(self._config.get("image_size"), dict)
             return cuda.CudaReader(
-                stream, output.cuda, dtype, output.mean, output.std, channels_last, output.mixing, one_size
+                stream, output.cuda, dtype, output.mean, output.std, channels_last, output.mixing, one_size, output.functions
             )
         arrays = self._make_arrays(dtype, channels_last, converted)
         converter = None
         if not converted:
             converter = _penstock.Converter(dtype, arrays.channels_last, output.mean, output.std)
-        return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing)
+        return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing, output.functions)
 
     def _open(self, state: Optional[State]) -> None:
         try:
@@ -470,6 +473,8 @@ class Loader:
         except errors.Error as error:
             turn.failed = True
             self._over = not isinstance(error, _NOT_OVER)
+            if isinstance(error, errors.TransformError):
+                self._epochs.lose(turn, self._here())
             if isinstance(error, errors.DetachedError):
                 self._watch.detached(error)
             raise

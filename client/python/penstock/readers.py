@@ -21,11 +21,13 @@ import numpy as np
 from ._penstock import Mixer, Pool, fill_images, fill_labels
 from .batch import SAMPLE, Told
 from .frameworks import numpy_dtype
+from .functions.reader import Mapped
 from .views import SlotArray
 
 if TYPE_CHECKING:
     from ._penstock import Batch, Converter, Stream
     from .frameworks import Arrays
+    from .functions.reader import Functions
     from .mixing import Mixing
 
 __all__ = ["DTYPES", "OwnedReader", "Reader", "StreamReader", "ViewReader", "split"]
@@ -107,7 +109,7 @@ class _Mixed:
 
 class OwnedReader(StreamReader):
     """Copies batches. `converter` None: images are copied unconverted; they already have `dtype`
-    and the order of `arrays`."""
+    and the order of `arrays`. `functions` of the user change the rows before they are converted."""
 
     def __init__(
         self,
@@ -116,6 +118,7 @@ class OwnedReader(StreamReader):
         converter: Optional[Converter],
         dtype: str,
         mixing: Optional[Mixing] = None,
+        functions: Optional[Functions] = None,
     ) -> None:
         super().__init__(stream)
         info = stream.info
@@ -124,6 +127,7 @@ class OwnedReader(StreamReader):
         self._arrays = arrays
         self._converter = converter
         self._mixed = None if mixing is None else _Mixed(mixing, info, dtype, arrays.channels_last)
+        self._mapped = None if functions is None else Mapped(stream, functions)
         soft = self._mixed.classes if self._mixed is not None else 0
         self._label_width = soft or (info["label_width"] if info["label_type"] else 0)
         row = height * width * 3 * _ITEM_BYTES[dtype]
@@ -135,21 +139,32 @@ class OwnedReader(StreamReader):
         batch = self._stream.next(timeout_ms)
         if batch is None:
             return None
-        if self._converter is not None:
+        rows = None
+        if self._mapped is not None:
+            rows = self._mapped.take(batch)
+        elif self._converter is not None:
             self._converter.images(batch, images)
         else:
             fill_images(batch, images)
         if self._mixed is not None:
-            rows = self._mixed.labels(batch, labels)
+            plan = self._mixed.labels(batch, labels)
         else:
             fill_labels(batch, labels)
         told = _Told(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
         height, width = batch.height, batch.width
         batch.release()
+        if self._mapped is not None:
+            assert self._converter is not None
+            self._mapped.finish(rows, images, self._converter, told, height, width)
         if self._mixed is not None:
-            self._mixed.images(rows, images, height, width)
+            self._mixed.images(plan, images, height, width)
         made = self._arrays.images(images, told.count * self._views, height, width)
         return split(made, self._views), self._arrays.labels(labels, told.count, self._label_width), told
+
+    def close(self) -> None:
+        if self._mapped is not None:
+            self._mapped.close()
+        super().close()
 
 
 class ViewReader(StreamReader):

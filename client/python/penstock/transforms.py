@@ -28,6 +28,8 @@ import numpy as np
 
 from . import advice, checks
 from .errors import ArgumentError
+from .functions import reading
+from .functions.reading import Function
 from .mixing import MOST_CLASSES, Erase, Mix
 
 __all__ = ["Plan", "plan"]
@@ -43,7 +45,8 @@ class Plan:
     `mean` and `std`, per channel, are for floats: (x / 255 - mean) / std, computed in float32 and
     rounded once to a shorter type; None: the list does not produce floats. `erase` is RandomErasing
     after ToTensor or Normalize, and `mix` is MixUp and CutMix at the end: the loader applies both
-    to batches (mixing.py). The daemon does RandomErasing of uint8, which is in `json`.
+    to batches (mixing.py). The daemon does RandomErasing of uint8, which is in `json`. `functions`
+    are the user's; the loader applies them to each row before the conversion (functions/).
     """
 
     json: Optional[str] = None
@@ -53,6 +56,7 @@ class Plan:
     size: Optional[Tuple[int, int]] = None
     erase: Optional[Erase] = None
     mix: Optional[Mix] = None
+    functions: Tuple[Function, ...] = ()
 
 
 def plan(transforms: Any, size: Optional[Tuple[int, int]] = None) -> Plan:
@@ -127,6 +131,9 @@ _UNUSED: dict[str, dict[str, "tuple[Any, str]"]] = {
 # An operation without effect, for a list that must not be empty.
 _NOTHING_AT_ALL: dict[str, dict[str, Any]] = {"RandomHorizontalFlip": {"p": 0.0}}
 
+# The name of an item that is a function of the user, which the loader runs.
+_FUNCTION = "a function"
+
 # Conversions, which the loader does.
 _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "ToTensor": (),
@@ -169,6 +176,12 @@ def _is_torchvision(item: Any) -> bool:
     return module == "torchvision.transforms" or module.startswith("torchvision.transforms.")
 
 
+def _is_derived(item: Any) -> bool:
+    """Whether its class, or one that it is derived from, is torchvision's: v2's transforms pass
+    arrays of NumPy on without a change and without an error."""
+    return any(kind.__module__.startswith("torchvision.transforms") for kind in type(item).__mro__)
+
+
 def _refuse(where: str, what: str) -> ArgumentError:
     return ArgumentError(f"{where}: {what}")
 
@@ -189,15 +202,17 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
         return _refuse(
             where,
             f"{name} has the name of an operation of torchvision, but is another class: if it does the same, write "
-            f"torchvision's or {own}; otherwise {advice.on_the_batch('images = f(images)')}",
+            f"torchvision's or {own}; otherwise wrap it in a function of a row, a uint8 array (height, width, 3), at the end: "
+            "def f(row): ...",
         )
-    elif callable(item):
-        name = getattr(item, "__name__", "") or f"an object of {kind.__module__}.{kind.__qualname__}"
-        what = f"{'a lambda' if name == '<lambda>' else name} cannot be run in the daemon"
-    else:
-        what = f"an object of {kind.__module__}.{kind.__qualname__} is not a transform"
-        return _refuse(where, f"{what}; {advice.LISTED}")
-    return _refuse(where, f"{what}; {advice.on_the_batch('images = f(images)')}")
+    elif _is_derived(item):
+        return _refuse(
+            where,
+            f"{kind.__module__}.{kind.__qualname__} is derived from a transform of torchvision, which takes PIL images or "
+            "tensors: wrap it in a function of a row, a uint8 array (height, width, 3), at the end: "
+            "lambda row: np.asarray(t(PIL.Image.fromarray(row)))",
+        )
+    return _refuse(where, f"an object of {kind.__module__}.{kind.__qualname__} is not a transform; {advice.LISTED}")
 
 
 def _number(value: Any, where: str) -> float:
@@ -444,12 +459,26 @@ def _of_timm(item: Any, where: str) -> _Item:
     return _Item(name, _attributes(item, name, _known(name) or (), where), where)
 
 
+def _function(item: Any) -> Optional[Callable[..., Any]]:
+    """The function that the item is, or that torchvision's Lambda holds; None if it is none of these."""
+    kind = type(item)
+    if _is_torchvision(item):
+        every = getattr(item, "types", (object,)) == (object,)
+        return item.lambd if kind.__name__ == "Lambda" and every and callable(item.lambd) else None
+    ours = kind.__module__ == "timm.data.transforms" and advice.instead(kind.__name__)
+    named = kind.__name__ in (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES)
+    return None if ours or named or isinstance(item, type) or _is_derived(item) or not callable(item) else item
+
+
 def _object(item: Any, where: str) -> Optional[_Item]:
     """Reads an object. None if it has no effect."""
     name, module = type(item).__name__, type(item).__module__
     if module == "timm.data.transforms" and name in _TIMM:
         return _of_timm(item, where)
     known = _known(name)
+    function = _function(item)
+    if function is not None:
+        return _Item(_FUNCTION, {"function": function}, where)
     if not _is_torchvision(item) or (known is None and name not in _NOTHING):
         raise _unsupported(item, where)
     return None if known is None else _Item(name, _attributes(item, name, known, where), where)
@@ -512,6 +541,13 @@ def _operation(item: _Item) -> dict[str, dict[str, Any]]:
 
 
 def _inner(item: _Item) -> dict[str, dict[str, Any]]:
+    if item.name == _FUNCTION:
+        name = reading.name_of(item.parameters["function"])
+        raise _refuse(
+            item.where,
+            f"{name} is inside another transform, which the daemon applies, and functions run in this process: put it at the "
+            "end of the list, and let it draw whether it does anything: def f(row, generator): ...",
+        )
     if item.name in _CONVERSIONS or item.name in _MIXES:
         raise _refuse(
             item.where, f"{item.name} cannot be inside another transform, because it applies to all images or to none"
@@ -621,6 +657,8 @@ class _Reader:
         self.size: Optional[Tuple[int, int]] = None
         self.erase: Optional[Erase] = None
         self.mix: Optional[Mix] = None
+        self.functions: "list[Function]" = []
+        self._converted: Optional[str] = None  # the first conversion in the list
 
     def plan(self) -> Plan:
         if not self.operations:
@@ -631,7 +669,7 @@ class _Reader:
         mean, std = self.mean, self.std
         if self._floats() and mean is None:
             mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        return Plan(json.dumps(self.operations), mean, std, self.dtype, self.size, self.erase, self.mix)
+        return Plan(json.dumps(self.operations), mean, std, self.dtype, self.size, self.erase, self.mix, tuple(self.functions))
 
     def _floats(self) -> bool:
         return self.dtype not in (None, "uint8")
@@ -665,7 +703,9 @@ class _Reader:
     def _one(self, item: _Item) -> None:
         if self.mix is not None:
             raise _refuse(item.where, f"{item.name} comes after MixUp or CutMix, which must come last")
-        if item.name in _MIXES or (item.name in _HOLDERS and _holds_mixes(item)):
+        if item.name == _FUNCTION:
+            self._function(item)
+        elif item.name in _MIXES or (item.name in _HOLDERS and _holds_mixes(item)):
             self.mix = _mix(item)
         elif item.name in _CONVERSIONS:
             self._convert(item.name, item.parameters, item.where)
@@ -674,7 +714,24 @@ class _Reader:
         else:
             self._operation(item)
 
+    def _function(self, item: _Item) -> None:
+        function = reading.read(item.parameters["function"], item.where)
+        if self._converted is not None:
+            raise _refuse(
+                item.where,
+                f"{function.name} comes after {self._converted}, where torchvision passes tensors (3, height, width): put it "
+                "before, where it gets each row as a uint8 array (height, width, 3); or apply it to the batch in the loop: "
+                "`images = f(images)`",
+            )
+        self.functions.append(function)
+
     def _operation(self, item: _Item) -> None:
+        if self.functions:
+            raise _refuse(
+                item.where,
+                f"{item.name} comes after {self.functions[-1].name}: the daemon applies {item.name}, and functions run in this "
+                "process when the daemon is done: put functions after all operations",
+            )
         if self._floats() and item.name not in (*_FLIPS, "CenterCrop"):
             what = "resizes images" if item.name in _SIZINGS else "applies it"
             raise _refuse(
@@ -716,6 +773,7 @@ class _Reader:
         self.erase = Erase(p, (scale[0], scale[1]), (ratio[0], ratio[1]), channels, random)
 
     def _convert(self, name: str, parameters: Mapping[str, Any], where: str) -> None:
+        self._converted = self._converted or name
         if name == "Normalize":
             self._normalize(parameters, where)
         elif name in ("ToDtype", "ConvertImageDtype"):

@@ -125,6 +125,28 @@ static PyObject *converter_images(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+static PyObject *converter_rows(PyObject *object, PyObject *args)
+{
+	struct module_state *state = module_state_of(object);
+	const struct penstock_convert *convert = ((struct converter *)object)->convert;
+	PyObject *rows, *target;
+	unsigned int count, height, width;
+	if (!PyArg_ParseTuple(args, "OOIII", &rows, &target, &count, &height, &width))
+		return NULL;
+	const struct block *from = block_check(state, rows, (size_t)count * height * width * 3);
+	if (!from)
+		return NULL;
+	const struct block *to = block_check(
+		state, target, count * penstock_convert_row_bytes(convert, height, width));
+	if (!to)
+		return NULL;
+	/* The caller's arguments keep both blocks. */
+	Py_BEGIN_ALLOW_THREADS;
+	penstock_convert_rows(convert, from->address, count, height, width, to->address);
+	Py_END_ALLOW_THREADS;
+	Py_RETURN_NONE;
+}
+
 PyObject *convert_fill_images(PyObject *module, PyObject *args)
 {
 	struct module_state *state = PyModule_GetState(module);
@@ -177,6 +199,9 @@ static PyMethodDef converter_methods[] = {
 		"row_bytes(height, width): bytes of one converted image."},
 	{"images", converter_images, METH_VARARGS,
 		"images(batch, block): converts the valid rows into the block."},
+	{"rows", converter_rows, METH_VARARGS,
+		"rows(source, target, count, height, width): converts uint8 rows of a block into "
+		"another block."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -469,6 +469,7 @@ static const struct stream_field stream_fields[] = {
 	STREAM_NARROW(layout),
 	STREAM_NARROW(label_type),
 	STREAM_NARROW(label_width),
+	STREAM_NARROW(salt),
 };
 
 static int stream_put_field(
