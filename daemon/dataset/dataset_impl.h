@@ -38,6 +38,7 @@ struct dataset {
 	enum label_type label_type;
 	uint32_t label_width;
 	uint64_t rule; /* labels_hash of the label rule; 0: the rule is a single word */
+	uint64_t only; /* the same if the rule chooses the samples, else 0 */
 	uint64_t fields; /* of tars: field_list_hash of the fields in the indexes; 0: none */
 	uint32_t field_count;
 	int root_fd; /* folder; else -1 */

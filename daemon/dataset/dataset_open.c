@@ -172,6 +172,7 @@ static int labels_begin(struct opening *opening)
 		return rc;
 	opening->rule = labels_index_hash(opening->labels);
 	dataset->rule = labels_hash(opening->labels);
+	dataset->only = rule->only ? dataset->rule : 0;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "dataset/container/tar.h"
+#include "labels/labels.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -17,7 +18,8 @@ void opening_example(struct opening *opening, const char *path)
 int opening_nonempty(const struct opening *opening)
 {
 	const struct dataset *dataset = opening->dataset;
-	if (dataset->count)
+	/* dataset_labels_settle names a line of a manifest that names no sample. */
+	if (dataset->count || (opening->labels && labels_rule(opening->labels)->only))
 		return 0;
 	cleanup(close_fd) int fd = opening_shard(opening, 0);
 	struct container_empty empty = {

@@ -178,13 +178,29 @@ static int file_open(const char *path, const char *shard, const struct sidecar_h
 	return file_make(path, shard, head);
 }
 
+/* Whether the file may be stored beside the shard. */
+static bool is_beside(const struct dataset *dataset)
+{
+	return !dataset->container->files && !dataset->index_in_cache && !dataset->only;
+}
+
+/* Its path in the cache folder; malloc'ed. NULL if there is no memory. */
+static char *path_cached(const struct dataset *dataset, uint32_t number)
+{
+	char suffix[40] = ".ckp";
+	if (dataset->only)
+		(void)snprintf(suffix, sizeof suffix, ".labels-%016llx.ckp",
+			(unsigned long long)dataset->only);
+	return store_cache_path(dataset->cache_folder, dataset->shard[number].path, suffix);
+}
+
 static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidecar_state *ret_state)
 {
 	const struct dataset *dataset = sidecar->dataset;
 	const char *shard = dataset->shard[number].path;
 	const struct sidecar_head head = head_of(dataset, number);
 	int beside = -ENOENT;
-	if (!dataset->container->files && !dataset->index_in_cache) {
+	if (is_beside(dataset)) {
 		cleanup(free_ptr) char *path = NULL;
 		if (asprintf(&path, "%s.ckp", shard) < 0)
 			return -ENOMEM;
@@ -194,7 +210,7 @@ static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidec
 	}
 	if (!dataset->cache_folder)
 		return beside;
-	cleanup(free_ptr) char *path = store_cache_path(dataset->cache_folder, shard, ".ckp");
+	cleanup(free_ptr) char *path = path_cached(dataset, number);
 	int rc = path ? store_folder_make(dataset->cache_folder) : -ENOMEM;
 	return rc < 0 ? rc : file_open(path, shard, &head, ret_state);
 }
@@ -208,7 +224,7 @@ static void sidecar_tidy(struct sidecar *sidecar, uint32_t number, int fd)
 		status.st_size != (off_t)sizeof(struct sidecar_head))
 		return;
 	sidecar->tidied = true;
-	if (!dataset->container->files && !dataset->index_in_cache)
+	if (is_beside(dataset))
 		store_tidy(dataset->shard[number].path);
 	cleanup(free_ptr) char *path =
 		dataset->cache_folder ? store_cache_path(dataset->cache_folder, "", "") : NULL;
@@ -346,10 +362,9 @@ int sidecar_peek(const struct dataset *dataset, uint32_t shard)
 	cleanup(free_ptr) char *beside = NULL, *cached = NULL;
 	if (asprintf(&beside, "%s.ckp", of) < 0)
 		return -ENOMEM;
-	int fd = !dataset->container->files && !dataset->index_in_cache ? path_peek(beside)
-									: -ENOENT;
+	int fd = is_beside(dataset) ? path_peek(beside) : -ENOENT;
 	if (fd >= 0 || !dataset->cache_folder)
 		return fd;
-	cached = store_cache_path(dataset->cache_folder, of, ".ckp");
+	cached = path_cached(dataset, shard);
 	return cached ? path_peek(cached) : -ENOMEM;
 }

@@ -14,9 +14,10 @@
  * cannot be written, it is not kept, and one notice says so; reading continues.
  *
  * The file is stored as SHARD.ckp beside the shard, or in the cache folder, by the same rule as
- * indexes (for a folder always in the cache folder). The number of open files is bounded by
- * index_files.h. Any thread. A file is opened at the first sidecar_read or sidecar_write of its
- * shard, which then block on storage. */
+ * indexes (for a folder always in the cache folder). Where a manifest chooses the samples it is
+ * stored in the cache folder, under a name of its own, so that other choices do not replace it. The
+ * number of open files is bounded by index_files.h. Any thread. A file is opened at the first
+ * sidecar_read or sidecar_write of its shard, which then block on storage. */
 #pragma once
 
 #include "base/fault.h"

@@ -28,7 +28,7 @@ static const char *const label_types[] = {
 static const struct yaml_key label_word_key = {
 	"labels", YAML_KEY_ENUM, LABEL_FIELD(from), .names = label_words};
 
-enum { LABEL_JSON, LABEL_MANIFEST, LABEL_TYPE, LABEL_CLASSES, LABEL_KEYS };
+enum { LABEL_JSON, LABEL_MANIFEST, LABEL_TYPE, LABEL_CLASSES, LABEL_ONLY, LABEL_KEYS };
 
 static const struct yaml_key label_keys[LABEL_KEYS] = {
 	[LABEL_JSON] = {"json", YAML_KEY_STRING, LABEL_FIELD(json), .room = LABEL_RULE_TEXT,
@@ -38,6 +38,7 @@ static const struct yaml_key label_keys[LABEL_KEYS] = {
 	[LABEL_TYPE] = {"type", YAML_KEY_ENUM, LABEL_FIELD(type), .names = label_types},
 	[LABEL_CLASSES] = {"classes", YAML_KEY_STRING, LABEL_FIELD(classes),
 		.room = LABEL_RULE_TEXT, .min = 1},
+	[LABEL_ONLY] = {"only", YAML_KEY_BOOL, LABEL_FIELD(only)},
 };
 
 static int label_keys_check(const struct yaml_text *text, const yaml_node_t *node,
@@ -55,6 +56,10 @@ static int label_keys_check(const struct yaml_text *text, const yaml_node_t *nod
 		return yaml_fault(text, node, fault,
 			"labels: type needs json or manifest beside it: other labels are one "
 			"class");
+	if (rule->only && !rule->manifest[0])
+		return yaml_fault(text, node, fault,
+			"labels: only needs manifest beside it: it leaves out the samples that the "
+			"manifest does not name");
 	return 0;
 }
 
@@ -155,11 +160,14 @@ void label_keys_json(struct jsontext *json, const char *key, const struct label_
 		jsontext_string(json, "type", label_types[rule->type]);
 	if (rule->classes[0])
 		jsontext_string(json, "classes", rule->classes);
+	if (rule->only)
+		jsontext_bool(json, "only", true);
 	jsontext_end(json);
 }
 
 bool label_keys_equal(const struct label_rule *a, const struct label_rule *b)
 {
-	return a->from == b->from && a->type == b->type && strcmp(a->json, b->json) == 0 &&
-	       strcmp(a->manifest, b->manifest) == 0 && strcmp(a->classes, b->classes) == 0;
+	return a->from == b->from && a->type == b->type && a->only == b->only &&
+	       strcmp(a->json, b->json) == 0 && strcmp(a->manifest, b->manifest) == 0 &&
+	       strcmp(a->classes, b->classes) == 0;
 }

@@ -3,6 +3,7 @@
  *   labels: cls
  *   labels: {json: annotations.species.id, classes: /data/species.txt}
  *   labels: {manifest: /data/labels.csv, type: multi_hot}
+ *   labels: {manifest: /data/train.csv, only: true}
  *
  * A mapping may also be written as a quoted text, as on a command line. Pure functions over the
  * caller's text; any thread. */

@@ -749,10 +749,13 @@ int manifest_find(struct manifest *manifest, const struct manifest_sample *sampl
 	int rc = locate(manifest, sample, &line, fault);
 	if (rc < 0)
 		return rc;
+	if (!line && manifest->only)
+		return 1;
 	if (!line)
 		return fault_set(fault, -EINVAL,
 			"none of the %llu lines of %s names it: expected a line for each sample; "
-			"add one, or remove the sample from the dataset",
+			"add one, remove the sample from the dataset, or say only: true to leave "
+			"out samples that the file does not name",
 			(unsigned long long)manifest->lines, manifest->path);
 	*ret_place = line_place(line);
 	rc = line_read(manifest, *ret_place, fault);

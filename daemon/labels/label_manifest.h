@@ -46,6 +46,7 @@ struct manifest {
 	 * pass; may stop it. NULL: no reports. */
 	progress_fn *progress;
 	void *progress_context;
+	bool only; /* samples that no line names are left out */
 	const char *path; /* borrowed */
 	const char *root; /* of a folder; NULL: tars. Borrowed */
 	const struct label_classes *classes; /* borrowed; if it is empty, `names` is used */
@@ -70,8 +71,8 @@ struct manifest {
 uint64_t manifest_mark(uint64_t place);
 
 /* Opens and reads the file. `path`, `root` and `classes` outlive the manifest. Takes a struct that
- * is zeroed except for `progress`; manifest_close must follow in any case. 0; -EINVAL with
- * "path:line: ..."; -ECANCELED; -errno. */
+ * is zeroed except for `progress` and `only`; manifest_close must follow in any case. 0; -EINVAL
+ * with "path:line: ..."; -ECANCELED; -errno. */
 int manifest_open(struct manifest *manifest, const char *path, const char *root,
 	enum label_type asked, const struct label_classes *classes, struct fault *fault);
 void manifest_close(struct manifest *manifest);
@@ -94,8 +95,9 @@ struct manifest_sample {
 };
 
 /* Finds the sample's label, after manifest_prepare. *ret_place is the place of its line, for
- * manifest_mark. 0; -EINVAL if no line or several lines name it, or if its label is not valid, with
- * a fault that names file and line but not the sample; -errno. */
+ * manifest_mark. 0; with `only`, 1 if no line names it; -EINVAL if no line or several lines name
+ * it, or if its label is not valid, with a fault that names file and line but not the sample;
+ * -errno. */
 int manifest_find(struct manifest *manifest, const struct manifest_sample *sample,
 	struct label_found *ret, uint64_t *ret_place, struct fault *fault);
 

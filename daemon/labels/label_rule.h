@@ -3,6 +3,7 @@
  *   a word                      auto, none, folder, cls, json
  *   {json: PATH}                a place in each sample's .json member (label_path.h)
  *   {manifest: FILE}            a table of paths and labels (label_manifest.h)
+ *   {manifest: FILE, only: true}  the same; samples that it does not name are left out
  *   {classes: FILE}             as auto, with names for the numbers
  *   type:, classes:             beside json and manifest
  *
@@ -42,6 +43,7 @@ struct label_rule {
 	enum label_type type; /* AUTO: the type that is found */
 	char json[LABEL_RULE_TEXT]; /* with DATASET_LABELS_PATH */
 	char manifest[LABEL_RULE_TEXT]; /* with DATASET_LABELS_MANIFEST */
+	bool only; /* the manifest chooses the samples */
 	char classes[LABEL_RULE_TEXT]; /* "": none */
 };
 

@@ -23,6 +23,8 @@ static uint64_t labels_compute_hash(const struct labels *labels)
 	h = hash_u64(hash_u64(h, rule->from), rule->type);
 	h = hash_bytes(h, rule->json, strlen(rule->json) + 1);
 	h = hash_u64(h, labels->classes.count ? classes_hash(&labels->classes) : 0);
+	if (rule->only)
+		h = hash_bytes(h, "only", 4);
 	h = hash_mix(hash_u64(h, labels->manifest.hash));
 	return h ? h : 1;
 }
@@ -67,6 +69,7 @@ int labels_open(const struct label_rule *rule, progress_fn *progress, void *prog
 	labels->rule = rule;
 	labels->manifest.progress = progress;
 	labels->manifest.progress_context = progress_context;
+	labels->manifest.only = rule->only;
 	int rc = labels_read(labels, root, fault);
 	if (rc < 0) {
 		labels_free(labels);

@@ -100,6 +100,10 @@ class Values(Refused):
 
     def test_words(self) -> None:
         self.argument("labels: expected one of 'auto', 'none', 'folder', 'cls', 'json', or a dict such as .*got 'names'", labels="names")
+        self.argument(r"labels\['only'\] needs \"manifest\" beside it", labels={"json": "a", "only": True})
+        self.kind(r"labels\['only'\]: expected True or False, got 1", labels={"manifest": "l.csv", "only": 1})
+        self.argument("indices: paths name samples of a whole folder, and labels=.*leaves out some of them", indices=["a/1.jpg"],
+                      labels={"manifest": "l.csv", "only": True})
         self.argument("on_broken: expected one of 'substitute', 'mark', 'fail', got 'skip'", on_broken="skip")
         self.argument("decode: expected one of 'exact', 'fast'", decode="quick")
         self.argument("interpolation: expected one of 'bilinear', 'bicubic'", interpolation="cubic")

@@ -299,7 +299,12 @@ static void status_labels(const struct node *stream)
 		const char *key = "";
 		char text[600];
 		const struct node *value = document_at(labels, i, &key);
-		(void)snprintf(text, sizeof text, "labels by %s: %s", key, document_string(value));
+		if (strcmp(key, "only") == 0)
+			(void)snprintf(
+				text, sizeof text, "only the samples that the manifest names");
+		else
+			(void)snprintf(
+				text, sizeof text, "labels by %s: %s", key, document_string(value));
 		table_sentence(0, 1, "", text, STATUS_WIDTH);
 	}
 }

@@ -14,7 +14,7 @@ from .errors import ArgumentError, ArgumentTypeError
 __all__ = ["WORDS", "option"]
 
 WORDS = ("auto", "none", "folder", "cls", "json")
-_KEYS = ("json", "manifest", "type", "classes")
+_KEYS = ("json", "manifest", "type", "classes", "only")
 _TYPES = ("class", "multi_hot", "float")
 _EXPECTED = (
     f"labels: expected one of {', '.join(repr(word) for word in WORDS)}, or a dict such as "
@@ -38,10 +38,14 @@ def _mapping(labels: Mapping[Any, Any]) -> str:
             f'{_EXPECTED}; the dict must have either "json" (a path within each sample\'s .json) or "manifest" (a CSV '
             'or TSV file), or only "classes"'
         )
-    told: dict[str, str] = {}
+    if "only" in labels and "manifest" not in labels:
+        raise ArgumentError("labels['only'] needs \"manifest\" beside it: it leaves out the samples that the manifest does not name")
+    told: "dict[str, str | bool]" = {}
     for key, value in labels.items():
         if key == "type":
             told[key] = checks.choice("labels['type']", value, _TYPES)
+        elif key == "only":
+            told[key] = checks.flag("labels['only']", value)
         elif key == "json":
             told[key] = checks.text("labels['json']", value)
         else:

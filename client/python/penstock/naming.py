@@ -127,6 +127,12 @@ def named(argument: str, source: Any, mixture: Optional[str], given: Mapping[str
         raise ArgumentError(f"{argument}: paths name samples of one folder, and source is a mix of several: {advice}")
     if split is not None:
         raise ArgumentError(f"{argument}: paths name samples of a whole folder, not of a split: name its folder as the source, or {advice}")
+    labels = given["labels"]
+    if isinstance(labels, Mapping) and labels.get("only"):
+        raise ArgumentError(
+            f"{argument}: paths name samples of a whole folder, and labels={{..., \"only\": True}} leaves out some of them: "
+            f"write those that you want into the manifest, or {advice}"
+        )
     root = os.path.abspath(source)
     if not os.path.isdir(root):
         raise ArgumentError(f"{argument}: paths name samples of a folder, and {source} is not one: {advice}")

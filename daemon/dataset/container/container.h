@@ -111,6 +111,7 @@ int index_sample_write(const struct index_job *job, struct index_sample *sample,
 	const struct label_found *found, struct fault *fault);
 
 /* Looks the sample up in the manifest and writes it; the fault names the sample. `shard` is the
- * path of the sample's tar, or NULL in a folder. `found` is scratch space. */
+ * path of the sample's tar, or NULL in a folder. `found` is scratch space. 1: the manifest does not
+ * name the sample, which is therefore left out (label_rule.only). */
 int index_sample_manifest(const struct index_job *job, struct index_sample *sample,
 	const char *shard, struct label_found *found, struct fault *fault);

@@ -174,8 +174,9 @@ static int on_file(void *context, const char *path, uint64_t size, struct fault 
 	int rc = mixture_check(classes, fault);
 	if (rc == 0)
 		rc = image_write(classes, &record, path, fault);
-	classes->bytes += size;
-	writer->head.members++;
+	/* A file that the manifest leaves out changes nothing. */
+	classes->bytes += rc == 0 ? size : 0;
+	writer->head.members += rc == 0;
 	return rc < 0 ? rc
 		      : index_progress_step(classes->job->progress, writer->head.samples,
 				classes->bytes, fault);

@@ -307,7 +307,7 @@ static int sample_end(struct group *group, struct fault *fault)
 	if (!group->open)
 		return 0;
 	if (group->piece[PART_IMAGE].present)
-		rc = sample_write(group, fault);
+		rc = UTIL_MIN(sample_write(group, fault), 0); /* 1: the manifest leaves it out */
 	else if (!group->orphan[0] && group->piece[PART_CLS].present)
 		memcpy(group->orphan, group->piece[PART_CLS].name, sizeof group->orphan);
 	for (int i = 0; i < PARTS; i++)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import refuse, run
-from harness import CLASSES, CONFIG, INVALID, STREAM, Daemon, Link, folder, make_dataset, run_tests
-from stream_checks import refused
+from harness import CLASSES, CONFIG, INVALID, PATH, STREAM, Daemon, Link, folder, make_dataset, run_tests
+from stream_checks import npy, refused
 
 I64, F32 = 1, 2
 TINY = {"image_size": 12, "epochs": 1, "drop_last": False}
@@ -234,6 +234,46 @@ def test_ragged_and_missing():
                 code = errno.ENOENT if "/no/such.csv" in words else errno.EINVAL
                 with refused(code, words):
                     link.open(source=source, labels=wrong).opened()
+
+
+def test_only_what_a_manifest_names():
+    """Two choices of one source at the same time; numbers, splits and states are those of the samples that are left."""
+    with served() as (home, daemon, source, paths):
+        draw = random.Random(3)
+        chosen = sorted(draw.sample(range(60), 24))
+        rest = [i for i in range(60) if i not in chosen]
+        files = [manifest(home / f"{name}.csv", [(paths[i], i * 2) for i in part]) for name, part in (("train", chosen), ("val", rest))]
+        labels = [{"manifest": str(file), "only": True} for file in files]
+        with Link(daemon.socket) as link:
+            for rule, part in zip(labels, (chosen, rest)):
+                info = expect(link, [i * 2 for i in part], I64, 1, source=source, labels=rule)
+                assert info.samples == len(part)
+            kept = indexes(home)
+            for rule, part in zip(labels, (chosen, rest)):
+                expect(link, [i * 2 for i in part], I64, 1, source=source, labels=rule)
+            assert indexes(home) == kept, "each choice has its own index"
+            assert len(list((home / "cache").rglob("*.ckp"))) == 2, "and its own entry points"
+            halves = [read(link, source=source, labels=labels[0], split=split)[1] for split in ("[:50%]", "[50%:]")]
+            assert sorted([*halves[0], *halves[1]]) == list(range(24)) and {**halves[0], **halves[1]} == {n: i * 2 for n, i in enumerate(chosen)}
+            few = npy(home / "few.npy", [0, 5, 23])
+            assert read(link, source=source, labels=labels[0], indices=str(few))[1] == {n: chosen[n] * 2 for n in (0, 5, 23)}
+            with refused(errno.EINVAL, "[0] is 24, but the dataset has 24 samples"):
+                link.open(source=source, labels=labels[0], indices=str(npy(home / "far.npy", [24]))).opened()
+            stream = link.open(**TINY, batch_size=4, source=source, labels=labels[0])
+            state = stream.state(stream.next())
+            path = stream.query(PATH, 23)
+            assert path.endswith(paths[chosen[23]]), path
+            with refused(errno.ESTALE, "another dataset"):
+                link.open(**TINY, batch_size=4, source=source, labels=labels[1], state=state).opened()
+            glob, order = tars(home, source, paths, lambda i: {})
+            of_tars = manifest(home / "t.csv", [(f"k{i:02}", i) for i in chosen])
+            expect(link, [i for i in order if i in chosen], I64, 1, source=glob, labels={"manifest": str(of_tars), "only": True})
+            with refused(errno.EINVAL, "only needs manifest beside it"):
+                link.open(source=source, labels={"json": "a", "only": True}).opened()
+        told = json.loads(run(home, "check", source, "--labels", json.dumps(labels[0]), "--json")[0])
+        assert told["samples"] == 24
+        rows = json.loads(run(home, "replay", source, "--labels", json.dumps(labels[0]), "--eval", "-b", 24, "--batch", 0, "--json")[0])["rows"]
+        assert [row["label"] for row in rows] == [i * 2 for i in chosen]
 
 
 # ---- indexes ----

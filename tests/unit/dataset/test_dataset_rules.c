@@ -212,6 +212,58 @@ static void test_every_sample_once(void **state)
 	refuses("set", &rule, "its first word must be path");
 }
 
+/* `only`: as if the samples that no line names did not exist. */
+static void test_only_of_a_folder(void **state)
+{
+	struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_CLASS);
+	make_classes("set");
+	rule.only = true;
+	fixture_file(root, "m.csv", "b/deep/1.jpg,7\na/2.JPEG,3\n");
+	struct dataset *dataset = opens("set", &rule);
+	assert_int_equal(dataset_count(dataset), 2);
+	check(dataset, 0, "a/2.JPEG", 3, "a/2.JPEG");
+	check(dataset, 1, "b/deep/1.jpg", 7, "b/deep/1.jpg");
+	const uint64_t part = dataset_fingerprint(dataset);
+	dataset_free(dataset);
+	is_kept("set", &rule);
+	/* All of them: the dataset without `only`, but an index of its own. */
+	manifest("m.csv", "1", "2", "3", "4");
+	struct dataset *all = opens("set", &rule);
+	rule.only = false;
+	struct dataset *plain = opens("set", &rule);
+	assert_int_equal(dataset_fingerprint(all), dataset_fingerprint(plain));
+	assert_true(dataset_indexed_ns(plain) > 0);
+	assert_false(dataset_same(all, plain));
+	assert_true(dataset_fingerprint(all) != part);
+	dataset_free(all);
+	dataset_free(plain);
+	/* A folder that has only those files is the same dataset. */
+	rule.only = true;
+	fixture_file(root, "m.csv", "b/deep/1.jpg,7\na/2.JPEG,3\n");
+	(void)unlink(in("set/a/1.jpg"));
+	(void)unlink(in("set/a-b/1.png"));
+	rule.only = false;
+	dataset = opens("set", &rule);
+	assert_int_equal(dataset_fingerprint(dataset), part);
+	dataset_free(dataset);
+}
+
+static void test_only_refused(void **state)
+{
+	struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
+	make_classes("set");
+	rule.only = true;
+	fixture_file(root, "m.csv", "a/2.JPEG,3\nc/1.jpg,5\n");
+	refuses("set", &rule, "m.csv:2: \"c/1.jpg\" does not name a sample of");
+	fixture_file(root, "m.csv", "x/2.JPEG,3\nc/1.jpg,5\n");
+	refuses("set", &rule, "m.csv:1: \"x/2.JPEG\" does not name a sample of");
+	fixture_file(root, "m.csv", "a/2.JPEG,3\na/2.JPEG,5\n");
+	refuses("set", &rule, "appeared before, in line 1");
+	fixture_file(root, "m.csv", "a/2.JPEG,3\n");
+	rule.only = false;
+	refuses("set", &rule, "or say only: true to leave out samples that the file does not name");
+}
+
 static void member(struct fixture_tar *tar, const char *key, const char *json)
 {
 	char name[128];
@@ -389,6 +441,25 @@ static void test_manifest_of_tars(void **state)
 	is_kept("s-{0..1}.tar", &rule);
 }
 
+static void test_only_of_tars(void **state)
+{
+	struct label_rule rule = manifest_rule("m.csv", LABEL_TYPE_AUTO);
+	tar_of("s-0.tar", "a", NULL, NULL);
+	tar_of("s-1.tar", "b", NULL, NULL);
+	tar_of("s-2.tar", "c", NULL, NULL);
+	rule.only = true;
+	/* The second shard has none of them. */
+	fixture_file(root, "m.csv", "c1,5\nc2.jpg,6\na2,7\n");
+	struct dataset *dataset = opens("s-{0..2}.tar", &rule);
+	assert_int_equal(dataset_count(dataset), 3);
+	assert_int_equal(label_of(dataset, 0), 7);
+	assert_int_equal(label_of(dataset, 1), 5);
+	assert_int_equal(label_of(dataset, 2), 6);
+	dataset_free(dataset);
+	is_kept("s-{0..2}.tar", &rule);
+	assert_false(exists("s-0.tar.idx"));
+}
+
 static void test_classes_alone(void **state)
 {
 	make_tar("x.tar", 1, 0, 4, "");
@@ -500,6 +571,9 @@ int main(void)
 		RULE_TEST(test_multi_hot_named),
 		RULE_TEST(test_floats),
 		RULE_TEST(test_every_sample_once),
+		RULE_TEST(test_only_of_a_folder),
+		RULE_TEST(test_only_refused),
+		RULE_TEST(test_only_of_tars),
 		RULE_TEST(test_json_classes),
 		RULE_TEST(test_json_odd_one_out),
 		RULE_TEST(test_json_of_python),

@@ -80,6 +80,8 @@ static void test_refused(void **state)
 	refuses("{type: class}", "a mapping with json, manifest or classes");
 	refuses("{classes: /c, type: class}", "type needs json or manifest");
 	refuses("{json: a, manifest: /m}", "not both");
+	refuses("{json: a, only: true}", "labels: only needs manifest beside it");
+	refuses("{manifest: /m, only: 2}", "only");
 	refuses("{json: ''}", "json");
 	refuses("{json: a, type: two_hot}", "class, multi_hot or float");
 	refuses("{json: a, label: b}", "label");
@@ -100,6 +102,7 @@ static void test_same(void **state)
 	assert_int_equal(parse("\"{type: class, manifest: /m}\""), 0);
 	assert_true(spec_same(&spec, &other, &what));
 	static const char *const others[] = {"{manifest: /m}", "{manifest: /n, type: class}",
+		"{manifest: /m, type: class, only: true}",
 		"{manifest: /m, type: class, classes: /c}", "cls", "{json: a, type: class}"};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		assert_int_equal(parse(others[i]), 0);
