@@ -35,6 +35,8 @@
 #pragma once
 
 #define PENSTOCK_FILTERS "bilinear|bicubic|box|hamming|lanczos|nearest"
+/* Of a stream, which draws one of the first two for each sample. */
+#define PENSTOCK_FILTERS_DRAWN PENSTOCK_FILTERS "|random"
 
 // clang-format off
 #define PENSTOCK_KEYS(KEY, with) \
@@ -93,7 +95,7 @@
 	KEY(with, decode, WORD, decode, ELSEWHERE, 0, 0, 0, spec_decode_names, TEXT, DEFINITION, SAME, \
 		OPTION, "decode", 0, "exact|fast", "exact: Pillow's bytes; fast: smaller transforms where the crop is at least twice the row (exact)") \
 	KEY(with, interpolation, WORD, interpolation, ELSEWHERE, 0, 0, 0, weights_filter_names, TEXT, DEFINITION, SAME, \
-		OPTION, "interpolation", 0, PENSTOCK_FILTERS, "the filter of the resize, as Pillow's (bilinear)") \
+		OPTION, "interpolation", 0, PENSTOCK_FILTERS_DRAWN, "the filter of the resize, as Pillow's (bilinear)") \
 	KEY(with, transforms, NODE, transforms, ELSEWHERE, 0, 0, 0, transforms_read, JSON, DEFINITION, SAME, \
 		OPTION, "transforms", 0, "LIST", "operations on each image, as in penstock.yaml: '[RandomResizedCrop: {size: 176}, RandAugment]'") \
 	KEY(with, group, NAME, group, ELSEWHERE, 0, 0, 0, 0, TEXT, READER, OWN, NONE, , , , ) \

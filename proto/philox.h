@@ -61,6 +61,10 @@ enum philox_operation {
 	/* For positions: the order of batches whose samples are divided into buckets. The position
 	 * is the number of a block of batches, or of a bucket. */
 	PHILOX_BUCKETS = 40,
+	/* For samples: */
+	PHILOX_TIMM = 50, /* timm's policies: which operations */
+	PHILOX_TIMM_AMOUNT = 51, /* how much each does */
+	PHILOX_INTERPOLATION = 52, /* which filter an interpolation of "random" is */
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

@@ -33,7 +33,7 @@ static double variate_unit(uint32_t word)
 }
 
 /* Box and Muller's method, with the cosine of a quarter of the circle and a sign. */
-static double variate_normal(uint32_t size, uint32_t angle)
+double variate_normal(uint32_t size, uint32_t angle)
 {
 	double v = 2 * philox_unit(angle, 0);
 	bool high = v >= 1;

@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 
+/* Normal, with a mean of 0 and a standard deviation of 1, from two words. */
+double variate_normal(uint32_t size, uint32_t angle);
+
 /* Beta(alpha, alpha), 0.01 <= alpha <= 100, from one draw and without rejection. Words 0 and 1:
  * size; 2 and 3: angle. */
 double variate_beta(double alpha, struct philox r);

@@ -27,6 +27,7 @@ static apply_one *const apply_families[OP_KINDS] = {
 	[OP_AFFINE] = warp_apply,
 	[OP_PERSPECTIVE] = warp_apply,
 	[OP_ROTATE_QUARTERS] = warp_apply,
+	[OP_SOLARIZE_ADD] = color_apply,
 };
 
 /* A buffer that an op other than the last may write to. */
@@ -41,7 +42,7 @@ static uint8_t *apply_next(const struct op *op, const uint8_t *pixels, uint8_t *
 
 static apply_one *apply_family(const struct apply *apply, const struct op *op)
 {
-	apply_one *family = op->kind == OP_AUGMIX ? apply->mix : apply_families[op->kind];
+	apply_one *family = op_mixes(op->kind) ? apply->mix : apply_families[op->kind];
 	assert(family);
 	return family;
 }

@@ -17,7 +17,7 @@
 struct augment_kernels;
 struct apply;
 
-/* Carries out one op (OP_AUGMIX: with the ops that belong to it). */
+/* Carries out one op; one that mixes chains: with the ops that belong to it. */
 typedef void apply_one(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
 
@@ -25,8 +25,8 @@ struct apply {
 	const struct augment_kernels *kernels;
 	uint8_t *image[2]; /* the image, and where the next op writes */
 	void *scratch; /* for one op while it runs; aligned to 64 */
-	apply_one *mix; /* OP_AUGMIX: it calls apply_ops for its chains */
-	/* For AugMix, NULL where the recipe has none: the current chain, and the mix. */
+	apply_one *mix; /* ops that mix chains: it calls apply_ops for them */
+	/* For these, NULL where the recipe has none: the current chain, and the mix. */
 	uint8_t *chain[2];
 	float *sums;
 };

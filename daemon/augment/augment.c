@@ -31,18 +31,21 @@ static uint64_t scratch_bytes(uint32_t side)
 	return util_align(UTIL_MAX(filter_scratch(side), warp_scratch(side)), AUGMENT_ALIGN);
 }
 
-static bool recipe_has(const struct step_recipe *recipe, enum step_kind kind)
+static bool recipe_mixes(const struct step_recipe *recipe)
 {
-	for (uint32_t i = 0; i < recipe->count; i++)
-		if (recipe->step[i].kind == kind)
+	for (uint32_t i = 0; i < recipe->count; i++) {
+		const struct step *step = &recipe->step[i];
+		if (step->kind == STEP_AUG_MIX || (step->kind == STEP_TIMM_AUTO_AUGMENT &&
+							  step->timm.policy == STEP_TIMM_AUGMIX))
 			return true;
+	}
 	return false;
 }
 
 uint64_t augmenter_bytes(const struct step_recipe *recipe, uint32_t side)
 {
 	uint64_t image = image_bytes(side);
-	uint64_t mix = recipe_has(recipe, STEP_AUG_MIX) ? 2 * image + sizeof(float) * image : 0;
+	uint64_t mix = recipe_mixes(recipe) ? 2 * image + sizeof(float) * image : 0;
 	return util_align(sizeof(struct augmenter), AUGMENT_ALIGN) + 2 * image +
 	       scratch_bytes(side) + mix;
 }
@@ -83,7 +86,7 @@ int augmenter_new(const struct step_recipe *recipe, uint32_t side, struct augmen
 			(unsigned long long)bytes);
 	*augmenter = (struct augmenter){
 		.apply = {.kernels = kernels, .mix = augmix_apply}, .side = side};
-	augmenter_cut(augmenter, recipe_has(recipe, STEP_AUG_MIX));
+	augmenter_cut(augmenter, recipe_mixes(recipe));
 	*ret = augmenter;
 	return 0;
 }

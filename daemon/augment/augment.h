@@ -6,6 +6,7 @@
  *   step_policy.[ch]  RandAugment and similar policies: what they share
  *   step_auto.c       AutoAugment, RandAugment, TrivialAugmentWide
  *   step_augmix.c     AugMix
+ *   step_timm.[ch]    timm's policies by their strings
  *   step_warp.[ch]    rotations, shears, translations and perspectives as matrices
  *   step_draw.[ch]    how random words become chances and amounts
  *   op.[ch]           operations with every parameter known
@@ -13,7 +14,7 @@
  *   color.[ch]        ops on each pixel by itself
  *   filter.[ch]       ops on a pixel and its neighbors
  *   warp.[ch]         flips and geometric transforms
- *   augmix.[ch]       the mix of AugMix
+ *   augmix.[ch]       the mixes of AugMix and of timm's
  *   erase.[ch]        RandomErasing, on the finished row
  *   kernels/          the inner loops, once per instruction set
  *

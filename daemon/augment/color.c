@@ -82,6 +82,19 @@ static void color_equalize(
 	k->map(to, from->pixels, pixels, table);
 }
 
+/* timm's solarize_add: values from 128 on stay. */
+static void color_solarize_add(
+	const struct augment_kernels *k, const struct op_image *from, uint8_t *to, unsigned added)
+{
+	uint8_t table[3][AUGMENT_LEVELS];
+	assert(added <= 128);
+	for (unsigned i = 0; i < AUGMENT_LEVELS; i++)
+		table[0][i] = (uint8_t)(i < 128 ? UTIL_MIN(i + added, 255u) : i);
+	memcpy(table[1], table[0], sizeof table[0]);
+	memcpy(table[2], table[0], sizeof table[0]);
+	k->map(to, from->pixels, color_pixels(from), table);
+}
+
 void color_apply(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to)
 {
@@ -112,6 +125,9 @@ void color_apply(
 		break;
 	case OP_SOLARIZE:
 		k->fold(to, from->pixels, bytes, solarize_least(op->amount), UINT8_MAX);
+		break;
+	case OP_SOLARIZE_ADD:
+		color_solarize_add(k, from, to, (unsigned)op->amount);
 		break;
 	case OP_EQUALIZE:
 		color_equalize(k, from, to);

@@ -30,12 +30,20 @@ static const char *const op_names[OP_KINDS] = {
 	[OP_ERASE] = "erase",
 	[OP_AUGMIX] = "AugMix",
 	[OP_CHAIN] = "chain",
+	[OP_TIMM_MIX] = "AugMix of timm",
+	[OP_TIMM_BLEND] = "AugMix of timm, blended",
+	[OP_SOLARIZE_ADD] = "solarize add",
 };
+
+bool op_mixes(enum op_kind kind)
+{
+	return kind == OP_AUGMIX || kind == OP_TIMM_MIX || kind == OP_TIMM_BLEND;
+}
 
 uint32_t op_length(const struct op *ops)
 {
 	uint32_t length = 1;
-	for (uint32_t c = 0; ops->kind == OP_AUGMIX && c < ops->chains; c++) {
+	for (uint32_t c = 0; op_mixes(ops->kind) && c < ops->chains; c++) {
 		assert(ops[length].kind == OP_CHAIN);
 		length += 1 + ops[length].length;
 	}
@@ -55,6 +63,7 @@ static bool op_has_amount(enum op_kind kind)
 	case OP_PILLOW_BLUR:
 	case OP_ROTATE_QUARTERS:
 	case OP_CHAIN:
+	case OP_SOLARIZE_ADD:
 		return true;
 	default:
 		return false;

@@ -43,6 +43,11 @@ enum op_kind {
 	/* augmix.c: the next `chains` ops begin chains, see step.h */
 	OP_AUGMIX,
 	OP_CHAIN, /* `length` ops follow that belong to it; `amount` is its weight */
+	/* timm's; likewise. MIX: `amount` is the share of the mix. BLEND: the amounts of the chains
+	 * say how much of each is blended into what is there so far. */
+	OP_TIMM_MIX,
+	OP_TIMM_BLEND,
+	OP_SOLARIZE_ADD, /* color.c: `amount` (0 .. 128) is added to values below 128 */
 	OP_KINDS,
 };
 
@@ -69,8 +74,11 @@ struct op_image {
 	uint32_t width, height; /* 1 .. 2048 */
 };
 
+/* Whether the op mixes the chains that follow it. */
+bool op_mixes(enum op_kind kind);
+
 /* The number of ops that belong to the first op of `ops`, including itself: more than one only for
- * OP_AUGMIX. */
+ * those that mix chains. */
 uint32_t op_length(const struct op *ops);
 
 /* Describes an op for captions: "solarize 110", "erase 12,7 40x32"; at most `room` bytes. */

@@ -16,6 +16,7 @@
 #include "augment/step.h"
 
 #include "augment/step_policy.h"
+#include "augment/step_timm.h"
 #include "base/util.h"
 #include "proto/erase.h"
 
@@ -293,6 +294,7 @@ static step_fn *const step_functions[STEP_KINDS] = {
 	[STEP_AUTO_AUGMENT] = step_auto_augment,
 	[STEP_AUG_MIX] = step_aug_mix,
 	[STEP_THREE_AUGMENT] = step_three_augment,
+	[STEP_TIMM_AUTO_AUGMENT] = step_timm_auto_augment,
 	[STEP_RANDOM_ERASING] = step_erasing,
 };
 
@@ -406,6 +408,8 @@ static uint32_t step_most_itself(const struct step *step)
 		return POLICY_AUTO_LENGTH;
 	case STEP_AUG_MIX:
 		return step_most_mixed(step);
+	case STEP_TIMM_AUTO_AUGMENT:
+		return step_timm_most(step);
 	default:
 		return 1;
 	}

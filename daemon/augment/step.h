@@ -36,6 +36,7 @@ enum step_kind {
 	STEP_AUTO_AUGMENT,
 	STEP_AUG_MIX,
 	STEP_THREE_AUGMENT, /* DeiT III: one of gray, solarize, Pillow's blur */
+	STEP_TIMM_AUTO_AUGMENT, /* timm's policies */
 	STEP_RANDOM_ERASING, /* last */
 	STEP_RANDOM_APPLY,
 	STEP_RANDOM_CHOICE,
@@ -44,6 +45,40 @@ enum step_kind {
 };
 
 enum step_policy { STEP_POLICY_IMAGENET, STEP_POLICY_CIFAR10, STEP_POLICY_SVHN };
+
+/* timm's policies, by the first part of their strings. */
+enum step_timm_policy {
+	STEP_TIMM_RAND,
+	STEP_TIMM_AUGMIX,
+	STEP_TIMM_V0,
+	STEP_TIMM_V0R,
+	STEP_TIMM_ORIGINAL,
+	STEP_TIMM_ORIGINALR,
+	STEP_TIMM_3A,
+};
+
+/* What rand draws from. */
+enum step_timm_set {
+	STEP_TIMM_SET_ALL,
+	STEP_TIMM_SET_WEIGHTS,
+	STEP_TIMM_SET_3A,
+	STEP_TIMM_SET_3AW,
+};
+
+/* What the other parts of timm's string say, unless a field of struct step has it: rand has
+ * num_ops (n), magnitude (m) and p; augmix magnitude, mixture_width (w), chain_depth (d) and alpha
+ * (a). */
+struct step_timm {
+	enum step_timm_policy policy;
+	enum step_timm_set set; /* t, of rand */
+	bool increasing; /* inc, of rand */
+	bool blended; /* b, of augmix */
+	bool uniform; /* magnitudes are drawn from 0 up; otherwise: */
+	double spread; /* mstd: the standard deviation of magnitudes, 0 .. 1000 */
+	uint32_t most; /* mmax: the largest magnitude, 1 .. 1000 */
+	/* Share of a side at magnitude 10, 0 .. 1; below 0: as in timm's create_transform. */
+	double translate;
+};
 
 enum {
 	STEP_MAX = 32, /* steps of a recipe, including nested ones */
@@ -86,13 +121,15 @@ struct step {
 	double distortion_scale; /* 0 .. 1 */
 	uint32_t num_ops; /* 1 .. 16 */
 	uint32_t num_magnitude_bins; /* 2 .. 1000 */
-	uint32_t magnitude; /* below num_magnitude_bins */
+	uint32_t magnitude; /* below num_magnitude_bins; TimmAutoAugment: 0 .. 1000 */
+	struct step_timm timm;
 	enum step_policy policy;
 	uint32_t severity, mixture_width; /* 1 .. 10 each */
 	int32_t chain_depth; /* 1 .. 16, or -1: 1 to 3, drawn for each chain */
 	double alpha; /* 0.01 .. 100 */
 	bool all_ops;
-	enum weights_filter interpolation; /* NEAREST, BILINEAR, BICUBIC */
+	/* NEAREST, BILINEAR, BICUBIC; TimmAutoAugment: also RANDOM */
+	enum weights_filter interpolation;
 	double fill[3]; /* integers, 0 .. 255; fill=None is 0 */
 	double value[3]; /* RandomErasing, in the units of the row: 0 .. 255, or normalized */
 	bool value_random;

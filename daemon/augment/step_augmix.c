@@ -17,19 +17,18 @@
 
 enum {
 	AUGMIX_BINS = 10, /* _PARAMETER_MAX */
-	AUGMIX_WIDTH = 10, /* the largest mixture_width and, next, chain_depth */
-	AUGMIX_DEPTH = 16,
+	AUGMIX_DEPTH = 16, /* the largest chain_depth */
 	AUGMIX_ATTEMPTS = 8, /* all attempts fail once in 10^10 */
 	AUGMIX_OPERATIONS = 96,
 };
 
-static double augmix_gamma(
-	const struct step_sample *sample, const struct step *step, uint32_t chain)
+static double augmix_gamma(const struct step_sample *sample, const struct step *step,
+	enum philox_operation operation, uint32_t chain)
 {
 	double log_of_it;
 	for (uint32_t a = 0; a < AUGMIX_ATTEMPTS; a++) {
 		struct philox r =
-			step_words(sample, PHILOX_AUG_MIX, step, 1 + AUGMIX_ATTEMPTS * chain + a);
+			step_words(sample, operation, step, 1 + AUGMIX_ATTEMPTS * chain + a);
 		if (variate_gamma_log(step->alpha, r, &log_of_it))
 			return log_of_it;
 	}
@@ -68,17 +67,23 @@ static void augmix_chain(struct step_sample *sample, const struct step *step, ui
 	}
 }
 
+double policy_mixture(const struct step_sample *sample, const struct step *step,
+	enum philox_operation operation, double ret_weights[POLICY_MIXTURE_MOST])
+{
+	assert(step->mixture_width >= 1 && step->mixture_width <= POLICY_MIXTURE_MOST);
+	for (uint32_t i = 0; i < step->mixture_width; i++)
+		ret_weights[i] = augmix_gamma(sample, step, operation, i);
+	variate_shares(ret_weights, step->mixture_width);
+	return variate_beta(step->alpha, step_words(sample, operation, step, 0));
+}
+
 void step_aug_mix(struct step_sample *sample, const struct step *step)
 {
-	double weights[AUGMIX_WIDTH];
-	assert(step->mixture_width >= 1 && step->mixture_width <= AUGMIX_WIDTH);
+	double weights[POLICY_MIXTURE_MOST];
 	assert(step->severity >= 1 && step->severity <= AUGMIX_BINS);
 	assert(step->chain_depth == -1 ||
 		(step->chain_depth >= 1 && step->chain_depth <= AUGMIX_DEPTH));
-	double own = variate_beta(step->alpha, step_words(sample, PHILOX_AUG_MIX, step, 0));
-	for (uint32_t i = 0; i < step->mixture_width; i++)
-		weights[i] = augmix_gamma(sample, step, i);
-	variate_shares(weights, step->mixture_width);
+	double own = policy_mixture(sample, step, PHILOX_AUG_MIX, weights);
 	step_push(sample,
 		&(const struct op){
 			.kind = OP_AUGMIX, .amount = (float)own, .chains = step->mixture_width});

@@ -71,6 +71,12 @@ struct policy_auto {
 extern const struct policy_auto policy_auto[STEP_POLICY_SVHN + 1][POLICY_AUTO_COUNT]
 					   [POLICY_AUTO_LENGTH];
 
+/* For AugMix: the weights of mixture_width chains, with a sum of 1, from Dirichlet(alpha, ...), and
+ * a Beta(alpha, alpha) number, from the first 96 draws of `operation`. Returns the latter. */
+enum { POLICY_MIXTURE_MOST = 10 };
+double policy_mixture(const struct step_sample *sample, const struct step *step,
+	enum philox_operation operation, double ret_weights[POLICY_MIXTURE_MOST]);
+
 /* The steps themselves. */
 void step_rand_augment(struct step_sample *sample, const struct step *step);
 void step_trivial_augment(struct step_sample *sample, const struct step *step);

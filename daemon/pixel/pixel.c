@@ -155,6 +155,11 @@ void pixel_plan_place(
 	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan)
 {
 	struct pad_axis x, y;
+	if (recipe->filter == WEIGHTS_RANDOM) {
+		struct philox drawn = draw_words(key, PHILOX_INTERPOLATION, 0, 0);
+		plan->filter =
+			philox_below(drawn.word[0], 0, 2) ? WEIGHTS_BICUBIC : WEIGHTS_BILINEAR;
+	}
 	if (!recipe->random_window)
 		return;
 	struct philox r = draw_words(key, PHILOX_RANDOM_CROP, 0, 0);
@@ -178,6 +183,7 @@ void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, ui
 		.crop_h = crop_h,
 		.resize_w = crop_w,
 		.resize_h = crop_h,
+		.filter = recipe->filter == WEIGHTS_RANDOM ? WEIGHTS_BILINEAR : recipe->filter,
 		.flip = flip,
 	};
 	if (recipe->kind == PIXEL_RESIZE)
@@ -271,7 +277,7 @@ static struct weights_axis pixel_axis(
 }
 
 /* *ret_x, *ret_y: the pixel that is the origin of the job, shrunk if the plan is. */
-static struct resample_job pixel_job(const struct pixel_recipe *recipe,
+static struct resample_job pixel_job(
 	const struct pixel_plan *plan, uint8_t *out, uint32_t *ret_x, uint32_t *ret_y)
 {
 	struct weights_axis x = pixel_axis(plan->shrink, plan->crop_x, plan->crop_w, ret_x);
@@ -282,7 +288,7 @@ static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 	y.window_at = plan->window_y;
 	x.window = plan->window_w;
 	y.window = plan->window_h;
-	x.filter = y.filter = recipe->filter;
+	x.filter = y.filter = plan->filter;
 	return (struct resample_job){
 		.x = x,
 		.y = y,
@@ -292,11 +298,10 @@ static struct resample_job pixel_job(const struct pixel_recipe *recipe,
 	};
 }
 
-void pixel_plan_region(
-	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret)
+void pixel_plan_region(const struct pixel_plan *plan, struct pixel_region *ret)
 {
 	uint32_t x, y, x0, x1, y0, y1;
-	struct resample_job job = pixel_job(recipe, plan, NULL, &x, &y);
+	struct resample_job job = pixel_job(plan, NULL, &x, &y);
 	weights_reach(&job.x, &x0, &x1);
 	weights_reach(&job.y, &y0, &y1);
 	*ret = (struct pixel_region){
@@ -332,7 +337,7 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 	assert(recipe->size.height >= 1 && recipe->size.width >= 1 &&
 		pixel_longer(recipe->size) <= sink->max_side);
 	uint32_t x, y;
-	struct resample_job job = pixel_job(recipe, plan, out, &x, &y);
+	struct resample_job job = pixel_job(plan, out, &x, &y);
 	struct resample_region region;
 	sink->padded = NULL;
 	if (plan->padded)

@@ -82,7 +82,7 @@ struct pixel_recipe {
 	struct pixel_padding padding; /* sides up to PIXEL_PADDING_MAX */
 	double flip, flip_vertical; /* probabilities, 0 .. 1 */
 	bool fast; /* JPEGs may be decoded shrunk where the crop is large enough */
-	enum weights_filter filter; /* of the resize */
+	enum weights_filter filter; /* of the resize; may be WEIGHTS_RANDOM */
 };
 
 static inline struct pixel_size pixel_square(uint32_t side)
@@ -126,6 +126,7 @@ struct pixel_plan {
 	 * writes the visible part, and pixel_sink_end the rest. */
 	bool padded;
 	uint32_t place_x, place_y;
+	enum weights_filter filter; /* of the resize, drawn if the recipe's is WEIGHTS_RANDOM */
 	bool flip, flip_vertical;
 	uint8_t shrink; /* the source is decoded, and then resized, at 1/2^shrink of its size */
 };
@@ -146,13 +147,15 @@ bool pixel_crop_fits(uint32_t crop_x, uint32_t crop_y, uint32_t crop_w, uint32_t
 	uint32_t src_w, uint32_t src_h);
 
 /* The same plan from a record of a slot (replay). Crop and flip determine all but flip_vertical,
- * which the caller sets, and the window of RandomCrop (random_window), which is in the center until
- * pixel_plan_place draws it again. The crop must fit. */
+ * which the caller sets, the window of RandomCrop (random_window), which is in the center, and the
+ * filter, which is bilinear, if they are random: until pixel_plan_place draws them again. The crop
+ * must fit. */
 void pixel_plan_from_crop(const struct pixel_recipe *recipe, uint32_t crop_x, uint32_t crop_y,
 	uint32_t crop_w, uint32_t crop_h, bool flip, uint32_t src_w, uint32_t src_h,
 	struct pixel_plan *ret);
 
-/* Draws the place of the window of recipes with a random_window; does nothing for others. Pure. */
+/* Draws the place of the window of recipes with a random_window, and a WEIGHTS_RANDOM filter (word
+ * 0 of PHILOX_INTERPOLATION); does nothing for others. Pure. */
 void pixel_plan_place(
 	const struct pixel_recipe *recipe, const struct pixel_key *key, struct pixel_plan *plan);
 
@@ -170,8 +173,7 @@ struct pixel_region {
 
 /* That part, or a little more: it may include pixels whose weights round to zero. The region of
  * pixel_sink_begin is inside it. Pure. */
-void pixel_plan_region(
-	const struct pixel_recipe *recipe, const struct pixel_plan *plan, struct pixel_region *ret);
+void pixel_plan_region(const struct pixel_plan *plan, struct pixel_region *ret);
 
 /* Carries out plans, one at a time, row by row. Belongs to one thread. pixel_sink_new allocates all
  * memory, for outputs of up to `max_side` and sources of up to 65,535 pixels on a side. */

@@ -7,13 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-const char *const weights_filter_names[WEIGHTS_FILTERS + 1] = {
+const char *const weights_filter_names[WEIGHTS_FILTERS + 2] = {
 	[WEIGHTS_BILINEAR] = "bilinear",
 	[WEIGHTS_BICUBIC] = "bicubic",
 	[WEIGHTS_BOX] = "box",
 	[WEIGHTS_HAMMING] = "hamming",
 	[WEIGHTS_LANCZOS] = "lanczos",
 	[WEIGHTS_NEAREST] = "nearest",
+	[WEIGHTS_RANDOM] = "random",
 };
 
 /* Half the width of each filter at scale 1. */

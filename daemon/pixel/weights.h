@@ -34,10 +34,13 @@ enum weights_filter {
 	WEIGHTS_LANCZOS,
 	WEIGHTS_NEAREST,
 	WEIGHTS_FILTERS,
+	/* In recipes only: WEIGHTS_BILINEAR or WEIGHTS_BICUBIC, drawn for each sample. The number
+	 * is part of hashes in states: never renumber. */
+	WEIGHTS_RANDOM = WEIGHTS_FILTERS,
 };
 
-/* "bilinear" and so on; NULL after the last. */
-extern const char *const weights_filter_names[WEIGHTS_FILTERS + 1];
+/* "bilinear" and so on, and "random"; NULL after the last. */
+extern const char *const weights_filter_names[WEIGHTS_FILTERS + 2];
 
 /* The part [from, to) of `source` pixels is resized to `result`, of which only [window_at,
  * window_at + window) is needed. */

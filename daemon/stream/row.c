@@ -176,7 +176,7 @@ static void row_many_header(
 	row_note_plan(&job->record, &job->plan, info);
 	row_shrink(job->recipe, info, &job->plan);
 	decode->shrink = job->plan.shrink;
-	pixel_plan_region(job->recipe, &job->plan, &region);
+	pixel_plan_region(&job->plan, &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 }
 

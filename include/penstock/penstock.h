@@ -140,7 +140,7 @@ struct penstock_options {
 	 * at least twice the row. */
 	const char *decode;
 	/* NULL: "bilinear". Or "bicubic", "box", "hamming", "lanczos", "nearest": the filter of the
-	 * resize, as Pillow's. */
+	 * resize, as Pillow's; or "random": one of the first two for each row. */
 	const char *interpolation;
 	/* NULL: "all", or as the configuration defines "stream:NAME". What a group shares: with
 	 * "all" every trainer gets every batch; with "split" each gets its rank's slice of every

@@ -63,8 +63,9 @@ static inline void phrase_operation(struct phrase *phrase, unsigned depth)
 		"RandomRotation: {degrees: [-30, 15], center: [3, 4], fill: [1, 2, 3]}",
 		"RandomPerspective: {distortion_scale: 0.25}",
 		"RandAugment: {num_ops: 2, magnitude: 9}", "TrivialAugmentWide",
-		"AutoAugment: {policy: svhn}", "AugMix: {severity: 2}", "ThreeAugment",
-		"RandomErasing: {p: 0.25, value: random}"};
+		"AutoAugment: {policy: svhn}", "TimmAutoAugment: {config: rand-m9-mstd0.5-inc1}",
+		"TimmAutoAugment: {config: augmix-m5-w2-b1}", "AugMix: {severity: 2}",
+		"ThreeAugment", "RandomErasing: {p: 0.25, value: random}"};
 	static const char *const names[] = {"ColorJitter", "RandomAffine", "RandomRotation",
 		"GaussianBlur", "RandAugment", "AugMix", "RandomErasing", "RandomPerspective",
 		"AutoAugment", "RandomSolarize", "RandomPosterize", "Normalize",

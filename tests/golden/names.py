@@ -74,7 +74,7 @@ STREAM = {
                *(f"{{manifest: /tmp/l.csv, type: {kind}, classes: /tmp/c.txt}}" for kind in ("class", "multi_hot")),
                "{manifest: /tmp/l.csv, type: float}"],
     "on_broken": ["substitute", "mark", "fail"], "max_broken": ["0", "1"], "decode": ["exact", "fast"],
-    "interpolation": ["bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"], "transforms": ["[RandomResizedCrop: {size: 8}]"],
+    "interpolation": ["bilinear", "bicubic", "box", "hamming", "lanczos", "nearest", "random"], "transforms": ["[RandomResizedCrop: {size: 8}]"],
     "group": ["job-1"], "share": ["all", "split"], "wait_for": ["1024"], "laggard": ["block", "detach"], "laggard_timeout_s": ["86400"],
 }
 BESIDE = {"mean": "dtype: float32", "std": "dtype: float32"}

@@ -291,7 +291,9 @@ class Steps(unittest.TestCase):
             "size": [176, 176], "scale": [0.1, 1.0], "ratio": [1.0, 1.0], "interpolation": "bicubic"}}])
         self.assertEqual((made.dtype, made.mean), ("float32", tuple(IMAGENET_MEAN)))
         crop.interpolation = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
-        with self.assertRaisesRegex(penstock.ArgumentError, "RandomResizedCropAndInterpolation.interpolation: expected one filter"):
+        self.assertEqual(operations(crop)[0]["RandomResizedCrop"]["interpolation"], "random")
+        crop.interpolation = (InterpolationMode.BILINEAR, InterpolationMode.LANCZOS)
+        with self.assertRaisesRegex(penstock.ArgumentError, r"transforms\[0\]: RandomResizedCrop.interpolation: expected one of bilinear, "):
             plan([crop])
 
     def test_erasing(self) -> None:

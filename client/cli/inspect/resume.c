@@ -125,7 +125,7 @@ static void resume_recognise_rows(const struct spec_state *state, struct resume_
 {
 	struct stream_spec spec;
 	spec_init(&spec);
-	for (int i = 0; i < 2 * 2 * WEIGHTS_FILTERS && !meaning->rows_known; i++) {
+	for (int i = 0; i < 2 * 2 * (WEIGHTS_RANDOM + 1) && !meaning->rows_known; i++) {
 		spec.train = i & 1;
 		spec.decode = i & 2 ? SPEC_DECODE_FAST : SPEC_DECODE_EXACT;
 		spec.interpolation = (enum weights_filter)(i / 4);

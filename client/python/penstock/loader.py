@@ -141,7 +141,7 @@ class Loader:
     max_image_pixels, max_file_bytes
                     larger images and larger files are broken
     decode          "exact", "fast"
-    interpolation   "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest"
+    interpolation   "bilinear", "bicubic", "box", "hamming", "lanczos", "nearest", "random"
     channels_last   the order in memory; the shape is always (batch_size, 3, height, width)
     framework       "torch", "numpy", "jax"; "auto": torch if it is installed, else NumPy
     group, wait_for, laggard, laggard_timeout

@@ -103,6 +103,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "AutoAugment": ("policy", "interpolation", "fill"),
     "AugMix": ("severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill"),
     "ThreeAugment": (),
+    "TimmAutoAugment": ("config", "interpolation", "fill", "translate_pct"),
 }
 _OPERATIONS: dict[str, tuple[str, ...]] = {
     **_SIZINGS,
@@ -158,7 +159,7 @@ _TIMM = {
 _MOST_FLOAT = 3.4028234663852886e38  # FLT_MAX
 
 _DTYPES = ("uint8", "float32", "float16", "bfloat16")
-_FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest")
+_FILTERS = ("bilinear", "bicubic", "box", "hamming", "lanczos", "nearest", "random")
 
 # InterpolationMode.NEAREST_EXACT is Pillow's NEAREST too; numbers are Pillow's own.
 _FILTER_ALIASES: dict[Any, str] = {
@@ -258,9 +259,13 @@ def _size(value: Any, where: str) -> Any:
 
 def _interpolation(value: Any, where: str) -> str:
     name = getattr(value, "value", value)
+    if isinstance(value, (tuple, list)):
+        # timm's "random": a pair of torchvision's or of Pillow's filters.
+        parts = sorted(_interpolation(part, where) for part in value)
+        name = "random" if parts == ["bicubic", "bilinear"] else value
     if not isinstance(name, bool) and isinstance(name, (str, int)):
         name = _FILTER_ALIASES.get(name, name)
-    if name not in _FILTERS:
+    if not isinstance(name, str) or name not in _FILTERS:
         raise _refuse(where, f"expected one of {', '.join(_FILTERS)}, got {value!r}")
     return str(name)
 
@@ -451,11 +456,6 @@ def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
 
 def _of_timm(item: Any, where: str) -> _Item:
     name = _TIMM[type(item).__name__]
-    if isinstance(getattr(item, "interpolation", None), (tuple, list)):
-        raise _refuse(
-            f"{where}: {type(item).__name__}.interpolation",
-            "expected one filter: timm's \"random\" is not supported",
-        )
     return _Item(name, _attributes(item, name, _known(name) or (), where), where)
 
 

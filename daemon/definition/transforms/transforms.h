@@ -12,6 +12,7 @@
  *   transforms.[ch]         the list: read, written, compared, and what it means for pixels
  *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
  *   transforms_values.c     the kinds of parameters: read, compared and written
+ *   transforms_timm.[ch]    timm's strings for its policies
  *
  * Pure functions over the caller's text; any thread that has 128 KiB of stack. */
 #pragma once

@@ -160,6 +160,13 @@ static const struct yaml_key aug_mix_keys[] = {
 	WARPING,
 	FILL,
 };
+static const struct yaml_key timm_keys[] = {
+	{READ("config", step.timm, transforms_read_timm)},
+	{READ("interpolation", step.interpolation, transforms_read_timm_filter)},
+	FILL,
+	{READ("translate_pct", step.timm.translate, transforms_read_translate), .low = 0,
+		.high = 1},
+};
 static const struct yaml_key erasing_keys[] = {
 	CHANCE,
 	{READ("scale", step.scale, transforms_read_range), .low = 0, .high = 1},
@@ -238,6 +245,12 @@ const struct transforms_rule transforms_rules[TRANSFORMS_KINDS] = {
 			.alpha = 1,
 			.all_ops = true}},
 	STEP(STEP_THREE_AUGMENT) = {"ThreeAugment", NULL, 0, TRANSFORMS_BEHIND, .defaults.kind = 0},
+	/* As timm's create_transform makes them. */
+	STEP(STEP_TIMM_AUTO_AUGMENT) = {"TimmAutoAugment", KEYS(timm_keys), TRANSFORMS_BEHIND,
+		"timm's string for a policy", "{config: rand-m9-mstd0.5-inc1}",
+		.defaults.step = {.interpolation = WEIGHTS_RANDOM,
+			.fill = {124, 116, 104},
+			.timm.translate = -1}},
 	STEP(STEP_RANDOM_ERASING) = {"RandomErasing", KEYS(erasing_keys), TRANSFORMS_LAST,
 		.defaults.step = {.p = 0.5, .scale = {0.02, 0.33}, .ratio = {0.3, 3.3}}},
 	STEP(STEP_RANDOM_APPLY) = {"RandomApply", KEYS(apply_keys), TRANSFORMS_BEHIND, OPERATIONS,

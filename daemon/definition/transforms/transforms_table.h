@@ -53,6 +53,9 @@ transforms_reader transforms_read_fill; /* n or three, whole */
 transforms_reader transforms_read_value; /* n, three or "random" */
 transforms_reader transforms_read_depth; /* int32_t, -1 or min .. max */
 transforms_reader transforms_read_warp_filter; /* enum weights_filter: three of them */
+transforms_reader transforms_read_timm_filter; /* the same and "random" */
+transforms_reader transforms_read_timm; /* a string of timm's: fields of the step */
+transforms_reader transforms_read_translate; /* low .. high; below 0 if it was not given */
 transforms_reader transforms_read_antialias; /* true */
 transforms_reader transforms_read_expand; /* false */
 transforms_reader transforms_read_channels; /* 3 */

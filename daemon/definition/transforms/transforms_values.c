@@ -6,6 +6,7 @@
 #include "definition/transforms/transforms_table.h"
 
 #include "base/util.h"
+#include "definition/transforms/transforms_timm.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -380,18 +381,54 @@ int transforms_read_depth(const struct yaml_text *text, const yaml_node_t *node,
 
 /* The names and filters of warps. */
 static const char *const values_filters[] = {"nearest", "bilinear", "bicubic", NULL};
+static const char *const values_timm_filters[] = {"nearest", "bilinear", "bicubic", "random", NULL};
 static const enum weights_filter values_filter[] = {
-	WEIGHTS_NEAREST, WEIGHTS_BILINEAR, WEIGHTS_BICUBIC};
+	WEIGHTS_NEAREST, WEIGHTS_BILINEAR, WEIGHTS_BICUBIC, WEIGHTS_RANDOM};
 
-int transforms_read_warp_filter(const struct yaml_text *text, const yaml_node_t *node,
-	const struct yaml_key *key, void *field, struct fault *fault)
+static int values_filter_read(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, const char *const *names, void *field, struct fault *fault)
 {
-	const struct yaml_key word = {key->name, YAML_KEY_ENUM, .names = values_filters};
+	const struct yaml_key word = {key->name, YAML_KEY_ENUM, .names = names};
 	int place = 0;
 	int result = yaml_read_value(text, node, &word, &place, fault);
 	if (!result)
 		*(enum weights_filter *)field = values_filter[place];
 	return result;
+}
+
+int transforms_read_warp_filter(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	return values_filter_read(text, node, key, values_filters, field, fault);
+}
+
+int transforms_read_timm_filter(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	return values_filter_read(text, node, key, values_timm_filters, field, fault);
+}
+
+int transforms_read_timm(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	struct fault why;
+	size_t size = 0;
+	const char *config = yaml_scalar(node, &size);
+	if (!config)
+		return yaml_fault(text, node, fault,
+			"%s: expected timm's string for a policy, such as rand-m9-mstd0.5-inc1",
+			key->name);
+	if (transforms_timm_parse(config, size, &values_op(key, field)->step, &why) == 0)
+		return 0;
+	return yaml_fault(text, node, fault, "%s: %s", key->name, why.text);
+}
+
+int transforms_read_translate(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	const struct yaml_key number = {
+		key->name, YAML_KEY_DOUBLE, .low = key->low, .high = key->high};
+	return yaml_read_value(text, node, &number, field, fault);
 }
 
 /* Reads a flag that allows only its default. */
@@ -489,6 +526,7 @@ enum values_type {
 	VALUES_WORD, /* enum */
 	VALUES_SIZE,
 	VALUES_CHANCES,
+	VALUES_TIMM,
 };
 
 /* The type of a key's field. */
@@ -516,6 +554,9 @@ static const struct values_kind values_kinds[] = {
 	{transforms_read_value, VALUES_NUMBER, 3, false},
 	{transforms_read_depth, VALUES_DEPTH, 1, false},
 	{transforms_read_warp_filter, VALUES_WORD, 1, false},
+	{transforms_read_timm_filter, VALUES_WORD, 1, false},
+	{transforms_read_timm, VALUES_TIMM, 1, false},
+	{transforms_read_translate, VALUES_NUMBER, 1, false},
 	{transforms_read_antialias, VALUES_FLAG, 1, false},
 	{transforms_read_expand, VALUES_FLAG, 1, false},
 	{transforms_read_channels, VALUES_WHOLE, 1, false},
@@ -561,6 +602,7 @@ bool transforms_excluded(const struct yaml_key *key, const struct transforms_op 
 static bool values_absent(const struct yaml_key *key, const struct transforms_op *op)
 {
 	return transforms_excluded(key, op) ||
+	       (key->read_as == transforms_read_translate && op->step.timm.translate < 0) ||
 	       (key->read_as == transforms_read_center && !op->step.has_center) ||
 	       (key->read_as == transforms_read_chances && !op->chances) ||
 	       key->read_as == transforms_read_within;
@@ -602,6 +644,8 @@ size_t transforms_values(
 	const struct values_kind kind = values_kind(key);
 	if (kind.type == VALUES_CHANCES)
 		return values_chances(op, ret);
+	if (kind.type == VALUES_TIMM)
+		return transforms_timm_numbers(&op->step, ret);
 	if (kind.type == VALUES_SIZE) {
 		ret[0] = op->size.size.height;
 		ret[1] = op->size.both;
@@ -666,6 +710,13 @@ static void values_json_numbers(
 		values_json_list(json, key->name, values, count);
 }
 
+static void values_json_timm(struct jsontext *json, const char *key, const struct step *step)
+{
+	char config[TRANSFORMS_TIMM_TEXT];
+	transforms_timm_text(step, config);
+	jsontext_string(json, key, config);
+}
+
 void transforms_value_json(
 	struct jsontext *json, const struct yaml_key *key, const struct transforms_op *op)
 {
@@ -681,6 +732,9 @@ void transforms_value_json(
 		break;
 	case VALUES_FLAG:
 		jsontext_bool(json, key->name, *(const bool *)field);
+		break;
+	case VALUES_TIMM:
+		values_json_timm(json, key->name, &op->step);
 		break;
 	case VALUES_CHANCES:
 		values_json_list(json, key->name, field, op->chances);
@@ -732,7 +786,15 @@ static bool values_same(
 /* Words and p are printed without their names. */
 static const char *values_label(const struct yaml_key *key, enum values_type type)
 {
-	return type == VALUES_WORD || strcmp(key->name, "p") == 0 ? "" : key->name;
+	bool bare = type == VALUES_WORD || type == VALUES_TIMM || strcmp(key->name, "p") == 0;
+	return bare ? "" : key->name;
+}
+
+static void values_text_timm(const struct step *step, char *buffer, size_t room)
+{
+	char config[TRANSFORMS_TIMM_TEXT];
+	transforms_timm_text(step, config);
+	(void)snprintf(buffer, room, "%s", config);
 }
 
 void transforms_value_text(const struct yaml_key *key, const struct transforms_op *op,
@@ -755,6 +817,8 @@ void transforms_value_text(const struct yaml_key *key, const struct transforms_o
 	if (kind.type == VALUES_WORD)
 		(void)snprintf(
 			buffer + at, room - at, "%s", values_word(key, values_field(key, op)));
+	else if (kind.type == VALUES_TIMM)
+		values_text_timm(&op->step, buffer + at, room - at);
 	else if (kind.type == VALUES_FLAG)
 		(void)snprintf(buffer + at, room - at, "%s", values[0] != 0 ? "true" : "false");
 	else

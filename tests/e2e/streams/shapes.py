@@ -13,10 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import SLOW, Daemon, Link, Refused, Skip, folder, make_dataset, run_tests, tool, wait_until
 
 # All families of steps: drawn orders, policies, colors, filters, warps, a mix of chains, erasing.
-HEAVY = [{"RandomResizedCrop": {"size": 48, "scale": [0.2, 1]}}, "RandomHorizontalFlip",
+HEAVY = [{"RandomResizedCrop": {"size": 48, "scale": [0.2, 1], "interpolation": "random"}}, "RandomHorizontalFlip",
          {"RandomApply": {"p": 0.8, "transforms": [{"ColorJitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}}]}},
          {"RandomGrayscale": {"p": 0.2}}, {"RandomApply": {"p": 0.5, "transforms": [{"GaussianBlur": {"kernel_size": 5}}]}},
          {"RandomSolarize": {"threshold": 128, "p": 0.2}}, {"RandAugment": {"num_ops": 2, "magnitude": 9}}, "AugMix",
+         {"TimmAutoAugment": {"config": "rand-m9-mstd0.5-inc1"}}, {"GaussianBlur": {"radius": [0.1, 2.0]}},
          {"RandomAffine": {"degrees": 10, "translate": [0.1, 0.1], "shear": 5}}, {"RandomErasing": {"p": 0.5}}]
 MARKED, SUBSTITUTED = 8, 2
 

@@ -43,6 +43,7 @@ static inline struct step steps_default(enum step_kind kind)
 		.alpha = 1,
 		.all_ops = true,
 		.interpolation = WEIGHTS_NEAREST,
+		.timm = {.most = 10, .translate = -1},
 	};
 }
 

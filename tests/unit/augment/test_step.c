@@ -335,7 +335,8 @@ static void test_most(void **state)
 		enum step_kind kind;
 		uint32_t most;
 	} cases[] = {{STEP_COLOR_JITTER, 4}, {STEP_RAND_AUGMENT, 2}, {STEP_AUTO_AUGMENT, 2},
-		{STEP_AUG_MIX, 1 + 3 * 4}, {STEP_RANDOM_ERASING, 1}, {STEP_THREE_AUGMENT, 1}};
+		{STEP_AUG_MIX, 1 + 3 * 4}, {STEP_RANDOM_ERASING, 1}, {STEP_THREE_AUGMENT, 1},
+		{STEP_TIMM_AUTO_AUGMENT, 2}};
 	struct step_recipe recipe = {0}, all = {0};
 	uint32_t sum = 0;
 	(void)state;
@@ -354,6 +355,11 @@ static void test_most(void **state)
 	recipe.step[0].mixture_width = 10;
 	recipe.step[0].chain_depth = 16;
 	assert_int_equal(step_most(&recipe), 1 + 10 * 17);
+	recipe = steps_recipe(STEP_TIMM_AUTO_AUGMENT);
+	recipe.step[0].timm.policy = STEP_TIMM_AUGMIX;
+	assert_int_equal(step_most(&recipe), 1 + 3 * 4);
+	recipe.step[0].timm.policy = STEP_TIMM_3A;
+	assert_int_equal(step_most(&recipe), 1);
 	recipe = steps_recipe(STEP_COLOR_JITTER);
 	recipe.step[0].hue[0] = recipe.step[0].hue[1] = 0;
 	assert_int_equal(step_most(&recipe), 3);
@@ -415,6 +421,7 @@ static void test_golden(void **state)
 		[STEP_AUTO_AUGMENT] = 0x1d55e3a7f6e21df9u,
 		[STEP_AUG_MIX] = 0xf5bc4c59910d8705u,
 		[STEP_THREE_AUGMENT] = 0x21e8e1f76c371578u,
+		[STEP_TIMM_AUTO_AUGMENT] = 0xeb9bc905daea3ba8u,
 		[STEP_RANDOM_ERASING] = 0x5666291f17b093b9u,
 	};
 	static struct step_plan plan;

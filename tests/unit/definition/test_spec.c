@@ -259,7 +259,7 @@ static void refuses_in_sentences(void **state)
 			"open request:1:21: decode: expected exact or fast, got \"faster\""},
 		{"{source: x, interpolation: cubic}",
 			"open request:1:28: interpolation: expected bilinear, bicubic, box, "
-			"hamming, lanczos or nearest, got \"cubic\""},
+			"hamming, lanczos, nearest or random, got \"cubic\""},
 		{"{source: x, max_broken: 1%}",
 			"open request:1:25: max_broken: expected a number from 0 to 1, got \"1%\""},
 		{"source: x\nbatchsize: 4\n", "open request:2:1: unknown key \"batchsize\"; did "

@@ -61,6 +61,26 @@ static void reads_every_operation(void **state)
 			"{\"GaussianBlur\":{\"kernel_size\":[127,127],\"sigma\":[0.001,100]}}"},
 		{"GaussianBlur: {radius: 2}", "{\"GaussianBlur\":{\"radius\":[2,2]}}"},
 		{"GaussianBlur: {radius: [0.1, 2.0]}", "{\"GaussianBlur\":{\"radius\":[0.1,2]}}"},
+		{"TimmAutoAugment: {config: rand-m9-mstd0.5-inc1}",
+			"{\"TimmAutoAugment\":{\"config\":\"rand-m9-mstd0.5-inc1\","
+			"\"interpolation\":\"random\",\"fill\":[124,116,104]}}"},
+		{"TimmAutoAugment: {config: rand-n3-tweights-p0.25-mmax30-mstd101, "
+		 "interpolation: bicubic, fill: 128, translate_pct: 0.3}",
+			"{\"TimmAutoAugment\":{\"config\":\"rand-m10-n3-p0.25-mstd101-mmax30-"
+			"tweights\","
+			"\"interpolation\":\"bicubic\",\"fill\":128,\"translate_pct\":0.3}}"},
+		{"TimmAutoAugment: {config: augmix-w4-d2-m5-a0.5-b1-mstd150}",
+			"{\"TimmAutoAugment\":{\"config\":\"augmix-m5-mstd150-w4-d2-a0.5-b1\","
+			"\"interpolation\":\"random\",\"fill\":[124,116,104]}}"},
+		{"TimmAutoAugment: {config: augmix-mstd101-d0}",
+			"{\"TimmAutoAugment\":{\"config\":\"augmix-m3-mstd101\","
+			"\"interpolation\":\"random\",\"fill\":[124,116,104]}}"},
+		{"TimmAutoAugment: {config: originalr-mstd0.5, interpolation: nearest}",
+			"{\"TimmAutoAugment\":{\"config\":\"originalr-mstd0.5\","
+			"\"interpolation\":\"nearest\",\"fill\":[124,116,104]}}"},
+		{"TimmAutoAugment: {config: 3a, fill: 0}",
+			"{\"TimmAutoAugment\":{\"config\":\"3a\","
+			"\"interpolation\":\"random\",\"fill\":0}}"},
 		{"GaussianBlur: {radius: [0, 100]}", "{\"GaussianBlur\":{\"radius\":[0,100]}}"},
 		{"RandomSolarize: {threshold: 128}",
 			"{\"RandomSolarize\":{\"threshold\":128,\"p\":0.5}}"},
@@ -471,6 +491,23 @@ static void transforms_differ(void **state)
 		HEAD "GaussianBlur: {kernel_size: 3, sigma: 2}]",
 		HEAD "GaussianBlur: {radius: 2}]",
 		HEAD "GaussianBlur: {radius: [0.1, 2]}]",
+		HEAD "TimmAutoAugment: {config: rand}]",
+		HEAD "TimmAutoAugment: {config: rand-m9}]",
+		HEAD "TimmAutoAugment: {config: rand-n3}]",
+		HEAD "TimmAutoAugment: {config: rand-p0.6}]",
+		HEAD "TimmAutoAugment: {config: rand-mstd0.5}]",
+		HEAD "TimmAutoAugment: {config: rand-mstd101}]",
+		HEAD "TimmAutoAugment: {config: rand-mmax9}]",
+		HEAD "TimmAutoAugment: {config: rand-inc1}]",
+		HEAD "TimmAutoAugment: {config: rand-t3a}]",
+		HEAD "TimmAutoAugment: {config: augmix}]",
+		HEAD "TimmAutoAugment: {config: augmix-d1}]",
+		HEAD "TimmAutoAugment: {config: augmix-b1}]",
+		HEAD "TimmAutoAugment: {config: v0}]",
+		HEAD "TimmAutoAugment: {config: v0r}]",
+		HEAD "TimmAutoAugment: {config: rand, interpolation: bicubic}]",
+		HEAD "TimmAutoAugment: {config: rand, fill: 9}]",
+		HEAD "TimmAutoAugment: {config: rand, translate_pct: 0.45}]",
 		HEAD "RandomSolarize: {threshold: 128}]",
 		HEAD "RandomSolarize: {threshold: 127}]",
 		HEAD "RandomSolarize: {threshold: 128, p: 1}]",

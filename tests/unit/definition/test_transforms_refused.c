@@ -98,7 +98,7 @@ static void refuses_transforms(void **state)
 			"ratio, interpolation, antialias"},
 		{"[RandomResizedCrop: {size: 3, interpolation: cubic}]",
 			"2:58: RandomResizedCrop: interpolation: expected bilinear, bicubic, box, "
-			"hamming, lanczos or nearest, got \"cubic\""},
+			"hamming, lanczos, nearest or random, got \"cubic\""},
 		{"[RandomResizedCrop: {size: 3, antialias: false}]",
 			"2:54: RandomResizedCrop: antialias: expected true: images are always "
 			"resized with antialiasing, as torchvision does with PIL images "
@@ -242,6 +242,64 @@ static void refuses_parameters(void **state)
 		{"GaussianBlur", 1,
 			"GaussianBlur: kernel_size is missing; expected an odd number of pixels, "
 			"as in GaussianBlur: {kernel_size: 23}"},
+		{"TimmAutoAugment", 1,
+			"TimmAutoAugment: config is missing; expected timm's string for a policy, "
+			"as in TimmAutoAugment: {config: rand-m9-mstd0.5-inc1}"},
+		{"TimmAutoAugment: rand-m9", 18,
+			"TimmAutoAugment: expected its parameters by name, as in TimmAutoAugment: "
+			"{config: rand-m9}"},
+		{"TimmAutoAugment: {config: [rand]}", 27,
+			"TimmAutoAugment: config: expected timm's string for a policy, such as "
+			"rand-m9-mstd0.5-inc1"},
+		{"TimmAutoAugment: {config: randm9}", 27,
+			"TimmAutoAugment: config: at character 1 expected rand, augmix, v0, v0r, "
+			"original, originalr or 3a, as in rand-m9-mstd0.5-inc1; got \"randm9\""},
+		{"TimmAutoAugment: {config: \"\"}", 27,
+			"TimmAutoAugment: config: at character 1 expected rand, augmix, v0, v0r, "
+			"original, originalr or 3a, as in rand-m9-mstd0.5-inc1; got \"\""},
+		{"TimmAutoAugment: {config: rand-m9-q3}", 27,
+			"TimmAutoAugment: config: at character 9 expected one of m, n, p, mstd, "
+			"mmax, inc or t (its number behind it, as in mstd0.5); got \"q3\""},
+		{"TimmAutoAugment: {config: rand-m9-}", 27,
+			"TimmAutoAugment: config: at character 9 expected one of m, n, p, mstd, "
+			"mmax, inc or t (its number behind it, as in mstd0.5); got \"\""},
+		{"TimmAutoAugment: {config: rand-w0}", 27,
+			"TimmAutoAugment: config: at character 6 expected one of m, n, p, mstd, "
+			"mmax, inc or t (its number behind it, as in mstd0.5); got \"w0\""},
+		{"TimmAutoAugment: {config: augmix-n3}", 27,
+			"TimmAutoAugment: config: at character 8 expected one of m, mstd, w, d, a "
+			"or b (its number behind it, as in mstd0.5); got \"n3\""},
+		{"TimmAutoAugment: {config: v0-m9}", 27,
+			"TimmAutoAugment: config: at character 4 expected mstd (its number behind "
+			"it, as in mstd0.5); got \"m9\""},
+		{"TimmAutoAugment: {config: rand-m9-inc}", 27,
+			"TimmAutoAugment: config: at character 12 expected a whole number from 0 "
+			"to 1 behind inc (0 or 1); got \"inc\""},
+		{"TimmAutoAugment: {config: rand-m9.5}", 27,
+			"TimmAutoAugment: config: at character 7 expected a whole number from 0 to "
+			"1000 behind m (the magnitude); got \"m9.5\""},
+		{"TimmAutoAugment: {config: rand-n17}", 27,
+			"TimmAutoAugment: config: at character 7 expected a whole number from 1 to "
+			"16 behind n (the number of operations); got \"n17\""},
+		{"TimmAutoAugment: {config: rand-p1.5}", 27,
+			"TimmAutoAugment: config: at character 7 expected a number from 0 to 1 "
+			"behind p (a probability); got \"p1.5\""},
+		{"TimmAutoAugment: {config: rand-mstd1e3}", 27,
+			"TimmAutoAugment: config: at character 10 expected a number from 0 to 1000 "
+			"behind mstd (the standard deviation of magnitudes); got \"mstd1e3\""},
+		{"TimmAutoAugment: {config: rand-m9-m8}", 27,
+			"TimmAutoAugment: config: at character 9 expected m only once; got \"m8\""},
+		{"TimmAutoAugment: {config: rand-t4}", 27,
+			"TimmAutoAugment: config: at character 7 expected weights, 3a or 3aw "
+			"behind t, as in tweights; got \"t4\""},
+		{"TimmAutoAugment: {config: rand-n15-t3aw}", 27,
+			"TimmAutoAugment: config: n: expected at most 14, since t3aw draws no "
+			"operation twice; got 15"},
+		{"TimmAutoAugment: {config: v0, interpolation: lanczos}", 46,
+			"TimmAutoAugment: interpolation: expected nearest, bilinear, bicubic or "
+			"random, got \"lanczos\""},
+		{"TimmAutoAugment: {config: v0, translate_pct: 2}", 46,
+			"TimmAutoAugment: translate_pct: expected a number from 0 to 1, got \"2\""},
 		{"GaussianBlur: {sigma: 2}", 1,
 			"GaussianBlur: kernel_size is missing; expected an odd number of pixels, "
 			"as in GaussianBlur: {kernel_size: 23}"},

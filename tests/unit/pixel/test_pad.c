@@ -135,7 +135,7 @@ static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out)
 {
 	struct pixel_region region, reach;
-	pixel_plan_region(recipe, plan, &reach);
+	pixel_plan_region(plan, &reach);
 	pixel_sink_begin(sink, recipe, plan, out, &region);
 	assert_true(region.x0 >= reach.x0 && region.x1 <= reach.x1);
 	assert_true(region.y0 >= reach.y0 && region.y1 <= reach.y1);

@@ -67,6 +67,30 @@ static void test_plan_from_crop(void **state)
 	}
 }
 
+/* "random": one of two filters for each key, which replay draws again. */
+static void test_random_filter(void **state)
+{
+	uint32_t bicubic = 0;
+	(void)state;
+	for (uint32_t p = 0; p < 4000; p++) {
+		struct pixel_recipe recipe = pixel_recipe_train(pixel_square(8));
+		struct pixel_key key = {.seed = 5, .position = p};
+		struct pixel_plan made, again;
+		recipe.filter = WEIGHTS_RANDOM;
+		pixel_plan_make(&recipe, &key, 40, 30, &made);
+		pixel_plan_from_crop(&recipe, made.crop_x, made.crop_y, made.crop_w, made.crop_h,
+			made.flip, 40, 30, &again);
+		pixel_plan_place(&recipe, &key, &again);
+		assert_int_equal(made.filter, again.filter);
+		assert_true(made.filter == WEIGHTS_BILINEAR || made.filter == WEIGHTS_BICUBIC);
+		bicubic += made.filter == WEIGHTS_BICUBIC;
+		recipe.filter = WEIGHTS_LANCZOS;
+		pixel_plan_make(&recipe, &key, 40, 30, &again);
+		assert_int_equal(again.filter, WEIGHTS_LANCZOS);
+	}
+	assert_in_range(bicubic, 2000 - 130, 2000 + 130);
+}
+
 static void test_crop_fits(void **state)
 {
 	(void)state;
@@ -123,7 +147,7 @@ static void sink_run(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	assert_true(region.y0 >= plan->crop_y && region.y1 <= plan->crop_y + plan->crop_h);
 	assert_true(region.x0 < region.x1 && region.y0 < region.y1);
 	struct pixel_region reach;
-	pixel_plan_region(recipe, plan, &reach);
+	pixel_plan_region(plan, &reach);
 	assert_in_range(region.x0, reach.x0, reach.x0 + 2);
 	assert_in_range(region.y0, reach.y0, reach.y0 + 2);
 	assert_in_range(reach.x1, region.x1, region.x1 + 2);
@@ -341,6 +365,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_eval_plan),
 		cmocka_unit_test(test_plan_from_crop),
+		cmocka_unit_test(test_random_filter),
 		cmocka_unit_test(test_crop_fits),
 		cmocka_unit_test(test_sink_refusals),
 		cmocka_unit_test(test_sink_bytes),
