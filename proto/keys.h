@@ -25,7 +25,7 @@
  *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0
  *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
  *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
- *            image_sizes); NONE: the struct does not have it, or open.c has code for it
+ *            image_sizes), VIEWS (uint32_t, and view_groups); NONE: the struct does not have it, or open.c has code for it
  *   who      who may write it: DEFINITION (configuration and clients, and not beside `stream:`),
  *            READER (also beside it), CLIENT (clients only, also beside it)
  *   alike    SAME: all members of a group must agree; OWN: each member may have its own value
@@ -59,8 +59,8 @@
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
 	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224), or '[height, width]'") \
-	KEY(with, views, U32, shape.views, ELSEWHERE, 1, 16, 1, 0, U32, DEFINITION, SAME, \
-		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1)") \
+	KEY(with, views, NODE, views, ELSEWHERE, 1, 16, 0, views_read, VIEWS, DEFINITION, SAME, \
+		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1), or groups of them: '[{image_size: 224, count: 2}, {image_size: 96, count: 8}]'") \
 	KEY(with, dtype, WORD, shape.dtype, ELSEWHERE, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \
 		OPTION, "dtype", 0, "uint8|float32|float16|bfloat16", "type of a pixel value; all but uint8 are normalized (uint8)") \
 	KEY(with, layout, WORD, shape.layout, ELSEWHERE, 0, 0, 0, shape_layout_names, TEXT, DEFINITION, SAME, \

@@ -92,7 +92,7 @@ static int recipe_keep_json(struct jsontext *json, const char *option, char *buf
 static int recipe_keep(struct recipe *recipe)
 {
 	const struct stream_spec *spec = &recipe->spec;
-	struct jsontext labels = {0}, list = {0}, sampling = {0};
+	struct jsontext labels = {0}, list = {0}, sampling = {0}, views = {0};
 	int r = 0;
 	for (int i = 0; i < 3; i++) {
 		recipe->channels[0][i] = (float)spec->shape.mean.value[i];
@@ -116,6 +116,11 @@ static int recipe_keep(struct recipe *recipe)
 		transforms_json(&list, NULL, &spec->transforms);
 		r = recipe_keep_json(
 			&list, "transforms", recipe->list_json, sizeof recipe->list_json);
+	}
+	if (!r && spec->views.groups) {
+		views_json(&views, NULL, &spec->views);
+		r = recipe_keep_json(
+			&views, "views", recipe->views_json, sizeof recipe->views_json);
 	}
 	return r;
 }
@@ -142,7 +147,12 @@ int recipe_settle(struct recipe *recipe)
 
 struct pixel_recipe recipe_pixels(const struct recipe *recipe)
 {
-	return spec_pixels_at(&recipe->spec, 0, recipe->epoch);
+	return recipe_group_pixels(recipe, 0);
+}
+
+struct pixel_recipe recipe_group_pixels(const struct recipe *recipe, uint32_t group)
+{
+	return spec_pixels_at(&recipe->spec, group, recipe->epoch);
 }
 
 struct pixel_size recipe_size(const struct recipe *recipe)
@@ -316,6 +326,7 @@ struct order_epoch recipe_epoch(
 #define RECIPE_FILL_JSON(name, kind, field, extra)
 #define RECIPE_FILL_CHANNELS(name, kind, field, extra)
 #define RECIPE_FILL_SIZE(name, kind, field, extra)
+#define RECIPE_FILL_VIEWS(name, kind, field, extra)
 #define RECIPE_FILL_NONE(name, kind, field, extra)
 #define RECIPE_FILL(with, name, kind, field, place, low, high, plain, extra, option, ...) \
 	RECIPE_FILL_##option(name, kind, field, extra)
@@ -332,7 +343,13 @@ void recipe_fill(
 	PENSTOCK_KEYS(RECIPE_FILL, )
 	/* bench sets these two by itself as well. A list of operations says the size itself. */
 	ret_options->batch_size = spec->batch_size;
-	if (!recipe->list_json[0] && spec->image_size.height == spec->image_size.width)
+	if (recipe->views_json[0])
+		ret_options->view_groups = recipe->views_json;
+	else if (spec_given(spec, SPEC_KEY_views))
+		ret_options->views = spec->views.count;
+	if (recipe->views_json[0])
+		ret_options->image_size = 0;
+	else if (!recipe->list_json[0] && spec->image_size.height == spec->image_size.width)
 		ret_options->image_size = spec->image_size.height;
 	else if (!recipe->list_json[0])
 		ret_options->image_sizes = recipe->size_json;
@@ -366,10 +383,13 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 	struct stream_spec *spec = &recipe->spec;
 	/* A status has the sizes of epochs beside the largest. */
 	const struct node *sizes = document_get(definition, "image_sizes");
+	const struct node *groups = document_get(definition, "view_groups");
 	for (size_t i = 0; i < UTIL_COUNT(recipe_names); i++) {
 		const struct node *told = document_get(definition, recipe_names[i].name);
 		if (recipe_names[i].key == SPEC_KEY_image_size && sizes)
 			told = sizes;
+		if (recipe_names[i].key == SPEC_KEY_views && groups)
+			told = groups;
 		if (told && !recipe_learn_key(spec, recipe_names[i].key, told))
 			recipe->unknown = recipe_names[i].name;
 	}
@@ -394,7 +414,7 @@ static void recipe_describe_shape(const struct stream_spec *spec, char *buffer, 
 	bool laid = spec->shape.layout != SHAPE_NHWC,
 	     typed = laid || spec->shape.dtype != SHAPE_UINT8;
 	char views[24] = "";
-	if (spec->shape.views > 1)
+	if (spec->shape.views > 1 && !spec->views.groups)
 		(void)snprintf(views, sizeof views, ", %" PRIu32 " views", spec->shape.views);
 	(void)snprintf(buffer, room, "%s%s%s%s%s", views, typed ? ", " : "",
 		typed ? spec_word(spec, SPEC_KEY_dtype) : "", laid ? " " : "",
@@ -406,6 +426,10 @@ static void recipe_describe_sizes(const struct recipe *recipe, char *buffer, siz
 {
 	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
 	char text[SHAPE_SIZE_TEXT];
+	if (recipe->spec.views.groups) {
+		views_text(&recipe->spec.views, buffer, room);
+		return;
+	}
 	size_t n =
 		(size_t)snprintf(buffer, room, "%s px", shape_size_text(recipe_size(recipe), text));
 	for (uint32_t i = 0; i < sizes->count && n < room; i++)

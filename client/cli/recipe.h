@@ -26,6 +26,7 @@ struct recipe {
 	char size_json[SHAPE_SIZE_TEXT]; /* of a rectangle, [height,width] */
 	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
 	char sampling_json[64];
+	char views_json[RECIPE_LIST_JSON]; /* groups of views */
 	float channels[2][3]; /* mean, std */
 	/* Once recipe_open_parts has opened them. */
 	struct concat parts;
@@ -66,7 +67,9 @@ enum weights_filter recipe_filter(const char *interpolation);
  * after saying what is wrong. */
 int recipe_settle(struct recipe *recipe);
 
-struct pixel_recipe recipe_pixels(const struct recipe *recipe); /* of its epoch */
+/* Of its epoch; of the first group of views, or of another. */
+struct pixel_recipe recipe_pixels(const struct recipe *recipe);
+struct pixel_recipe recipe_group_pixels(const struct recipe *recipe, uint32_t group);
 
 /* The size of its epoch's images. */
 struct pixel_size recipe_size(const struct recipe *recipe);

@@ -306,7 +306,7 @@ static int connection_check_welcome(struct connection *connection)
 			"penstockd and libpenstock of the same release (this is %s)",
 			connection->path, welcome->version, WIRE_VERSION_MIN, WIRE_VERSION_MAX,
 			PENSTOCK_VERSION);
-	if (welcome->features & ~(uint64_t)WIRE_FEATURE_NONE)
+	if (welcome->features & ~connection->features)
 		return error_set(-EPROTO,
 			"the daemon at %s uses features that were not offered to it",
 			connection->path);
@@ -322,7 +322,7 @@ static int connection_hello(struct connection *connection, bool named)
 		.magic = WIRE_MAGIC,
 		.version_min = WIRE_VERSION_MIN,
 		.version_max = WIRE_VERSION_MAX,
-		.features = WIRE_FEATURE_NONE};
+		.features = connection->features};
 	int result = connection_check_peer(connection, named);
 	if (result == 0)
 		result = connection_send(connection, &hello.head, sizeof hello, NULL, 0);

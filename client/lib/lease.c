@@ -30,12 +30,15 @@ _Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
 	"same bits");
 _Static_assert((int)PENSTOCK_LAST == (int)WIRE_BATCH_LAST, "same bit");
 
-int lease_begin(struct lease_table *table, const struct wire_opened *opened)
+int lease_begin(struct lease_table *table, const struct wire_opened *opened,
+	const struct wire_group *group, uint32_t groups)
 {
 	assert(table->waiting == 0 && table->held == 0);
 	free(table->queue);
 	table->queue = calloc(opened->slots, sizeof *table->queue);
 	table->opened = opened;
+	table->group = group;
+	table->groups = groups;
 	table->started = false;
 	table->first = 0;
 	table->next_epoch = opened->epoch;
@@ -280,10 +283,12 @@ static bool lease_head_sized(const struct slots_head *head, const struct wire_op
 					  slots_pixel_bytes(opened->pixel_type);
 }
 
-static bool lease_head_shaped(const struct slots_head *head, const struct wire_opened *opened)
+static bool lease_head_shaped(
+	const struct slots_head *head, const struct wire_opened *opened, uint32_t groups)
 {
 	return head->batch_size == opened->batch_size && head->views == opened->views &&
-	       head->channels == opened->channels && head->pixel_type == opened->pixel_type &&
+	       head->groups == groups && head->channels == opened->channels &&
+	       head->pixel_type == opened->pixel_type &&
 	       head->pixel_layout == opened->pixel_layout &&
 	       head->label_type == opened->label_type && head->label_width == opened->label_width &&
 	       head->record_bytes == sizeof(struct slots_record) && lease_head_sized(head, opened);
@@ -300,9 +305,39 @@ static bool lease_head_bounded(const struct slots_head *head, uint64_t stride)
 {
 	uint64_t rows = (uint64_t)head->batch_size * head->views;
 	uint64_t label_bytes = (uint64_t)head->label_width * slots_label_bytes(head->label_type);
-	return lease_range_fits(head->images_offset, head->row_bytes, rows, stride) &&
+	/* With groups, the images are those of the first one (lease_groups_fit). */
+	return (head->groups ||
+		       lease_range_fits(head->images_offset, head->row_bytes, rows, stride)) &&
 	       lease_range_fits(head->labels_offset, label_bytes, head->batch_size, stride) &&
 	       lease_range_fits(head->records_offset, head->record_bytes, rows, stride);
+}
+
+static bool lease_group_sized(const struct slots_group *is, const struct wire_group *group,
+	const struct wire_opened *opened)
+{
+	return is->views == group->views && is->height == group->height &&
+	       is->width == group->width &&
+	       is->row_bytes == (uint64_t)group->height * group->width * opened->channels *
+					slots_pixel_bytes(opened->pixel_type);
+}
+
+/* The groups of a slot: as OPENED said, inside the slot; the first one is the head's. */
+static bool lease_groups_fit(const struct lease_table *table, const struct slots_head *head,
+	const struct slots_group *groups, uint64_t stride)
+{
+	uint32_t view = 0;
+	for (uint32_t i = 0; i < table->groups; i++) {
+		const struct slots_group *group = &groups[i];
+		const uint64_t rows = (uint64_t)head->batch_size * group->views;
+		if (group->first_view != view ||
+			!lease_group_sized(group, &table->group[i], table->opened) ||
+			!lease_range_fits(group->images_offset, group->row_bytes, rows, stride))
+			return false;
+		view += group->views;
+	}
+	return !table->groups ||
+	       (head->height == groups[0].height && head->width == groups[0].width &&
+		       head->images_offset == groups[0].images_offset);
 }
 
 /* The daemon changes the serial first and the rest afterwards (PROTOCOL.md, "The life of a lease"),
@@ -320,8 +355,9 @@ bool lease_is_intact(const struct slots_head *head, uint64_t serial)
 }
 
 /* `shared` is what `head` was copied from. */
-static int lease_check_head(const struct slots_head *head, const struct slots_head *shared,
-	const struct wire_batch *message, const struct wire_opened *opened, uint64_t stride)
+static int lease_check_head(const struct lease_table *table, const struct slots_head *head,
+	const struct slots_group *groups, const struct slots_head *shared,
+	const struct wire_batch *message, uint64_t stride)
 {
 	const char *wrong = NULL;
 	if (head->magic != SLOTS_MAGIC || head->version != SLOTS_VERSION ||
@@ -329,9 +365,10 @@ static int lease_check_head(const struct slots_head *head, const struct slots_he
 		wrong = "its head is not of this version";
 	else if (!lease_head_names(head, message))
 		wrong = "its head names another batch";
-	else if (!lease_head_shaped(head, opened))
+	else if (!lease_head_shaped(head, table->opened, table->groups))
 		wrong = "its shape is not that of the stream";
-	else if (!lease_head_bounded(head, stride))
+	else if (!lease_head_bounded(head, stride) ||
+		 !lease_groups_fit(table, head, groups, stride))
 		wrong = "its offsets lead out of the slot";
 	if (wrong)
 		return error_set(
@@ -352,11 +389,16 @@ int lease_give(
 	assert(extent); /* an extent with leases is never dropped */
 	const uint8_t *slot = extent->map.bytes + message.slot * extent->slot_stride;
 	struct slots_head head;
+	struct slots_group groups[SLOTS_GROUPS_MAX];
 	memcpy(&head, slot, sizeof head);
-	int result = lease_check_head(&head, (const struct slots_head *)(const void *)slot,
-		&message, table->opened, extent->slot_stride);
+	/* A slot has at least SLOTS_ALIGN bytes. */
+	memcpy(groups, slot + SLOTS_GROUPS_OFFSET, sizeof groups);
+	int result = lease_check_head(table, &head, groups,
+		(const struct slots_head *)(const void *)slot, &message, extent->slot_stride);
 	if (result != 0)
 		return result;
+	for (uint32_t i = 0; i < table->groups; i++)
+		extent->slot[message.slot].images_offset[i] = groups[i].images_offset;
 	table->first = (table->first + 1) % table->opened->slots;
 	lease_move(table, extent, message.slot, LEASE_HELD);
 	*ret_message = message;
@@ -406,6 +448,16 @@ const struct slots_head *lease_head(
 		return NULL;
 	const uint8_t *slot = extent->map.bytes + batch->slot * extent->slot_stride;
 	return (const struct slots_head *)(const void *)slot;
+}
+
+const void *lease_images(
+	const struct lease_table *table, const struct penstock_batch *batch, uint32_t group)
+{
+	const struct lease_extent *extent = lease_extent_of(table, batch);
+	assert(group < table->groups);
+	return extent ? extent->map.bytes + batch->slot * extent->slot_stride +
+				extent->slot[batch->slot].images_offset[group]
+		      : NULL;
 }
 
 const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch)

@@ -34,6 +34,8 @@ enum {
 struct lease_slot {
 	enum lease_state state;
 	uint64_t serial;
+	/* Of a HELD slot whose stream has groups: where their images are, as it was checked. */
+	uint64_t images_offset[SLOTS_GROUPS_MAX];
 };
 
 struct lease_extent {
@@ -49,6 +51,8 @@ struct lease_extent {
 
 struct lease_table {
 	const struct wire_opened *opened; /* geometry and number of slots */
+	const struct wire_group *group;
+	uint32_t groups;
 	/* Extents may lack the seal against writing: the application asked for that. */
 	bool writable;
 	struct lease_extent extent[WIRE_EXTENTS_MAX];
@@ -62,8 +66,9 @@ struct lease_table {
 };
 
 /* A stream was opened, for the first time (with a zeroed table) or again (after lease_lose).
- * `opened` was checked and must outlive the table. 0 or -ENOMEM. */
-int lease_begin(struct lease_table *table, const struct wire_opened *opened);
+ * `opened` and its groups were checked and must outlive the table. 0 or -ENOMEM. */
+int lease_begin(struct lease_table *table, const struct wire_opened *opened,
+	const struct wire_group *group, uint32_t groups);
 
 /* The daemon has ended all leases, or is gone. Only what the application holds stays mapped. */
 void lease_lose(struct lease_table *table);
@@ -89,6 +94,11 @@ int lease_give(struct lease_table *table, struct penstock_batch *ret_batch,
 /* The head, in shared memory, of a batch that the application holds; NULL: it does not hold it. */
 const struct slots_head *lease_head(
 	const struct lease_table *table, const struct penstock_batch *batch);
+
+/* Where the images of a group begin in the memory of such a batch; NULL: it is not held. The stream
+ * must have the group. */
+const void *lease_images(
+	const struct lease_table *table, const struct penstock_batch *batch, uint32_t group);
 
 /* The mapping of such a batch; NULL when it is not held. */
 const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch);

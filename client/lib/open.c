@@ -11,6 +11,7 @@
 #include "client/lib/open_json.h"
 #include "proto/keys.h"
 #include "proto/utf8.h"
+#include "proto/wire.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -51,6 +52,9 @@ static int open_check_either(const struct penstock_options *options)
 		return error_set(-EINVAL,
 			"options.image_size and options.image_sizes are both set: "
 			"expected one of them");
+	if (options->views && options->view_groups)
+		return error_set(-EINVAL,
+			"options.views and options.view_groups are both set: expected one of them");
 	return 0;
 }
 
@@ -134,6 +138,12 @@ bool open_is_named(const char *source)
 	return source && strncmp(source, OPEN_STREAM_PREFIX, strlen(OPEN_STREAM_PREFIX)) == 0;
 }
 
+uint64_t open_features(const struct penstock_options *options)
+{
+	const size_t known = offsetof(struct penstock_options, view_groups);
+	return options->size > known ? WIRE_FEATURE_GROUPS : WIRE_FEATURE_NONE;
+}
+
 bool open_is_writable(const struct penstock_options *options)
 {
 	bool alone = options->world_size || (!options->group && !open_is_named(options->source));
@@ -191,6 +201,9 @@ static const struct open_json open_sizes = {"image_sizes", "image_size", '{', NU
 static const struct open_json open_rectangle = {"image_sizes", "image_size", '[', NULL, OPEN_SIZES};
 static const struct open_json open_sampling = {"sampling", "sampling", '{', NULL,
 	"a JSON object and nothing else, such as {\"classes\": 16, \"per_class\": 4}"};
+static const struct open_json open_views = {"view_groups", "views", '[', NULL,
+	"a JSON array of groups and nothing else, such as [{\"image_size\": 224, \"count\": 2}, "
+	"{\"image_size\": 96, \"count\": 8}]"};
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
@@ -227,6 +240,7 @@ static const struct open_key {
 #define OPEN_ROW_PATH(...) OPEN_ROW_AS(PATH, __VA_ARGS__)
 #define OPEN_ROW_U32(...) OPEN_ROW_AS(U32, __VA_ARGS__)
 #define OPEN_ROW_SIZE(...) OPEN_ROW_AS(U32, __VA_ARGS__)
+#define OPEN_ROW_VIEWS(...) OPEN_ROW_AS(U32, __VA_ARGS__)
 #define OPEN_ROW_U64(...) OPEN_ROW_AS(U64, __VA_ARGS__)
 #define OPEN_ROW_REAL(...) OPEN_ROW_AS(REAL, __VA_ARGS__)
 #define OPEN_ROW_FLAG(...) OPEN_ROW_AS(FLAG, __VA_ARGS__)
@@ -354,7 +368,9 @@ static int open_write_key(
  * such options too, but its message would describe a request that the application did not write. */
 static int open_check_named(const struct penstock_options *options)
 {
-	const char *unset = "NULL", *set = options->image_sizes ? "image_sizes" : NULL;
+	const char *unset = "NULL", *set = options->image_sizes   ? "image_sizes"
+					   : options->view_groups ? "view_groups"
+								  : NULL;
 	if (!open_is_named(options->source))
 		return 0;
 	for (size_t i = 0; !set && i < OPEN_KEYS; i++)
@@ -380,6 +396,8 @@ static int open_write_keys(const struct penstock_options *options, struct jsonte
 	int result = 0;
 	if (sizes)
 		result = open_json_write(rectangle ? &open_rectangle : &open_sizes, sizes, json);
+	if (result == 0 && options->view_groups)
+		result = open_json_write(&open_views, options->view_groups, json);
 	for (size_t i = 0; result == 0 && i < OPEN_KEYS; i++) {
 		const struct open_key *key = &open_keys[i];
 		if (open_is_set(options, key, &unset) ||

@@ -30,6 +30,10 @@ bool open_is_named(const char *source);
 
 /* Whether these options ask for memory that this process can write to, for a stream that no other
  * trainer reads: only such a stream gets it (PROTOCOL.md, "Shared memory"). */
+/* The features (enum wire_feature) that the application can use: those for which its struct has
+ * fields. It may be older than this library. */
+uint64_t open_features(const struct penstock_options *options);
+
 bool open_is_writable(const struct penstock_options *options);
 
 /* Opening failed: the same name may be made again. Takes a group without a made name. */

@@ -63,6 +63,62 @@ static bool stream_opened_readable(const struct wire_opened *o)
 	return known && laid && o->channels == 3 && o->label_width >= 1 && o->label_width <= widest;
 }
 
+/* The message as OPENED, with the tail that counts its groups, if it has one; NULL: it is too
+ * short. */
+static const struct wire_opened *stream_view_opened(
+	const struct conn_message *message, const struct wire_opened_tail **ret_tail)
+{
+	const size_t size = sizeof(struct wire_opened);
+	*ret_tail = NULL;
+	if (message->size == size)
+		return conn_view(message, WIRE_OPENED, size, 0);
+	if (message->head.type != WIRE_OPENED ||
+		message->size < size + sizeof(struct wire_opened_tail))
+		return NULL;
+	*ret_tail = (const struct wire_opened_tail *)(const void *)(message->bytes + size);
+	return (const struct wire_opened *)(const void *)message->bytes;
+}
+
+/* Whether the tail is as the protocol says; fields were not offered. */
+static bool stream_tail_fits(const struct penstock_stream *stream, const struct wire_opened *o,
+	const struct wire_opened_tail *tail)
+{
+	const struct conn_message *message = &stream->connection.message;
+	const struct wire_group *group = (const struct wire_group *)(const void *)(tail + 1);
+	uint32_t views = 0;
+	if (!(stream->connection.features & WIRE_FEATURE_GROUPS) || tail->fields || tail->cuts ||
+		tail->groups < 1 || tail->groups > SLOTS_GROUPS_MAX ||
+		message->size != sizeof *o + sizeof *tail + tail->groups * sizeof *group)
+		return false;
+	for (uint32_t i = 0; i < tail->groups; i++, group++) {
+		if (group->views < 1 || group->views > o->views - views || group->height < 1 ||
+			group->height > o->height || group->width < 1 || group->width > o->width ||
+			memchr(group->name, 0, WIRE_NAME) == NULL)
+			return false;
+		views += group->views;
+	}
+	return views == o->views;
+}
+
+/* Whether the groups of an OPENED, after a reconnect, are those of the stream that was lost. */
+static int stream_check_same_groups(
+	const struct penstock_stream *stream, const struct wire_opened_tail *tail)
+{
+	const struct wire_group *group = (const struct wire_group *)(const void *)(tail + 1);
+	bool same = stream->groups == (tail ? tail->groups : 0);
+	for (uint32_t i = 0; same && i < stream->groups; i++, group++)
+		same = group->views == stream->group[i].views &&
+		       group->height == stream->group[i].height &&
+		       group->width == stream->group[i].width &&
+		       strcmp(group->name, stream->group[i].name) == 0;
+	return same ? 0
+		    : error_set(-ESTALE,
+			      "the daemon at %s, which has replaced the one that was gone, opened "
+			      "another stream: its groups of views differ; has the configuration "
+			      "changed?",
+			      stream->connection.path);
+}
+
 /* Whether an OPENED, after a reconnect, is of the stream that was lost, at its next batch: 0, or
  * -ESTALE with a sentence that says what differs. */
 static int stream_check_same(const struct penstock_stream *stream, const struct wire_opened *opened)
@@ -104,11 +160,14 @@ static int stream_check_same(const struct penstock_stream *stream, const struct 
 
 static int stream_on_opened(struct penstock_stream *stream)
 {
-	const struct wire_opened *o =
-		conn_view(&stream->connection.message, WIRE_OPENED, sizeof *o, 0);
+	const struct wire_opened_tail *tail;
+	const struct wire_opened *o = stream_view_opened(&stream->connection.message, &tail);
 	if (!o || o->head.request != stream->awaiting || stream->opened.head.type)
 		return error_set(-EPROTO,
 			"the daemon sent a malformed OPENED, or one that was not asked for");
+	if (tail && !stream_tail_fits(stream, o, tail))
+		return error_set(-EPROTO,
+			"the daemon sent a malformed OPENED: its groups of views do not fit");
 	if (!stream_opened_fits(o))
 		return error_set(-EPROTO,
 			"the daemon opened a stream of impossible shape (%u x %u x %u x %u, %u "
@@ -122,12 +181,17 @@ static int stream_on_opened(struct penstock_stream *stream)
 			o->channels, o->pixel_type, o->pixel_layout, o->label_width, o->label_type);
 	int result =
 		stream->reconnect.stage == RECONNECT_OPENING ? stream_check_same(stream, o) : 0;
+	if (result == 0 && stream->reconnect.stage == RECONNECT_OPENING)
+		result = stream_check_same_groups(stream, tail);
 	if (result < 0)
 		return result;
 	stream->opened = *o;
+	stream->groups = tail ? tail->groups : 0;
+	if (tail)
+		memcpy(stream->group, tail + 1, stream->groups * sizeof *stream->group);
 	stream->epoch = o->epoch;
 	stream->position = o->position;
-	result = lease_begin(&stream->leases, &stream->opened);
+	result = lease_begin(&stream->leases, &stream->opened, stream->group, stream->groups);
 	return result < 0 ? result : STREAM_E_ANSWERED;
 }
 
@@ -362,6 +426,41 @@ void penstock_stream_info(
 		.label_width = o->label_width,
 		.salt = o->salt,
 	};
+}
+
+uint32_t penstock_stream_groups(const struct penstock_stream *stream)
+{
+	return stream->groups;
+}
+
+int penstock_stream_group(
+	const struct penstock_stream *stream, uint32_t group, struct penstock_view_group *ret_group)
+{
+	uint32_t first = 0;
+	if (!stream->groups)
+		return error_set(-EINVAL,
+			"group %u does not exist: the stream's views are not divided into groups",
+			group);
+	if (group >= stream->groups)
+		return error_set(-EINVAL,
+			"group %u does not exist: the stream has %u groups of views, from 0", group,
+			stream->groups);
+	for (uint32_t i = 0; i < group; i++)
+		first += stream->group[i].views;
+	*ret_group = (struct penstock_view_group){.first_view = first,
+		.views = stream->group[group].views,
+		.height = stream->group[group].height,
+		.width = stream->group[group].width};
+	memcpy(ret_group->name, stream->group[group].name, sizeof ret_group->name);
+	return 0;
+}
+
+const void *penstock_batch_images(
+	const struct penstock_stream *stream, const struct penstock_batch *batch, uint32_t group)
+{
+	return group < stream->groups ? lease_images(&stream->leases, batch, group)
+	       : group == 0 && lease_head(&stream->leases, batch) ? batch->images
+								  : NULL;
 }
 
 int penstock_stream_fd(const struct penstock_stream *stream)

@@ -38,6 +38,8 @@ struct penstock_stream {
 	struct connection connection;
 	struct wait wait; /* the connection's */
 	struct wire_opened opened; /* head.type 0 until it came */
+	uint32_t groups; /* of views; 0: they are not divided */
+	struct wire_group group[SLOTS_GROUPS_MAX];
 	struct lease_table leases;
 	struct reconnect reconnect;
 	char *definition; /* the text of OPEN without the state */

@@ -98,6 +98,7 @@ static struct penstock_stream *stream_new(const struct penstock_options *options
 	stream->wait =
 		(struct wait){.interrupt = options->interrupt, .data = options->interrupt_data};
 	stream->connection.wait = &stream->wait;
+	stream->connection.features = open_features(options);
 	stream->poll_fd = stream->bell_fd = -1;
 	reconnect_init(&stream->reconnect);
 	stream->leases.writable = open_is_writable(options);

@@ -22,19 +22,46 @@
 
 enum { EXTENT_FIELD_ALIGN = 64, EXTENT_HUGE = 2 << 20 };
 
+_Static_assert(
+	SLOTS_GROUPS_OFFSET >= sizeof(struct slots_head) &&
+		SLOTS_GROUPS_OFFSET + SLOTS_GROUPS_MAX * sizeof(struct slots_group) <= SLOTS_ALIGN,
+	"groups are between the head and the images");
+
 static uint64_t extent_row_bytes(
 	uint32_t pixel_type, uint32_t height, uint32_t width, uint32_t channels)
 {
 	return (uint64_t)height * width * channels * slots_pixel_bytes(pixel_type);
 }
 
-static struct slots_head extent_layout(const struct extent_geometry *g)
+/* Lays out the images of groups from `images` on; returns where they end. */
+static uint64_t extent_lay_groups(const struct extent_geometry *g, uint64_t images,
+	struct slots_group group[SLOTS_GROUPS_MAX])
+{
+	uint32_t view = 0;
+	for (uint32_t i = 0; i < g->groups; i++) {
+		group[i] = (struct slots_group){.first_view = view,
+			.views = g->group[i].views,
+			.height = g->group[i].height,
+			.width = g->group[i].width,
+			.row_bytes = extent_row_bytes(
+				g->pixel_type, g->group[i].height, g->group[i].width, g->channels),
+			.images_offset = images};
+		images += util_align(
+			group[i].row_bytes * g->batch_size * group[i].views, EXTENT_FIELD_ALIGN);
+		view += g->group[i].views;
+	}
+	return images;
+}
+
+static struct slots_head extent_layout(
+	const struct extent_geometry *g, struct slots_group group[SLOTS_GROUPS_MAX])
 {
 	uint64_t row = extent_row_bytes(g->pixel_type, g->height, g->width, g->channels);
 	uint64_t rows = (uint64_t)g->batch_size * g->views;
 	uint64_t label = slots_label_bytes(g->label_type) * g->label_width;
 	uint64_t images = util_align(sizeof(struct slots_head), SLOTS_ALIGN);
-	uint64_t labels = images + util_align(row * rows, EXTENT_FIELD_ALIGN);
+	uint64_t labels = g->groups ? extent_lay_groups(g, images, group)
+				    : images + util_align(row * rows, EXTENT_FIELD_ALIGN);
 	uint64_t records = labels + util_align(label * g->batch_size, EXTENT_FIELD_ALIGN);
 	return (struct slots_head){
 		.magic = SLOTS_MAGIC,
@@ -49,6 +76,7 @@ static struct slots_head extent_layout(const struct extent_geometry *g)
 		.label_type = g->label_type,
 		.label_width = g->label_width,
 		.views = g->views,
+		.groups = g->groups,
 		.record_bytes = sizeof(struct slots_record),
 		.row_bytes = row,
 		.images_offset = images,
@@ -59,7 +87,8 @@ static struct slots_head extent_layout(const struct extent_geometry *g)
 
 uint64_t extent_stride(const struct extent_geometry *geometry)
 {
-	struct slots_head head = extent_layout(geometry);
+	struct slots_group group[SLOTS_GROUPS_MAX];
+	struct slots_head head = extent_layout(geometry, group);
 	uint64_t rows = (uint64_t)geometry->batch_size * geometry->views;
 	return util_align(head.records_offset + sizeof(struct slots_record) * rows, SLOTS_ALIGN);
 }
@@ -120,10 +149,12 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	bool writable, struct fault *fault)
 {
 	assert(slots > 0 && slots <= EXTENT_SLOTS_MAX);
-	*extent = (struct extent){.handout = HANDOUT_NONE,
-		.slots = slots,
-		.stride = extent_stride(geometry),
-		.layout = extent_layout(geometry)};
+	*extent = (struct extent){
+		.handout = HANDOUT_NONE, .slots = slots, .stride = extent_stride(geometry)};
+	extent->layout = extent_layout(geometry, extent->group);
+	for (uint32_t i = 0; i < geometry->groups; i++)
+		for (uint32_t view = 0; view < extent->group[i].views; view++)
+			extent->group_of[extent->group[i].first_view + view] = (uint8_t)i;
 	for (uint32_t i = 0; i < slots; i++)
 		(void)extent_reshape(extent, i, geometry->height, geometry->width);
 	uint64_t bytes = extent->stride * slots;
@@ -146,6 +177,9 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 			"no shared memory for the batches of this stream (memfd_create, fallocate, "
 			"%llu bytes): %s%s",
 			(unsigned long long)bytes, strerror(-result), limits_hint(-result));
+	for (uint32_t i = 0; i < slots; i++)
+		memcpy(extent->memory + extent->stride * i + SLOTS_GROUPS_OFFSET, extent->group,
+			geometry->groups * sizeof extent->group[0]);
 	extent->locked = mlock(extent->memory, extent->bytes) == 0;
 	return 0;
 }
@@ -196,8 +230,24 @@ struct slots_head extent_reshape(
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row)
 {
 	assert(slot < extent->slots && row < extent->layout.batch_size * extent->layout.views);
-	return extent->memory + extent->stride * slot + extent->layout.images_offset +
-	       extent->shape[slot].row_bytes * row;
+	const struct slots_head *layout = &extent->layout;
+	uint8_t *memory = extent->memory + extent->stride * slot;
+	if (!layout->groups)
+		return memory + layout->images_offset + extent->shape[slot].row_bytes * row;
+	const uint32_t sample = row / layout->views, view = row % layout->views;
+	const struct slots_group *group = &extent->group[extent->group_of[view]];
+	const uint64_t at = (uint64_t)sample * group->views + (view - group->first_view);
+	return memory + group->images_offset + group->row_bytes * at;
+}
+
+struct extent_shape extent_row_shape(const struct extent *extent, uint32_t slot, uint32_t row)
+{
+	assert(slot < extent->slots);
+	if (!extent->layout.groups)
+		return extent->shape[slot];
+	const struct slots_group *group =
+		&extent->group[extent->group_of[row % extent->layout.views]];
+	return (struct extent_shape){group->height, group->width, group->row_bytes};
 }
 
 static void *extent_labels_of(

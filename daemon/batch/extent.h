@@ -19,7 +19,13 @@ enum { EXTENT_SLOTS_MAX = TALLY_SLOTS_MAX };
 
 struct extent_geometry {
 	uint32_t batch_size, height, width, channels; /* of the largest images */
-	uint32_t views; /* rows per sample */
+	uint32_t views; /* rows per sample, of all groups */
+	/* 0: all views have this height and width. Otherwise each group has its own, and these are
+	 * the first group's. */
+	uint32_t groups;
+	struct extent_group {
+		uint32_t views, height, width;
+	} group[SLOTS_GROUPS_MAX];
 	enum slots_pixel_type pixel_type;
 	enum slots_pixel_layout pixel_layout;
 	enum slots_label_type label_type;
@@ -47,7 +53,9 @@ struct extent {
 	uint32_t slots;
 	bool huge_pages, locked; /* 2 MiB pages; mlocked */
 	struct slots_head layout; /* of a slot with the largest images */
-	/* Of the images in each slot. */
+	struct slots_group group[SLOTS_GROUPS_MAX]; /* layout.groups of them, in every slot */
+	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
+	/* Of the images in each slot; with groups, of those of the first group. */
 	struct extent_shape {
 		uint32_t height, width;
 		uint64_t row_bytes;
@@ -71,13 +79,14 @@ bool extent_is_kept(struct extent *extent, struct handout *ret);
 
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 
-/* Sets the size of the images in a slot, at most that which the extent was made for, and returns
- * the head that such a slot begins with. Event loop, before the slot is filled. */
+/* Sets the size of the images in a slot, at most that which the extent was made for (with groups:
+ * exactly the first group's), and returns the head that such a slot begins with. Event loop, before the slot is filled. */
 struct slots_head extent_reshape(
 	struct extent *extent, uint32_t slot, uint32_t height, uint32_t width);
 
-/* Row `row` of batch_size x views. */
+/* Row `row` of batch_size x views, in the order of the records, and its size. */
 uint8_t *extent_image(const struct extent *extent, uint32_t slot, uint32_t row);
+struct extent_shape extent_row_shape(const struct extent *extent, uint32_t slot, uint32_t row);
 /* The labels, where they are I64; where they are F32, label_width values per sample. */
 int64_t *extent_labels(const struct extent *extent, uint32_t slot);
 float *extent_label_values(const struct extent *extent, uint32_t slot);

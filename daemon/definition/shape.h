@@ -1,6 +1,6 @@
 /* shape: the form of the rows in a stream's batches: their size in each epoch, the number of
- * rows for each sample, the type of the values and their order. The keys are image_size, views,
- * dtype, layout, mean and std of a definition (spec.h). Pure functions; any thread. */
+ * rows for each sample, the type of the values and their order. The keys are image_size, dtype,
+ * layout, mean and std of a definition (spec.h); views.h reads the number of rows. Pure functions; any thread. */
 #pragma once
 
 #include "base/fault.h"
@@ -40,7 +40,7 @@ struct shape_channels {
 };
 
 struct shape {
-	uint32_t views; /* 1 .. SHAPE_VIEWS_MAX; default 1 */
+	uint32_t views; /* of all groups, as in struct views; default 1 */
 	enum shape_dtype dtype; /* default: uint8 */
 	enum shape_layout layout; /* default: NHWC */
 	struct shape_channels mean, std; /* default: ImageNet's */

@@ -53,6 +53,8 @@ static const yaml_node_t *spec_place(
 	if (wrong->key == SPEC_KEYS)
 		return node;
 	const yaml_node_pair_t *pair = yaml_find(text, node, spec_keys[wrong->key].name);
+	if (!pair)
+		return node;
 	if (wrong->place == SPEC_AT_KEY)
 		return yaml_node(text, pair->key);
 	const yaml_node_t *value = yaml_node(text, pair->value);
@@ -128,6 +130,8 @@ int spec_set(struct stream_spec *spec, enum spec_key at, const char *text, const
 		result = spec_set_node(key, text, origin, field, fault);
 	else
 		result = yaml_read_option(key, text, origin, field, fault);
+	if (!result && at == SPEC_KEY_views)
+		spec->shape.views = spec->views.count;
 	if (!result)
 		spec->given |= SPEC_BIT(at);
 	return result;
@@ -274,6 +278,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 	case YAML_KEY_NODE:
 		if (key->read == transforms_read)
 			transforms_json(json, key->name, field);
+		else if (key->read == views_read)
+			views_json(json, key->name, field);
 		else if (key->read == label_keys_read)
 			label_keys_json(json, key->name, field);
 		else if (key->read == sampling_read_sources)
@@ -309,6 +315,10 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 	if (key == SPEC_KEY_mean || key == SPEC_KEY_std)
 		return spec->shape.dtype != SHAPE_UINT8 &&
 		       (spec->source[0] || spec->given & SPEC_BIT(key));
+	/* Groups of views have them instead. */
+	if (spec->views.groups && (key == SPEC_KEY_transforms || key == SPEC_KEY_interpolation ||
+					  key == SPEC_KEY_image_size))
+		return false;
 	if (key == SPEC_KEY_transforms || key == SPEC_KEY_interpolation)
 		return (spec->transforms.count > 0) == (key == SPEC_KEY_transforms) &&
 		       (spec->source[0] || spec->given & SPEC_BIT(key));

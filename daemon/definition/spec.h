@@ -21,7 +21,8 @@
  *   list.[ch]               the content of those files, kept once for all streams
  *   class_count.[ch]        labels, and how many samples each class has
  *   class_table.[ch]        the samples of each class, for `sampling`
- *   shape.[ch]              the rows of a batch: image_size, views, dtype, layout, mean, std
+ *   shape.[ch]              the rows of a batch: image_size, dtype, layout, mean, std
+ *   views.[ch]              the key `views`: groups of views with recipes of their own
  *   transforms/             the key `transforms`: a list of operations */
 #pragma once
 
@@ -30,6 +31,7 @@
 #include "definition/sampling.h"
 #include "definition/shape.h"
 #include "definition/transforms/transforms.h"
+#include "definition/views.h"
 #include "labels/label_rule.h"
 #include "pixel/pixel.h"
 #include "proto/keys.h"
@@ -104,7 +106,11 @@ struct stream_spec {
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	enum spec_decode decode;
 	enum weights_filter interpolation; /* default: bilinear, or the filter in `transforms` */
-	struct transforms transforms; /* count 0, the default: `train` decides */
+	/* Count 0, the default: `train` decides, or views does, if it has groups. */
+	struct transforms transforms;
+	/* If it has groups, each has its own list, size and filter once the definition is settled,
+	 * and image_size is the largest height and width of all. */
+	struct views views;
 	char salt[SPEC_NAME]; /* "": none */
 	char group[SPEC_NAME]; /* "": only this client */
 	enum spec_share share;
@@ -135,10 +141,11 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 #define SPEC_PLAIN_NODE(field, plain)
 #define SPEC_PLAIN(with, name, kind, field, place, low, high, plain, ...) \
 	SPEC_PLAIN_##kind(field, plain)
-#define SPEC_DEFAULT                                                                           \
-	{                                                                                      \
-		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = {224, 224}, .shape.mean = SHAPE_MEAN, \
-					  .shape.std = SHAPE_STD                               \
+#define SPEC_DEFAULT                                                                        \
+	{                                                                                   \
+		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = {224, 224}, .shape.views = 1,      \
+					  .shape.mean = SHAPE_MEAN, .shape.std = SHAPE_STD, \
+					  .views.count = 1                                  \
 	}
 void spec_init(struct stream_spec *ret);
 
@@ -204,6 +211,11 @@ const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
 uint32_t spec_groups(const struct stream_spec *spec);
 uint32_t spec_group_views(const struct stream_spec *spec, uint32_t group);
 struct pixel_size spec_group_size(const struct stream_spec *spec, uint32_t group);
+/* The name of a group; "" where it has none. */
+const char *spec_group_name(const struct stream_spec *spec, uint32_t group);
+/* The list of a group: the stream's, or `room` after a copy to it. Count 0: `train` decides. */
+const struct transforms *spec_group_list(
+	const struct stream_spec *spec, uint32_t group, struct transforms *room);
 
 /* How a row of a group gets its size (spec_pixels: at the largest size), and the steps that
  * follow. */

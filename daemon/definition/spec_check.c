@@ -274,6 +274,68 @@ static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *re
 	return spec_check_sides(spec, ret);
 }
 
+/* A key that says nothing, since every group of views has its own value. */
+static int spec_check_unused(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	bool listed = true, sized = true;
+	for (uint32_t i = 0; i < spec->views.groups; i++) {
+		const struct views_group *group = &spec->views.group[i];
+		listed &= views_has_list(group);
+		sized &= group->size.height > 0;
+	}
+	const enum spec_key key =
+		listed && spec_given(spec, SPEC_KEY_transforms)      ? SPEC_KEY_transforms
+		: listed && spec_given(spec, SPEC_KEY_interpolation) ? SPEC_KEY_interpolation
+		: sized && spec_given(spec, SPEC_KEY_image_size)     ? SPEC_KEY_image_size
+								     : SPEC_KEYS;
+	if (key == SPEC_KEYS)
+		return 0;
+	return spec_refuse(ret, (int)key, SPEC_AT_KEY,
+		"%s has no effect beside views, where every group has its own; leave it out",
+		spec_keys[key].name);
+}
+
+/* Every group gets its own list, size and filter. What they replace is then not given any more. */
+static int spec_check_views(struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const uint64_t replaced = (uint64_t)1 << SPEC_KEY_transforms |
+				  (uint64_t)1 << SPEC_KEY_image_size |
+				  (uint64_t)1 << SPEC_KEY_interpolation;
+	const struct views_defaults defaults = {
+		.transforms = spec->transforms.count ? &spec->transforms : NULL,
+		.size = spec->image_size,
+		.interpolation = spec->interpolation,
+	};
+	spec->shape.views = spec->views.count;
+	if (!spec->views.groups)
+		return 0;
+	if (spec->shape.sizes.count)
+		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
+			"image_size: expected one size for all epochs beside groups of views, "
+			"whose sizes cannot change");
+	int result = spec_check_unused(spec, ret);
+	if (result < 0)
+		return result;
+	if (views_settle(&spec->views, &defaults, ret->text, sizeof ret->text) < 0) {
+		ret->key = SPEC_KEY_views;
+		ret->place = SPEC_AT_VALUE;
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < spec->views.groups && spec->shape.dtype == SHAPE_UINT8; i++) {
+		struct transforms list;
+		views_transforms(&spec->views, &spec->views.group[i], &list);
+		const char *why = transforms_byte_fault(&list);
+		if (why)
+			return spec_refuse(ret, SPEC_KEY_views, SPEC_AT_VALUE,
+				"views: group %" PRIu32 ": %s", i + 1, why);
+	}
+	spec->transforms.count = 0;
+	spec->interpolation = WEIGHTS_BILINEAR;
+	spec->image_size = views_largest(&spec->views);
+	spec->given &= ~replaced;
+	return 0;
+}
+
 /* Sets the values that `train` implies for keys that were not written. With several sources,
  * `source` becomes a text that lists them. */
 static void spec_imply(struct stream_spec *spec)
@@ -301,6 +363,8 @@ int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 		result = checks[i](spec, ret);
 	if (!result)
 		result = spec_check_transforms(spec, ret);
+	if (!result)
+		result = spec_check_views(spec, ret);
 	if (!result)
 		spec_imply(spec);
 	return result;

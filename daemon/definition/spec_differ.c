@@ -103,6 +103,9 @@ static void differ_node(
 	char value[SPEC_TEXT];
 	if (key == SPEC_KEY_image_size) {
 		differ_size(spec, buffer, room);
+	} else if (key == SPEC_KEY_views) {
+		views_text(&spec->views, value, sizeof value);
+		(void)snprintf(buffer, room, "views %s", value);
 	} else if (key == SPEC_KEY_transforms && spec->transforms.count) {
 		transforms_text(&spec->transforms, buffer, room);
 	} else if (key == SPEC_KEY_transforms) {

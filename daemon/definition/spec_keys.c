@@ -76,6 +76,8 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 		       a->sampling.per_class.each == b->sampling.per_class.each;
 	case SPEC_KEY_labels:
 		return label_keys_equal(&a->labels, &b->labels);
+	case SPEC_KEY_views:
+		return views_equal(&a->views, &b->views);
 	case SPEC_KEY_transforms:
 		return spec_transform_hash(a) == spec_transform_hash(b);
 	case SPEC_KEY_image_size:

@@ -11,13 +11,50 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, struct pixel_size size)
+uint32_t spec_groups(const struct stream_spec *spec)
 {
+	return UTIL_MAX(spec->views.groups, 1u);
+}
+
+uint32_t spec_group_views(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
+	return spec->views.groups ? spec->views.group[group].count : spec->shape.views;
+}
+
+struct pixel_size spec_group_size(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
+	return spec->views.groups ? spec->views.group[group].size : spec->image_size;
+}
+
+const char *spec_group_name(const struct stream_spec *spec, uint32_t group)
+{
+	assert(group < spec_groups(spec));
+	return spec->views.groups ? spec->views.group[group].name : "";
+}
+
+const struct transforms *spec_group_list(
+	const struct stream_spec *spec, uint32_t group, struct transforms *room)
+{
+	assert(group < spec_groups(spec));
+	if (!spec->views.groups)
+		return &spec->transforms;
+	views_transforms(&spec->views, &spec->views.group[group], room);
+	return room;
+}
+
+static struct pixel_recipe spec_pixels_of(
+	const struct stream_spec *spec, uint32_t group, struct pixel_size size)
+{
+	struct transforms room;
+	const struct transforms *list = spec_group_list(spec, group, &room);
 	struct pixel_recipe recipe =
 		spec->train ? pixel_recipe_train(size) : pixel_recipe_eval(size);
-	recipe.filter = spec->interpolation;
-	if (spec->transforms.count) {
-		recipe = transforms_pixels(&spec->transforms);
+	recipe.filter =
+		spec->views.groups ? spec->views.group[group].interpolation : spec->interpolation;
+	if (list->count) {
+		recipe = transforms_pixels(list);
 		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
 			recipe.resize = size;
 		if (spec->shape.sizes.count)
@@ -27,34 +64,15 @@ static struct pixel_recipe spec_pixels_of(const struct stream_spec *spec, struct
 	return recipe;
 }
 
-uint32_t spec_groups(const struct stream_spec *spec)
-{
-	(void)spec;
-	return 1;
-}
-
-uint32_t spec_group_views(const struct stream_spec *spec, uint32_t group)
-{
-	assert(group < spec_groups(spec));
-	return spec->shape.views;
-}
-
-struct pixel_size spec_group_size(const struct stream_spec *spec, uint32_t group)
-{
-	assert(group < spec_groups(spec));
-	return spec->image_size;
-}
-
 struct pixel_recipe spec_pixels(const struct stream_spec *spec, uint32_t group)
 {
-	assert(group < spec_groups(spec));
-	return spec_pixels_of(spec, spec->image_size);
+	return spec_pixels_of(spec, group, spec_group_size(spec, group));
 }
 
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint32_t group, uint64_t epoch)
 {
-	assert(group < spec_groups(spec));
-	return spec_pixels_of(spec, shape_size(&spec->shape.sizes, epoch, spec->image_size));
+	return spec_pixels_of(
+		spec, group, shape_size(&spec->shape.sizes, epoch, spec_group_size(spec, group)));
 }
 
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
@@ -67,8 +85,8 @@ const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
 
 void spec_steps(const struct stream_spec *spec, uint32_t group, struct step_recipe *ret)
 {
-	assert(group < spec_groups(spec));
-	transforms_steps(&spec->transforms, ret);
+	struct transforms room;
+	transforms_steps(spec_group_list(spec, group, &room), ret);
 }
 
 uint32_t spec_salt(const struct stream_spec *spec)
@@ -141,9 +159,25 @@ static uint64_t spec_hash_list(uint64_t h, const struct pixel_recipe *recipe)
 	return h;
 }
 
+/* Every group but the first: the hash of a stream of one group is that of the plain stream. */
+static uint64_t spec_hash_groups(uint64_t h, const struct stream_spec *spec)
+{
+	struct transforms room;
+	for (uint32_t i = 1; i < spec_groups(spec); i++) {
+		const struct pixel_recipe recipe = spec_pixels(spec, i);
+		h = hash_u64(hash_bytes(h, "group from view", 15), spec_group_views(spec, i - 1));
+		h = hash_u64(hash_u64(h, recipe.kind), recipe.size.height);
+		if (recipe.filter != WEIGHTS_BILINEAR)
+			h = hash_u64(hash_bytes(h, "filter", 6), recipe.filter);
+		h = transforms_hash(spec_hash_list(h, &recipe), spec_group_list(spec, i, &room));
+	}
+	return h;
+}
+
 uint64_t spec_transform_hash(const struct stream_spec *spec)
 {
 	static const struct stream_spec plain = SPEC_DEFAULT;
+	struct transforms room;
 	const struct pixel_recipe recipe = spec_pixels(spec, 0);
 	uint64_t h = hash_bytes(HASH_SEED, "transform 1", 11);
 	h = hash_u64(h, recipe.kind);
@@ -158,7 +192,8 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 		h = hash_u64(hash_bytes(h, "pixels", 6), spec->max_image_pixels);
 	if (spec->max_file_bytes != plain.max_file_bytes)
 		h = hash_u64(hash_bytes(h, "bytes", 5), spec->max_file_bytes);
-	h = transforms_hash(spec_hash_list(h, &recipe), &spec->transforms);
+	h = transforms_hash(spec_hash_list(h, &recipe), spec_group_list(spec, 0, &room));
+	h = spec_hash_groups(h, spec);
 	if (spec->salt[0])
 		h = hash_u64(hash_bytes(h, "salt", 4), spec_salt(spec));
 	return hash_mix(shape_hash(&spec->shape, h));

@@ -20,7 +20,13 @@ struct extent_geometry stream_geometry(
 	const struct stream_spec *spec, const struct dataset *dataset)
 {
 	struct extent_geometry geometry =
-		shape_geometry(&spec->shape, spec->batch_size, spec->image_size);
+		shape_geometry(&spec->shape, spec->batch_size, spec_group_size(spec, 0));
+	geometry.groups = spec->views.groups;
+	for (uint32_t i = 0; i < geometry.groups; i++) {
+		const struct pixel_size size = spec_group_size(spec, i);
+		geometry.group[i] =
+			(struct extent_group){spec_group_views(spec, i), size.height, size.width};
+	}
 	if (dataset && dataset_label_type(dataset) != LABEL_TYPE_CLASS) {
 		geometry.label_type = SLOTS_LABEL_F32;
 		geometry.label_width = dataset_label_width(dataset);
@@ -69,23 +75,26 @@ static int stream_refuse(const struct stream *stream, uint64_t room, struct faul
 		 limit = environment->stream_memory;
 	bool limited = limit && need > limit;
 	uint32_t fits = stream_batch_that_fits(stream, limited ? UTIL_MIN(room, limit) : room);
-	char want[16], left[16], all[16], advice[64] = "";
+	char want[16], left[16], all[16], size[SPEC_TEXT], advice[64] = "";
+	if (spec->views.groups)
+		views_text(&spec->views, size, sizeof size);
+	else
+		(void)snprintf(size, sizeof size, "%" PRIu32 " x %" PRIu32, spec->image_size.height,
+			spec->image_size.width);
 	if (fits)
 		(void)snprintf(advice, sizeof advice, "batch_size %u would fit; or ", fits);
 	if (limited)
 		return fault_set(fault, -ENOMEM,
-			"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but "
+			"a stream of batch_size %u at %s needs at least %s (%d slots), but "
 			"stream_memory allows one stream %s: %sraise it in penstockd's "
 			"configuration",
-			spec->batch_size, spec->image_size.height, spec->image_size.width,
-			size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
-			size_format(limit, left, sizeof left), advice);
+			spec->batch_size, size, size_format(need, want, sizeof want),
+			STREAM_SLOTS_MIN, size_format(limit, left, sizeof left), advice);
 	uint64_t budget = environment->budget_for(environment->budget_context, need - room);
 	return fault_set(fault, -ENOMEM,
-		"a stream of batch_size %u at %u x %u needs at least %s (%d slots), but %s of the "
+		"a stream of batch_size %u at %s needs at least %s (%d slots), but %s of the "
 		"memory budget of %s is free: %sstart penstockd with --memory %" PRIu64 "M or more",
-		spec->batch_size, spec->image_size.height, spec->image_size.width,
-		size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
+		spec->batch_size, size, size_format(need, want, sizeof want), STREAM_SLOTS_MIN,
 		size_format(room, left, sizeof left),
 		size_format(environment->ledger->budget, all, sizeof all), advice,
 		util_align(budget, 1 << 20) >> 20);
@@ -440,11 +449,12 @@ static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 	if (from == extent->layout.batch_size)
 		return;
 	stream_blank_labels(extent, slot, from);
-	memset(extent_image(extent, slot, from * views), 0,
-		extent->shape[slot].row_bytes * (rows - from * views));
-	for (uint32_t row = from * views; row < rows; row++)
+	for (uint32_t row = from * views; row < rows; row++) {
+		memset(extent_image(extent, slot, row), 0,
+			extent_row_shape(extent, slot, row).row_bytes);
 		extent_records(extent, slot)[row] = (struct slots_record){
 			.label = -1, .flags = SLOTS_INVALID, .view = row % views};
+	}
 }
 
 /* Names the next batch and writes the head of its slot. The serial changes before anything else in

@@ -345,7 +345,8 @@ static void ticket_zero_rows(struct stream_ticket *t)
 	ticket_label(t, t->item.label);
 	for (uint32_t view = 0; view < stream->spec.shape.views; view++) {
 		uint32_t row = ticket_row(t, view);
-		memset(extent_image(extent, t->slot, row), 0, extent->shape[t->slot].row_bytes);
+		memset(extent_image(extent, t->slot, row), 0,
+			extent_row_shape(extent, t->slot, row).row_bytes);
 		extent_records(extent, t->slot)[row] =
 			(struct slots_record){.index = ticket_number(t),
 				.label = t->item.label,

@@ -233,6 +233,11 @@ struct penstock_options {
 	 * classes with 4 samples of each, next to each other. batch_size is their product or a
 	 * multiple of it. */
 	const char *sampling;
+	/* NULL; or, in place of `views`, JSON: a list of groups of views, each with its own size
+	 * and operations: `[{"image_size": 224, "count": 2}, {"image_size": 96, "count": 8}]`. See
+	 * VIEWS in penstock.yaml(5) and penstock_stream_group. Only programs that were compiled
+	 * with this field can open a stream with groups. */
+	const char *view_groups;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled
@@ -257,7 +262,8 @@ struct penstock_stream_info {
 	/* The first batch that `next` will give. */
 	uint64_t epoch, batch;
 	uint32_t batch_size;
-	/* The largest that any batch has; penstock_batch has its own. */
+	/* The largest that any batch has, or any group; penstock_batch and penstock_view_group
+	 * have their own. */
 	uint32_t height, width;
 	uint32_t channels;
 	/* Number of class names; 0: unknown. */
@@ -266,7 +272,8 @@ struct penstock_stream_info {
 	uint32_t slots;
 	uint32_t rank, world_size;
 	uint32_t shuffle, train;
-	/* Rows of a sample, which are neighbors; 1 unless asked for. */
+	/* Rows of a sample, which are neighbors; 1 unless asked for. With groups
+	 * (penstock_stream_groups) of all of them together. */
 	uint32_t views;
 	/* Of the images: enum penstock_dtype, enum penstock_layout. */
 	uint32_t dtype, layout;
@@ -325,7 +332,8 @@ enum { PENSTOCK_LAST = 1 };
 /* A batch in shared memory. The pointers are valid until the batch is released. */
 struct penstock_batch {
 	/* info.dtype, shape (batch_size x views, height, width, 3): RGB rows, C order. With
-	 * info.layout NCHW: (batch_size x views, 3, height, width). */
+	 * info.layout NCHW: (batch_size x views, 3, height, width). Of a stream with groups of
+	 * views: the first group's (penstock_batch_images). */
 	const void *images;
 	/* Shape (batch_size,); NULL if info.label_type is FLOAT32. */
 	const int64_t *labels;
@@ -390,6 +398,37 @@ PENSTOCK_API void penstock_stream_info(
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+
+/* One group of the views of a sample, where they are divided into groups (options.view_groups):
+ * images of one size, made alike. */
+struct penstock_view_group {
+	/* The number of its first view, and how many it has: penstock_sample.view counts over all
+	 * groups. */
+	uint32_t first_view, views;
+	/* Of its images, in all epochs. */
+	uint32_t height, width;
+	/* "": it has none. */
+	char name[64];
+};
+
+/* How many groups of views the stream has; 0: its views are not divided. With groups,
+ * penstock_batch's images, image_bytes, height and width are those of the first group,
+ * penstock_batch_images gives the others, and info.views counts the views of all groups. Never
+ * fails and does not block. */
+PENSTOCK_API uint32_t penstock_stream_groups(const struct penstock_stream *stream);
+
+/* Describes a group, from 0. Does not block. Returns 0, or -EINVAL: there is no such group. */
+PENSTOCK_API int penstock_stream_group(const struct penstock_stream *stream, uint32_t group,
+	struct penstock_view_group *ret_group);
+
+/* The images of a group in a held batch, valid until the batch is released: info.dtype, shape
+ * (batch_size x group.views, group.height, group.width, 3), or (batch_size x group.views, 3,
+ * group.height, group.width) with info.layout NCHW, without gaps. View v of sample s is row s x
+ * group.views + v - group.first_view; its penstock_sample is batch.samples[s x info.views + v].
+ * Without groups, the images of group 0 are batch.images. NULL: the batch is not held, or there is
+ * no such group. Does not block. */
+PENSTOCK_API const void *penstock_batch_images(
+	const struct penstock_stream *stream, const struct penstock_batch *batch, uint32_t group);
 
 /* The next batch. The caller holds it until it gives it back with penstock_batch_release().
  *

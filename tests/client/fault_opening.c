@@ -60,7 +60,7 @@ static void refuse_at_length(const struct fault_turn *t)
 SEND_WELCOME(version_99, w->version = 99, "9.9.0")
 SEND_WELCOME(version_0, w->version = 0, "0.0.0")
 SEND_WELCOME(wrong_magic, w->magic ^= 1, "0.1.0")
-SEND_WELCOME(unoffered_feature, w->features = 1, "0.1.0")
+SEND_WELCOME(unoffered_feature, w->features = 1ull << 40, "0.1.0")
 
 static void other_request(const struct fault_turn *t)
 {

@@ -240,6 +240,7 @@ def make_dataset(path, per_class=20, classes=3, tars=False, seed=0, min_side=64,
 # ---- raw messages: for clients that do not use libpenstock (proto/wire.h) ----
 
 MAGIC = 0x4B434F54534E4550
+GROUPS = FEATURES = 1  # of wire_feature: groups of views; all that the daemon knows
 HELLO, OPEN, RELEASE, CLOSE, QUERY, STOP = 1, 2, 3, 4, 5, 6
 WELCOME, OPENED, EXTENT, WITHDRAWN, BATCH, END, ERROR, ANSWER = 101, 102, 103, 104, 105, 106, 107, 108
 
@@ -248,8 +249,8 @@ def message(kind, body=b"", request=0, stream=0, size=None):
     return struct.pack("<IIII", kind, 16 + len(body) if size is None else size, request, stream) + body
 
 
-def hello(low=1, high=1, magic=MAGIC):
-    return message(HELLO, struct.pack("<QIIQ", magic, low, high, 0), request=1)
+def hello(low=1, high=1, magic=MAGIC, features=0):
+    return message(HELLO, struct.pack("<QIIQ", magic, low, high, features), request=1)
 
 
 def open_stream(text, stream=1, request=2):
@@ -273,13 +274,14 @@ def next_datagram(connection):
 class Raw:
     """A client that says what it likes."""
 
-    def __init__(self, path, greet=True):
+    def __init__(self, path, greet=True, features=0):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(LIMIT)
         self.socket.connect(path)
         if greet:
-            self.send(hello())
-            assert self.receive()[0] == WELCOME
+            self.send(hello(features=features))
+            kind, body = self.receive()
+            assert kind == WELCOME and struct.unpack_from("<Q", body, 16)[0] == features & FEATURES
 
     def send(self, data):
         self.socket.send(data)
@@ -346,8 +348,8 @@ class HungUp(Exception):
 class Link(Raw):
     """A connection whose streams are read one by one: what comes for another waits in that one's inbox."""
 
-    def __init__(self, path):
-        super().__init__(path)
+    def __init__(self, path, features=0):
+        super().__init__(path, features=features)
         self.streams, self.answers = {}, {}
         self.requests, self.numbers = itertools.count(2), itertools.count(1)
 
@@ -423,6 +425,11 @@ class Stream:
         if kind == OPENED:
             values = struct.unpack_from("<9Q14IQ2I", body)
             self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
+            groups = struct.unpack_from("<I", body, 144)[0] if len(body) > 144 else 0
+            assert len(body) == (144 + 16 + 80 * groups if groups else 144)
+            # (views, height, width, name) of each group of views
+            self.groups = [(*struct.unpack_from("<III", body, at), body[at + 16:at + 80].rstrip(b"\0").decode())
+                           for at in range(160, 160 + 80 * groups, 80)]
         elif kind == EXTENT:
             number, slots, stride, size = struct.unpack_from("<IIQQ", body)
             # Seals: no further ones, no shrinking, no growing, no writing, which a sole reader may ask to be left out.

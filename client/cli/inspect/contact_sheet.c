@@ -60,19 +60,33 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 	return r > 0 ? 1 : 0;
 }
 
+/* The group of a row, and the row's number among the group's images. */
+static const struct contact_sheet_group *sheet_group(
+	const struct contact_sheet *sheet, uint32_t row, uint32_t *ret_at)
+{
+	const struct contact_sheet_group *group = sheet->group;
+	uint32_t view = row % sheet->info->views;
+	for (; view >= group->views && group + 1 < sheet->group + sheet->groups; group++)
+		view -= group->views;
+	*ret_at = row / sheet->info->views * group->views + view;
+	return group;
+}
+
 /* The part of the source that the row shows, in source pixels: the crop, or what a center crop or a
  * random crop leaves. */
 static void sheet_visible(
 	const struct contact_sheet *sheet, const struct penstock_sample *s, double ret_box[4])
 {
+	uint32_t at;
+	const struct pixel_recipe *recipe = &sheet_group(sheet, s->view, &at)->recipe;
 	struct pixel_plan plan;
-	pixel_plan_from_crop(&sheet->recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false,
-		s->src_w, s->src_h, &plan);
+	pixel_plan_from_crop(recipe, s->crop_x, s->crop_y, s->crop_w, s->crop_h, false, s->src_w,
+		s->src_h, &plan);
 	struct pixel_key key = {.seed = philox_salted(sheet->info->seed, sheet->info->salt),
 		.position = s->position,
 		.epoch = (uint32_t)sheet->batch->epoch,
 		.view = s->view};
-	pixel_plan_place(&sheet->recipe, &key, &plan);
+	pixel_plan_place(recipe, &key, &plan);
 	double sx = (double)plan.crop_w / plan.resize_w, sy = (double)plan.crop_h / plan.resize_h;
 	ret_box[0] = plan.crop_x + plan.window_x * sx;
 	ret_box[1] = plan.crop_y + plan.window_y * sy;
@@ -105,12 +119,12 @@ static void sheet_draw_row(const struct sheet_pen *pen, unsigned row, int x, int
 {
 	const struct contact_sheet *sheet = pen->sheet;
 	const struct penstock_sample *s = &sheet->batch->samples[row];
-	const int tile = (int)sheet->tile, width = (int)sheet->batch->width,
-		  height = (int)sheet->batch->height;
+	uint32_t at;
+	const struct contact_sheet_group *group = sheet_group(sheet, row, &at);
+	const int tile = (int)sheet->tile, width = (int)group->width, height = (int)group->height;
 	const struct canvas_box box =
 		canvas_fit((struct canvas_box){x, y, tile, tile}, width, height);
-	const uint8_t *pixels =
-		(const uint8_t *)sheet->batch->images + row * sheet->batch->image_bytes;
+	const uint8_t *pixels = group->images + (size_t)at * group->height * group->width * 3;
 	canvas_image(pen->canvas, box, pixels, width, height);
 	if (s->flags & (PENSTOCK_INVALID | PENSTOCK_SUBSTITUTED))
 		canvas_frame(pen->canvas, box, 3,

@@ -9,12 +9,20 @@
 #include "penstock/penstock.h"
 #include "pixel/pixel.h"
 
+/* The views of one group. */
+struct contact_sheet_group {
+	uint32_t views, height, width;
+	const uint8_t *images;
+	struct pixel_recipe recipe; /* how they were made */
+};
+
 struct contact_sheet {
 	const char *title, *subtitle;
 	const struct concat *parts; /* the dataset of the sources */
 	const struct penstock_batch *batch;
 	const struct penstock_stream_info *info;
-	struct pixel_recipe recipe; /* how the rows were made */
+	const struct contact_sheet_group *group; /* `groups`, at least one; all views together */
+	uint32_t groups;
 	unsigned rows, columns, tile; /* rows to draw; cells per line; pixels of an image's side */
 };
 

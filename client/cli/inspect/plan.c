@@ -446,6 +446,8 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	shape_json_size(json, "image_size", plan->recipe.spec.image_size);
 	if (plan->recipe.spec.transforms.count)
 		transforms_json(json, "transforms", &plan->recipe.spec.transforms);
+	if (plan->recipe.spec.views.groups)
+		views_json(json, "view_groups", &plan->recipe.spec.views);
 	jsontext_u64(json, "batch_size", plan->epoch.batch_size);
 	jsontext_u64(json, "world_size", plan->epoch.world_size);
 	jsontext_u64(json, "global_batch", plan_global(plan));

@@ -23,11 +23,21 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
 enum { REPLAY_ATTEMPTS = 16 };
+
+/* How the rows of one group of views are made. */
+struct replay_group {
+	struct pixel_size size;
+	size_t row_bytes;
+	struct pixel_recipe pixels;
+	struct postprocess postprocess;
+	struct postprocessor *postprocessor; /* NULL: the images are the rows */
+};
 
 struct replay {
 	const char *source, *row, *crop, *folder;
@@ -39,12 +49,9 @@ struct replay {
 
 	struct order_slice slice; /* the rank's part of the batch */
 	struct row_maker maker;
-	struct pixel_recipe pixels;
-	struct postprocess postprocess;
-	struct postprocessor *postprocessor; /* NULL: the images are the rows */
+	struct replay_group *group; /* spec_groups of them */
 	struct catalog_bytes bytes;
 	uint8_t *rows; /* of one sample: one per view */
-	size_t row_bytes;
 	struct jsontext out;
 };
 
@@ -62,13 +69,31 @@ static const struct command replay_command = {
 		 "Prints a line for each row, with the CRC-32 of its bytes.",
 };
 
+static uint32_t replay_views(const struct replay *replay)
+{
+	return replay->recipe.spec.shape.views;
+}
+
+/* The group of a view. */
+static uint32_t replay_group_of(const struct replay *replay, uint64_t view)
+{
+	uint32_t group = 0;
+	for (uint64_t end = 0; group + 1 < spec_groups(&replay->recipe.spec); group++) {
+		end += spec_group_views(&replay->recipe.spec, group);
+		if (view < end)
+			break;
+	}
+	return group;
+}
+
 /* Whether a row depends on draws that its record does not hold. */
 static bool replay_draws(const struct replay *replay)
 {
 	const struct stream_spec *spec = &replay->recipe.spec;
+	const uint32_t group = replay_group_of(replay, replay->view);
 	struct step_recipe steps;
-	spec_steps(spec, 0, &steps);
-	return steps.count || spec_pixels(spec, 0).random_window;
+	spec_steps(spec, group, &steps);
+	return steps.count || spec_pixels(spec, group).random_window;
 }
 
 static bool replay_is_converted(const struct replay *replay)
@@ -98,13 +123,18 @@ static int replay_judge(const struct replay *replay)
 	else if (!replay->index_given && recorded)
 		cli_note("--%s belongs to a record: give its --index, too", recorded);
 	else if (replay->index_given && !replay->crop &&
-		 recipe_pixels(&replay->recipe).kind == PIXEL_RESIZED_CROP)
+		 spec_pixels(&replay->recipe.spec, replay_group_of(replay, replay->view)).kind ==
+			 PIXEL_RESIZED_CROP)
 		cli_note("--index also needs the record's --crop X,Y,W,H, or --eval");
 	else if (replay->index_given && !drawn && replay_draws(replay))
 		cli_note("--transforms draw more than a crop: --index also needs the record's "
 			 "--position P, "
 			 "its --view V if there are several, and the --epoch and --seed of its "
 			 "batch");
+	else if (replay->view >= replay_views(replay))
+		cli_note("--view %" PRIu64 " is not below the number of views, which is %" PRIu32
+			 ": views count from 0",
+			replay->view, replay_views(replay));
 	else if (replay->folder && replay_is_converted(replay))
 		cli_note("--output writes PNG files of rows with --dtype uint8 --layout NHWC; "
 			 "leave one "
@@ -261,9 +291,17 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	jsontext_end(json);
 }
 
+static struct replay_group *replay_group(const struct replay *replay, uint32_t view)
+{
+	return &replay->group[replay_group_of(replay, view)];
+}
+
 static uint8_t *replay_row(const struct replay *replay, uint32_t view)
 {
-	return replay->rows + replay->row_bytes * view;
+	uint8_t *row = replay->rows;
+	for (uint32_t before = 0; before < view; before++)
+		row += replay_group(replay, before)->row_bytes;
+	return row;
 }
 
 static int replay_write_row(const struct replay *replay, uint64_t row,
@@ -278,7 +316,7 @@ static int replay_write_row(const struct replay *replay, uint64_t row,
 		(void)snprintf(path, sizeof path,
 			"%s/epoch-%" PRIu64 "-batch-%" PRIu64 "-row-%03" PRIu64 ".png",
 			replay->folder, replay->epoch, replay->batch, row);
-	const struct pixel_size size = replay->recipe.spec.image_size;
+	const struct pixel_size size = replay_group(replay, record->view)->size;
 	const struct picture picture = {size.width, size.height, pixels};
 	return picture_write(path, PICTURE_PNG, &picture, true, &fault) < 0
 		       ? cli_fail(CLI_FAILED, "%s", fault.text)
@@ -291,7 +329,7 @@ static int replay_deliver(
 {
 	char path[8300];
 	struct fault fault = {{0}};
-	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay->row_bytes);
+	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay_group(replay, record->view)->row_bytes);
 	if (concat_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
@@ -319,13 +357,14 @@ static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *
 	struct sample sample;
 	const struct slots_record plain = records[0];
 	int r = replay_read(replay, number, &sample, fault);
-	for (uint32_t view = 0; r == 0 && view < replay->postprocess.shape.views; view++) {
+	for (uint32_t view = 0; r == 0 && view < replay_views(replay); view++) {
+		const struct replay_group *group = replay_group(replay, view);
 		records[view] = plain;
 		records[view].index = number;
 		records[view].label = sample.label;
 		records[view].view = key->view = view;
-		r = row_make(&replay->maker, replay->bytes.data, sample.size, &replay->pixels, key,
-			replay->postprocessor, replay_row(replay, view), &records[view]);
+		r = row_make(&replay->maker, replay->bytes.data, sample.size, &group->pixels, key,
+			group->postprocessor, replay_row(replay, view), &records[view]);
 		if (r > 0)
 			(void)fault_set(fault, 0, "%s: %s",
 				decode_outcome_name((enum decode_outcome)r),
@@ -344,8 +383,8 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
 		0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
-	for (uint32_t view = 0; view < replay->postprocess.shape.views; view++) {
-		memset(replay_row(replay, view), 0, replay->row_bytes);
+	for (uint32_t view = 0; view < replay_views(replay); view++) {
+		memset(replay_row(replay, view), 0, replay_group(replay, view)->row_bytes);
 		records[view] = (struct slots_record){.index = number,
 			.label = sample.label,
 			.flags = SLOTS_INVALID | (plain.flags & SLOTS_PADDED),
@@ -400,7 +439,7 @@ static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
 	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
-	uint32_t rows = replay->slice.count * replay->postprocess.shape.views;
+	uint32_t rows = replay->slice.count * replay_views(replay);
 	*ret_first = 0;
 	*ret_end = rows;
 	if (!replay->row || strcmp(replay->row, "all") == 0)
@@ -422,7 +461,7 @@ static int replay_batch(struct replay *replay)
 	int code = replay_rows(replay, &first, &end);
 	if (code == CLI_OK)
 		replay_print_head(replay);
-	uint32_t views = replay->postprocess.shape.views;
+	uint32_t views = replay_views(replay);
 	struct slots_record records[SHAPE_VIEWS_MAX];
 	for (uint64_t row = first; code == CLI_OK && row < end && !ferror(stdout); row++) {
 		uint32_t view = (uint32_t)(row % views);
@@ -464,6 +503,7 @@ static int replay_record(struct replay *replay)
 		.position = record.position,
 		.epoch = (uint32_t)replay->epoch,
 		.view = record.view};
+	const struct replay_group *group = replay_group(replay, record.view);
 	struct sample sample;
 	struct fault fault = {{0}};
 	uint64_t count = concat_samples(&replay->recipe.parts);
@@ -480,8 +520,8 @@ static int replay_record(struct replay *replay)
 	record.label = sample.label;
 	r = replay_source_size(replay, &sample, &record);
 	if (r == 0)
-		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &replay->pixels,
-			&record, &key, replay->postprocessor, replay->rows);
+		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &group->pixels,
+			&record, &key, group->postprocessor, replay->rows);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE, "the crop %s is not inside the image, which is %ux%u",
 			replay->crop, record.src_w, record.src_h);
@@ -495,26 +535,43 @@ static int replay_record(struct replay *replay)
 	return replay_deliver(replay, 0, &record, replay->rows);
 }
 
+static int replay_prepare_group(struct replay *replay, uint32_t number, struct fault *fault)
+{
+	const struct stream_spec *spec = &replay->recipe.spec;
+	struct replay_group *group = &replay->group[number];
+	group->size = spec_group_size(spec, number);
+	group->pixels = spec_pixels(spec, number);
+	group->row_bytes = (size_t)group->size.height * group->size.width * 3 *
+			   slots_pixel_bytes(spec->shape.dtype + 1);
+	int r = postprocess_init(&group->postprocess, spec, number, fault);
+	if (!r && postprocess_needed(spec, number))
+		r = postprocessor_new(&group->postprocess, &group->postprocessor, fault);
+	return r;
+}
+
 /* Sets up what making rows needs. */
 static int replay_prepare(struct replay *replay)
 {
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault = {{0}};
 	const struct stream_spec *spec = &replay->recipe.spec;
+	const uint32_t groups = spec_groups(spec);
+	int r = 0;
 	limits.pixels = spec->max_image_pixels;
-	const struct extent_geometry geometry = stream_geometry(spec, NULL);
-	replay->pixels = spec_pixels(spec, 0);
-	replay->row_bytes = (size_t)geometry.height * geometry.width * geometry.channels *
-			    slots_pixel_bytes(geometry.pixel_type);
-	int r = postprocess_init(&replay->postprocess, spec, 0, &fault);
-	if (!r && postprocess_needed(spec, 0))
-		r = postprocessor_new(&replay->postprocess, &replay->postprocessor, &fault);
+	replay->group = calloc(groups, sizeof *replay->group);
+	if (!replay->group)
+		return replay_fail_memory();
+	for (uint32_t i = 0; !r && i < groups; i++)
+		r = replay_prepare_group(replay, i, &fault);
 	if (!r)
 		r = row_maker_init(&replay->maker, &limits, pixel_longer(spec->image_size), &fault);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
-	assert(replay->row_bytes && geometry.views);
-	replay->rows = malloc(replay->row_bytes * geometry.views);
+	size_t bytes = 0;
+	for (uint32_t i = 0; i < groups; i++)
+		bytes += replay->group[i].row_bytes * spec_group_views(spec, i);
+	assert(bytes);
+	replay->rows = malloc(bytes);
 	return replay->rows ? CLI_OK : replay_fail_memory();
 }
 
@@ -550,8 +607,11 @@ int replay_main(int argc, char **argv)
 		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
-	postprocessor_free(replay.postprocessor);
-	postprocess_deinit(&replay.postprocess);
+	for (uint32_t i = 0; replay.group && i < spec_groups(&replay.recipe.spec); i++) {
+		postprocessor_free(replay.group[i].postprocessor);
+		postprocess_deinit(&replay.group[i].postprocess);
+	}
+	free(replay.group);
 	catalog_bytes_free(&replay.bytes);
 	row_maker_deinit(&replay.maker);
 	recipe_unload(&replay.recipe);

@@ -269,7 +269,9 @@ static bool resume_differs_rows(const struct spec_state *state,
 		(void)snprintf(ret->state, sizeof ret->state, "unknown (%016" PRIx64 ")",
 			state->transform);
 	resume_rows_text(&here, ret->here, sizeof ret->here);
-	if (spec->transforms.count)
+	if (spec->views.groups)
+		views_text(&spec->views, ret->here, sizeof ret->here);
+	else if (spec->transforms.count)
 		transforms_text(&spec->transforms, ret->here, sizeof ret->here);
 	resume_advise(ret, "allowed: the same samples, other pixels");
 	return state->transform != spec_transform_hash(spec);

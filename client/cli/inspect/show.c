@@ -31,7 +31,7 @@ struct show {
 	char socket[FIND_SOCKET]; /* of the running daemon, if one of its streams is shown */
 	struct recipe recipe;
 	struct recipe_daemon daemon;
-	uint64_t epoch, batch, rows, columns, tile, sample, draws;
+	uint64_t epoch, batch, rows, columns, tile, sample, view, draws;
 	bool json, sample_given, sampled;
 
 	struct penstock_stream *stream;
@@ -70,6 +70,9 @@ static int show_options(struct show *show, int argc, char **argv)
 			&show->sample_given},
 		{"draws", 0, OPTION_NUMBER, &show->draws, "N",
 			"with --sample: the number of epochs (8)", 1, STEP_SHEET_DRAWS, NULL},
+		{"view", 0, OPTION_NUMBER, &show->view, "V",
+			"with --sample: which view of it, from 0 (0)", 0, SHAPE_VIEWS_MAX - 1,
+			NULL},
 		RECIPE_OPTIONS(show->recipe),
 		RECIPE_DAEMON_OPTIONS(show->daemon),
 		{"json", 'j', OPTION_FLAG, &show->json, NULL,
@@ -257,8 +260,33 @@ static void show_take_info(struct show *show)
 	show->recipe.spec.shuffle = show->info.shuffle;
 }
 
+/* Where the batch's images are, group by group. Returns how many groups there are. */
+static uint32_t show_groups(struct show *show, struct contact_sheet_group *ret)
+{
+	const uint32_t groups = penstock_stream_groups(show->stream);
+	for (uint32_t i = 0; i < groups; i++) {
+		struct penstock_view_group group;
+		(void)penstock_stream_group(show->stream, i, &group);
+		ret[i] = (struct contact_sheet_group){.views = group.views,
+			.height = group.height,
+			.width = group.width,
+			.images = penstock_batch_images(show->stream, &show->taken, i)};
+		/* A definition of another release may not be known here. */
+		if (i < spec_groups(&show->recipe.spec))
+			ret[i].recipe = recipe_group_pixels(&show->recipe, i);
+	}
+	if (!groups)
+		ret[0] = (struct contact_sheet_group){.views = show->info.views,
+			.height = show->taken.height,
+			.width = show->taken.width,
+			.images = show->taken.images,
+			.recipe = recipe_pixels(&show->recipe)};
+	return groups ? groups : 1;
+}
+
 static int show_draw(struct show *show)
 {
+	struct contact_sheet_group group[SLOTS_GROUPS_MAX];
 	char title[512], recipe[RECIPE_TEXT];
 	show_take_info(show);
 	show->recipe.epoch = show->taken.epoch;
@@ -270,7 +298,8 @@ static int show_draw(struct show *show)
 		.parts = &show->recipe.parts,
 		.batch = &show->taken,
 		.info = &show->info,
-		.recipe = recipe_pixels(&show->recipe),
+		.group = group,
+		.groups = show_groups(show, group),
 		.rows = show_rows(show),
 		.columns = (unsigned)show->columns,
 		.tile = (unsigned)show->tile};
@@ -317,6 +346,7 @@ static int show_one(struct show *show)
 		.recipe = &show->recipe,
 		.dataset = show->recipe.parts.dataset[0],
 		.sample = show->sample,
+		.view = show->view,
 		.epoch = show->epoch,
 		.draws = show->draws,
 		.tile = show->tile,

@@ -63,7 +63,8 @@ static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
 			.position = placed ? order_position(&ask->recipe->sampler.order[0], epoch,
 						     ask->sample)
 					   : ask->sample,
-			.epoch = epoch};
+			.epoch = epoch,
+			.view = (uint32_t)ask->view};
 	}
 }
 
@@ -115,8 +116,12 @@ static int show_drawn(
 	struct step_recipe steps;
 	const struct stream_spec *spec = &ask->recipe->spec;
 	struct show_names names;
-	spec_steps(spec, 0, &steps);
-	show_names(&ask->recipe->spec.transforms, &names);
+	struct transforms list;
+	uint32_t group = 0, before = 0;
+	for (; ask->view >= before + spec_group_views(spec, group); group++)
+		before += spec_group_views(spec, group);
+	spec_steps(spec, group, &steps);
+	show_names(spec_group_list(spec, group, &list), &names);
 	show_keys(ask, key);
 	recipe_describe(ask->recipe, recipe, sizeof recipe);
 	(void)snprintf(title, sizeof title, "%s   #%" PRIu64 "   epochs %" PRIu64 " to %" PRIu64,
@@ -126,7 +131,7 @@ static int show_drawn(
 		.subtitle = recipe,
 		.data = bytes->data,
 		.size = sample->size,
-		.head = recipe_pixels(ask->recipe),
+		.head = recipe_group_pixels(ask->recipe, group),
 		.steps = &steps,
 		.head_name = names.count ? names.all[0] : plain,
 		.step_name = names.all + (names.count - show_stages(&steps)),
@@ -146,6 +151,11 @@ int show_sample(const struct show_sample *ask)
 		return cli_fail(CLI_USAGE,
 			"--sample %" PRIu64 " is beyond the dataset's last, %" PRIu64, ask->sample,
 			count - 1);
+	if (ask->view >= ask->recipe->spec.shape.views)
+		return cli_fail(CLI_USAGE,
+			"--view %" PRIu64 " is not below the number of views, which is %" PRIu32
+			": views count from 0",
+			ask->view, ask->recipe->spec.shape.views);
 	int r = catalog_read(ask->dataset, ask->sample, &bytes, &sample, &fault);
 	int code =
 		r != 0 ? cli_fail(CLI_FAILED, "%s", fault.text) : show_drawn(ask, &sample, &bytes);

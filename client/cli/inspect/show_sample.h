@@ -12,7 +12,7 @@ struct show_sample {
 	const char *output;
 	const struct recipe *recipe;
 	const struct dataset *dataset;
-	uint64_t sample, epoch, draws, tile;
+	uint64_t sample, view, epoch, draws, tile;
 	bool json;
 };
 

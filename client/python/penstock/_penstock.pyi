@@ -21,6 +21,8 @@ class Stream:
         counts as absent. An unknown key raises TypeError, because it is a mistake of the package.
         Runs without the GIL; signals interrupt it."""
     info: dict[str, int]  # the fields of struct penstock_stream_info
+    # (views, height, width, name) of each group of views; empty if they are not divided into groups.
+    groups: list[tuple[int, int, int, str]]
     daemon_pid: int
     # How many daemons were replaced by others, and the pids of the last pair (0, 0, 0: none). May be
     # asked while a Cuda is attached.
@@ -49,7 +51,7 @@ class Batch:
     last: bool  # whether it is the last batch of its epoch
     epoch: int
     batch: int  # its number within the epoch, from 0
-    def view(self, name: str) -> "View":
+    def view(self, name: str, group: int = 0) -> "View":
         """The valid part of `images` (rows x height x width x 3, or in planes, of the stream's
         dtype; bfloat16 as uint16), `labels` (int64; or float32, count x label_width) or `samples`
         (64 bytes for each row)."""
@@ -89,8 +91,8 @@ class Converter:
     def __init__(self, dtype: str, channels_last: bool, mean: Sequence[float], std: Sequence[float]) -> None:
         """dtype: "uint8", "float32", "float16", "bfloat16"."""
     def row_bytes(self, height: int, width: int) -> int: ...
-    def images(self, batch: Batch, block: Block) -> None:
-        """Writes the batch's valid rows into the block. Runs without the GIL."""
+    def images(self, batch: Batch, block: Block, group: int = 0) -> None:
+        """Writes the batch's valid rows, of one group of views, into the block. Runs without the GIL."""
     def rows(self, source: Block, target: Block, count: int, height: int, width: int) -> None:
         """Converts `count` uint8 rows (height, width, 3) of one block into another. Runs without the
         GIL."""
@@ -123,7 +125,7 @@ class Mixer:
         """Writes float32, (count, width). The width is `classes`, or that of the dataset's labels
         if they are already floats."""
 
-def fill_images(batch: Batch, block: Block) -> None:
+def fill_images(batch: Batch, block: Block, group: int = 0) -> None:
     """Copies the images of the valid rows, unconverted. Runs without the GIL."""
 
 def fill_labels(batch: Batch, block: Block) -> None:

@@ -108,7 +108,7 @@ def _value(key: str, value: Any) -> Any:
         return checks.choice(key, value, words.split("|"))
     if option in ("FLAG", "SWITCH"):
         return int(checks.flag(key, value))
-    if option in ("U32", "U64"):
+    if option in ("U32", "U64", "VIEWS"):
         return checks.number(key, value, low, high)
     if option == "REAL":
         # In the struct, 0 means the default. 1e-12 becomes 0 when it is written with nine digits.
@@ -120,7 +120,7 @@ def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
     """The options for all keys of `wanted` ("DEFINITION" or "READER") that are given or must be."""
     options: dict[str, Any] = {}
     for key, (_, option, who, *_) in KEYS.items():
-        simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT") and key not in _ELSEWHERE
+        simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT", "VIEWS") and key not in _ELSEWHERE
         if simple and who == wanted and (key in _NEEDED or given.get(key) is not None):
             value = _value(key, given[key])
             if _PLAIN.get(key) != value:

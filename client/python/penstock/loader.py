@@ -306,6 +306,11 @@ class Loader:
 
     def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
         output, info = self._opening.output, stream.info
+        if stream.groups:
+            raise errors.ArgumentError(
+                f"the views of {self._opening.source!r} are divided into groups, which this release of the Python "
+                "package does not deliver: let the configuration give a number as `views`"
+            )
         if output.mixing is not None and not info["label_type"]:
             output.mixing.check_labelled(self._labelled)
         converted = bool(info["dtype"] or info["layout"])

@@ -49,11 +49,34 @@ uint32_t batch_rows(const struct lease *lease)
 	return lease->batch.count * lease->channel->info.views;
 }
 
-static PyObject *batch_view(PyObject *object, PyObject *name)
+int batch_group(const struct lease *lease, uint32_t group, struct batch_images *ret)
+{
+	const struct channel *channel = lease->channel;
+	const struct penstock_batch *batch = &lease->batch;
+	if (group >= (channel->groups ? channel->groups : 1)) {
+		PyErr_Format(PyExc_IndexError, "the stream has %u groups of views, no group %u",
+			channel->groups, group);
+		return -1;
+	}
+	*ret = (struct batch_images){
+		lease->images[group], batch_rows(lease), batch->height, batch->width};
+	if (channel->groups) {
+		ret->rows = batch->count * channel->group[group].views;
+		ret->height = channel->group[group].height;
+		ret->width = channel->group[group].width;
+	}
+	return 0;
+}
+
+static PyObject *batch_view(PyObject *object, PyObject *args)
 {
 	struct module_state *state = module_state_of(object);
+	PyObject *name;
+	unsigned int group = 0;
+	if (!PyArg_ParseTuple(args, "O|I", &name, &group))
+		return NULL;
 	struct lease *lease = batch_lease(state, object);
-	return lease ? view_new(state, lease, name) : NULL;
+	return lease ? view_new(state, lease, name, group) : NULL;
 }
 
 /* `data` is the lease. The caller has taken it out of the object and holds the only reference,
@@ -112,7 +135,9 @@ static PyMemberDef batch_members[] = {
 };
 
 static PyMethodDef batch_methods[] = {
-	{"view", batch_view, METH_O, "view(name): a View of its images, labels or samples."},
+	{"view", batch_view, METH_VARARGS,
+		"view(name, group=0): a View of its images (of a group of views), labels or "
+		"samples."},
 	{"release", batch_release, METH_NOARGS, "Returns the batch to the daemon now."},
 	{NULL, NULL, 0, NULL},
 };

@@ -22,5 +22,14 @@ PyObject *batch_new(struct module_state *state, struct lease *lease);
  * released, or this process is a forked child. */
 struct lease *batch_lease(struct module_state *state, PyObject *object);
 
+/* The images of one group of views in a batch; those of a stream without groups are group 0. */
+struct batch_images {
+	const void *images;
+	uint32_t rows, height, width;
+};
+
+/* 0; -1 with an exception: there is no such group. */
+int batch_group(const struct lease *lease, uint32_t group, struct batch_images *ret);
+
 /* How many images the batch has: count x views. */
 uint32_t batch_rows(const struct lease *lease);

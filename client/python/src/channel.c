@@ -45,6 +45,9 @@ void channel_begin(struct channel *channel, struct penstock_stream *stream)
 	channel->stream = stream;
 	channel->stream_fd = penstock_stream_fd(stream);
 	penstock_stream_info(stream, &channel->info);
+	channel->groups = penstock_stream_groups(stream);
+	for (uint32_t i = 0; i < channel->groups; i++)
+		(void)penstock_stream_group(stream, i, &channel->group[i]);
 }
 
 struct channel *channel_ref(struct channel *channel)

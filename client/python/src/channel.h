@@ -28,12 +28,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The most groups of views that a stream may have. */
+enum { CHANNEL_GROUPS = 16 };
+
 /* A batch that this process holds. It ends with the last reference: the Batch, its Views, and what
  * consumers of DLPack made of them each hold one. */
 struct lease {
 	atomic_uint refs;
 	struct channel *channel;
 	struct penstock_batch batch;
+	/* Of each group of views; images[0] without groups. Valid as long as the lease. */
+	const void *images[CHANNEL_GROUPS];
 	struct lease *next; /* in channel.dropped */
 };
 
@@ -44,6 +49,8 @@ struct channel {
 	pid_t owner;
 	struct penstock_stream *stream;
 	struct penstock_stream_info info;
+	uint32_t groups; /* of views; 0: they are not divided */
+	struct penstock_view_group group[CHANNEL_GROUPS];
 	int stream_fd; /* penstock_stream_fd */
 	int bell_fd; /* readable once the channel is closed */
 	pthread_mutex_t guard;

@@ -96,30 +96,41 @@ static struct lease *convert_read_target(
 	return batch_lease(state, batch);
 }
 
+/* The same, with the number of a group of views as an optional third argument. */
+static struct lease *convert_read_group(struct module_state *state, PyObject *args,
+	PyObject **ret_target, struct batch_images *ret_images)
+{
+	PyObject *batch;
+	unsigned int group = 0;
+	if (!PyArg_ParseTuple(args, "OO|I", &batch, ret_target, &group))
+		return NULL;
+	struct lease *lease = batch_lease(state, batch);
+	return lease && batch_group(lease, group, ret_images) == 0 ? lease : NULL;
+}
+
 static PyObject *converter_images(PyObject *object, PyObject *args)
 {
 	struct module_state *state = module_state_of(object);
 	const struct penstock_convert *convert = ((struct converter *)object)->convert;
 	PyObject *target;
-	struct lease *lease = convert_read_target(state, args, &target);
+	struct batch_images images;
+	struct lease *lease = convert_read_group(state, args, &target, &images);
 	if (!lease)
 		return NULL;
-	const struct penstock_batch *batch = &lease->batch;
 	if (lease->channel->info.dtype != PENSTOCK_UINT8 ||
 		lease->channel->info.layout != PENSTOCK_NHWC) {
 		PyErr_SetString(PyExc_ValueError,
 			"the daemon has already converted this stream's images: use fill_images()");
 		return NULL;
 	}
-	uint32_t rows = batch_rows(lease);
 	struct block *block = block_check(state, target,
-		rows * penstock_convert_row_bytes(convert, batch->height, batch->width));
+		images.rows * penstock_convert_row_bytes(convert, images.height, images.width));
 	if (!block)
 		return NULL;
 	lease_ref(lease);
 	Py_BEGIN_ALLOW_THREADS;
 	penstock_convert_rows(
-		convert, batch->images, rows, batch->height, batch->width, block->address);
+		convert, images.images, images.rows, images.height, images.width, block->address);
 	Py_END_ALLOW_THREADS;
 	lease_unref(lease);
 	Py_RETURN_NONE;
@@ -151,16 +162,20 @@ PyObject *convert_fill_images(PyObject *module, PyObject *args)
 {
 	struct module_state *state = PyModule_GetState(module);
 	PyObject *target;
-	struct lease *lease = convert_read_target(state, args, &target);
+	struct batch_images images;
+	struct lease *lease = convert_read_group(state, args, &target, &images);
 	if (!lease)
 		return NULL;
-	size_t bytes = batch_rows(lease) * lease->batch.image_bytes;
+	/* Of one pixel: enum penstock_dtype, three channels. */
+	static const uint8_t pixel_bytes[] = {3, 12, 6, 6};
+	size_t bytes = (size_t)images.rows * images.height * images.width *
+		       pixel_bytes[lease->channel->info.dtype];
 	struct block *block = block_check(state, target, bytes);
 	if (!block)
 		return NULL;
 	lease_ref(lease);
 	Py_BEGIN_ALLOW_THREADS;
-	memcpy(block->address, lease->batch.images, bytes);
+	memcpy(block->address, images.images, bytes);
 	Py_END_ALLOW_THREADS;
 	lease_unref(lease);
 	Py_RETURN_NONE;

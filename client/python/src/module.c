@@ -63,7 +63,8 @@ static PyObject *module_daemon_status(PyObject *module, PyObject *socket)
 static PyMethodDef module_functions[] = {
 	{"daemon_status", module_daemon_status, METH_O, "daemon_status(socket): JSON."},
 	{"fill_images", convert_fill_images, METH_VARARGS,
-		"fill_images(batch, block): copies the images of the valid rows, unconverted."},
+		"fill_images(batch, block, group=0): copies the images of the valid rows, "
+		"unconverted."},
 	{"fill_labels", convert_fill_labels, METH_VARARGS,
 		"fill_labels(batch, block): copies the labels of the valid samples."},
 	{NULL, NULL, 0, NULL},

@@ -175,6 +175,8 @@ static int stream_look(struct channel *channel, void *data)
 		result = -EAGAIN;
 	if (result == 0)
 		channel->held++;
+	for (uint32_t i = 0; result == 0 && i < (channel->groups ? channel->groups : 1); i++)
+		next->lease->images[i] = penstock_batch_images(channel->stream, batch, i);
 	return result;
 }
 
@@ -500,6 +502,23 @@ static PyObject *stream_get_info(PyObject *object, void *unused)
 	return dict;
 }
 
+/* [(views, height, width, name), ...] of the groups of views; [] if they are not divided. */
+static PyObject *stream_get_groups(PyObject *object, void *unused)
+{
+	(void)unused;
+	const struct channel *channel = stream_channel(module_state_of(object), object);
+	PyObject *list = channel ? PyList_New(0) : NULL;
+	for (uint32_t i = 0; list && i < channel->groups; i++) {
+		const struct penstock_view_group *group = &channel->group[i];
+		PyObject *item = Py_BuildValue(
+			"(IIIs)", group->views, group->height, group->width, group->name);
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	return list;
+}
+
 static int stream_ask_pid(struct channel *channel, void *data)
 {
 	*(long *)data = penstock_stream_daemon_pid(channel->stream);
@@ -533,6 +552,8 @@ static PyObject *stream_get_closed(PyObject *object, void *unused)
 }
 
 static PyGetSetDef stream_getters[] = {
+	{"groups", stream_get_groups, NULL, "(views, height, width, name) of each group of views.",
+		NULL},
 	{"info", stream_get_info, NULL, "The fields of struct penstock_stream_info.", NULL},
 	{"daemon_pid", stream_get_daemon_pid, NULL, NULL, NULL},
 	{"replaced", stream_get_replaced, NULL,

@@ -23,7 +23,7 @@ static void view_lay_out(struct view *view)
 	}
 }
 
-static void view_of_images(struct view *view)
+static int view_of_images(struct view *view, uint32_t group)
 {
 	/* bfloat16 has no format in Python: its views are uint16 with the same bits. */
 	static const struct {
@@ -36,20 +36,24 @@ static void view_of_images(struct view *view)
 		[PENSTOCK_BFLOAT16] = {"H", 2},
 	};
 	const struct penstock_stream_info *info = &view->lease->channel->info;
-	const struct penstock_batch *batch = &view->lease->batch;
+	struct batch_images images;
+	if (batch_group(view->lease, group, &images) < 0)
+		return -1;
 	int line = info->layout == PENSTOCK_NCHW ? 2 : 1;
-	view->data = batch->images;
+	view->data = images.images;
 	view->format = dtypes[info->dtype].format;
 	view->item_bytes = dtypes[info->dtype].item_bytes;
 	view->dims = 4;
-	view->shape[0] = batch_rows(view->lease);
-	view->shape[line] = batch->height;
-	view->shape[line + 1] = batch->width;
+	view->shape[0] = images.rows;
+	view->shape[line] = images.height;
+	view->shape[line + 1] = images.width;
 	view->shape[line == 1 ? 3 : 1] = info->channels;
+	return 0;
 }
 
-static void view_of_labels(struct view *view)
+static int view_of_labels(struct view *view, uint32_t group)
 {
+	(void)group;
 	const struct penstock_batch *batch = &view->lease->batch;
 	view->shape[0] = batch->count;
 	view->data = batch->labels;
@@ -57,25 +61,28 @@ static void view_of_labels(struct view *view)
 	view->item_bytes = sizeof(int64_t);
 	view->dims = 1;
 	if (!batch->label_values)
-		return;
+		return 0;
 	view->data = batch->label_values;
 	view->format = "f";
 	view->item_bytes = sizeof(float);
 	view->dims = 2;
 	view->shape[1] = view->lease->channel->info.label_width;
+	return 0;
 }
 
-static void view_of_samples(struct view *view)
+static int view_of_samples(struct view *view, uint32_t group)
 {
+	(void)group;
 	view->data = view->lease->batch.samples;
 	view->format = "B";
 	view->item_bytes = 1;
 	view->dims = 2;
 	view->shape[0] = batch_rows(view->lease);
 	view->shape[1] = sizeof(struct penstock_sample);
+	return 0;
 }
 
-typedef void view_of(struct view *view);
+typedef int view_of(struct view *view, uint32_t group);
 
 static view_of *view_find(PyObject *name)
 {
@@ -86,7 +93,7 @@ static view_of *view_find(PyObject *name)
 	return PyUnicode_CompareWithASCIIString(name, "samples") == 0 ? view_of_samples : NULL;
 }
 
-PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name)
+PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name, uint32_t group)
 {
 	if (!PyUnicode_Check(name))
 		return PyErr_Format(PyExc_TypeError, "the name of a view must be a str");
@@ -98,7 +105,10 @@ PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *na
 	if (!self)
 		return NULL;
 	self->lease = lease_ref(lease);
-	fill(self);
+	if (fill(self, group) < 0) {
+		Py_DECREF(self);
+		return NULL;
+	}
 	view_lay_out(self);
 	return (PyObject *)self;
 }

@@ -20,7 +20,7 @@ extern PyType_Spec view_spec;
 
 /* `name` is "images", "labels" or "samples". NULL with an exception: TypeError (not a str) or
  * ValueError (another name). */
-PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name);
+PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name, uint32_t group);
 
 /* 0; -1 with an exception: this process is a forked child, and the memory belongs to its parent. */
 int view_check(struct module_state *state, const struct view *view);

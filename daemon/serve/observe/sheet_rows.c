@@ -120,15 +120,20 @@ static uint8_t *sheet_values(const struct shape *shape, const struct extent_shap
 static void sheet_pixels(const struct extent *extent, const struct shape *shape, uint32_t slot,
 	struct http_sheet *sheet)
 {
-	const struct extent_shape *size = &extent->shape[slot];
 	bool plain = shape->dtype == SHAPE_UINT8 && shape->layout == SHAPE_NHWC;
-	size_t bytes = (size_t)size->width * SHEET_CHANNELS;
-	uint8_t *to = sheet->pixels;
+	const size_t line = (size_t)sheet->width * SHEET_CHANNELS;
 	for (uint32_t i = 0; i < sheet->rows; i++) {
+		const struct extent_shape size = extent_row_shape(extent, slot, i);
+		const size_t bytes = (size_t)size.width * SHEET_CHANNELS;
 		const uint8_t *row = extent_image(extent, slot, i);
-		for (uint32_t y = 0; y < size->height; y += sheet->step)
-			to = plain ? sheet_line(row + y * bytes, size->width, sheet->step, to)
-				   : sheet_values(shape, size, row, y, sheet->step, to);
+		uint8_t *to = sheet->pixels + i * line * sheet->height;
+		/* An image that is smaller than the largest is at the top left. */
+		memset(to, 0, line * sheet->height);
+		for (uint32_t y = 0; y < size.height; y += sheet->step, to += line)
+			if (plain)
+				(void)sheet_line(row + y * bytes, size.width, sheet->step, to);
+			else
+				(void)sheet_values(shape, &size, row, y, sheet->step, to);
 	}
 }
 
@@ -144,6 +149,17 @@ static void sheet_row(const struct dataset *dataset, const struct slots_record *
 	memcpy(row->class_name, name, utf8_cut(name, sizeof row->class_name - 1));
 }
 
+/* The largest height and width of a slot's images. */
+static struct extent_shape sheet_largest(const struct extent *extent, uint32_t slot)
+{
+	struct extent_shape largest = extent->shape[slot];
+	for (uint32_t i = 0; i < extent->layout.groups; i++) {
+		largest.height = UTIL_MAX(largest.height, extent->group[i].height);
+		largest.width = UTIL_MAX(largest.width, extent->group[i].width);
+	}
+	return largest;
+}
+
 struct http_sheet *sheet_copy(const struct server *server, uint32_t place)
 {
 	const struct group *group = sheet_group(server, place);
@@ -152,12 +168,12 @@ struct http_sheet *sheet_copy(const struct server *server, uint32_t place)
 		return NULL;
 	const struct extent *extent = stream_extent(group->stream);
 	const struct stream_batch *batch = stream_batch(group->stream, (uint32_t)slot);
-	const struct extent_shape *size = &extent->shape[slot];
+	const struct extent_shape size = sheet_largest(extent, (uint32_t)slot);
 	uint32_t all = batch->count * extent->layout.views;
 	uint32_t rows = UTIL_MIN(all, (uint32_t)HTTP_SHEET_ROWS);
-	uint32_t step = sheet_step(size, rows);
+	uint32_t step = sheet_step(&size, rows);
 	struct http_sheet *sheet = http_sheet_new(
-		rows, sheet_length(size->height, step), sheet_length(size->width, step));
+		rows, sheet_length(size.height, step), sheet_length(size.width, step));
 	if (!sheet)
 		return NULL;
 	sheet->stream = place;

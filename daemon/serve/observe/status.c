@@ -281,6 +281,8 @@ static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 	jsontext_u64(json, "views", spec->shape.views);
 	jsontext_string(json, "dtype", shape_dtype_names[spec->shape.dtype]);
 	jsontext_string(json, "layout", shape_layout_names[spec->shape.layout]);
+	if (spec->views.groups)
+		views_json(json, "view_groups", &spec->views);
 	if (spec->shape.sizes.count)
 		shape_json_sizes(json, "image_sizes", &spec->shape.sizes, spec->image_size);
 }

@@ -282,6 +282,27 @@ static uint64_t join_fingerprint(const struct member *m)
 					       : stream_fingerprint(group->stream);
 }
 
+/* What follows OPENED in its message. */
+struct join_tail {
+	struct wire_opened_tail counts;
+	struct wire_group group[SLOTS_GROUPS_MAX];
+};
+
+/* Returns the bytes that are used; 0: the stream has no groups. */
+static size_t join_write_tail(const struct stream_spec *spec, struct join_tail *tail)
+{
+	*tail = (struct join_tail){.counts.groups = spec->views.groups};
+	for (uint32_t i = 0; i < spec->views.groups; i++) {
+		const struct pixel_size size = spec_group_size(spec, i);
+		tail->group[i] = (struct wire_group){.views = spec_group_views(spec, i),
+			.height = size.height,
+			.width = size.width};
+		memcpy(tail->group[i].name, spec->views.group[i].name, sizeof tail->group[i].name);
+	}
+	return spec->views.groups ? sizeof tail->counts + spec->views.groups * sizeof tail->group[0]
+				  : 0;
+}
+
 static void join_send_opened(struct member *m)
 {
 	const struct stream *stream = m->group->stream;
@@ -327,7 +348,9 @@ static void join_send_opened(struct member *m)
 		.slot_stride = extent->stride,
 		.bytes = extent->bytes,
 	};
-	client_send(m->client, &opened.head, sizeof opened, NULL, 0, -1);
+	struct join_tail tail;
+	const size_t tail_bytes = join_write_tail(spec, &tail);
+	client_send(m->client, &opened.head, sizeof opened, &tail, tail_bytes, -1);
 	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->handout.give);
 }
 

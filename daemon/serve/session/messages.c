@@ -49,11 +49,13 @@ static void messages_hello(struct client *client, const struct conn_message *mes
 		return;
 	}
 	client->hello = true;
+	client->features = hello->features & WIRE_FEATURE_GROUPS;
 	struct wire_welcome welcome = {
 		.head = {.type = WIRE_WELCOME, .request = message->head.request},
 		.magic = WIRE_MAGIC,
 		.version = UTIL_MIN(hello->version_max, (uint32_t)WIRE_VERSION_MAX),
 		.pid = getpid(),
+		.features = client->features,
 		.text_bytes = sizeof PENSTOCK_VERSION - 1,
 	};
 	client_send(
@@ -114,6 +116,19 @@ static int messages_named_stream(
 	return messages_unknown_stream(config, spec->name, fault);
 }
 
+/* A client that does not know a feature would misread the batches. */
+static int messages_check_features(
+	const struct client *client, const struct stream_spec *spec, struct fault *fault)
+{
+	if (spec->views.groups && !(client->features & WIRE_FEATURE_GROUPS))
+		return fault_set(fault, -ENOTSUP,
+			"the stream's views are divided into groups, which the trainer's "
+			"libpenstock, or the program that it was compiled for, does not know: "
+			"install the release of this penstockd (%s) and build the program with it",
+			PENSTOCK_VERSION);
+	return 0;
+}
+
 static void messages_open(struct client *client, const struct conn_message *message)
 {
 	const struct wire_open *open =
@@ -145,6 +160,8 @@ static void messages_open(struct client *client, const struct conn_message *mess
 		result = messages_named_stream(client->server, spec, &fault);
 	if (!result)
 		result = spec_check_share(spec, &fault);
+	if (!result)
+		result = messages_check_features(client, spec, &fault);
 	if (result)
 		client_error(client, head->request, head->stream, result, fault.text);
 	else if (spec_has_lists(spec))

@@ -44,6 +44,7 @@ struct client {
 	pid_t pid;
 	struct peer_name name;
 	struct peer *peer;
+	uint64_t features; /* enum wire_feature, that both ends know */
 	bool hello, dead, want_write;
 	uint64_t since_ns;
 	struct list_head members;

@@ -537,7 +537,8 @@ static void model_got_welcome(struct model *model, const struct conn_message *me
 	const struct model_waiting *next = model_next(model, &w->head);
 	if (!next || next->what != WAIT_WELCOME || w->head.request != next->request)
 		world_wrong("WELCOME to request %u was not expected", w->head.request);
-	if (w->magic != WIRE_MAGIC || w->version != 1 || w->features || w->pid != getpid() ||
+	if (w->magic != WIRE_MAGIC || w->version != 1 ||
+		w->features & ~(uint64_t)WIRE_FEATURE_GROUPS || w->pid != getpid() ||
 		!w->text_bytes)
 		world_wrong("WELCOME has wrong fields");
 	model_came(model);
@@ -559,9 +560,37 @@ static void model_check_start(const struct model_stream *s)
 			(unsigned long long)s->start_epoch, (unsigned long long)s->start_position);
 }
 
+/* OPENED, whose groups of views, if it has any, must be right. */
+static const struct wire_opened *model_opened(
+	const struct model *model, const struct conn_message *message)
+{
+	const size_t size = sizeof(struct wire_opened);
+	if (message->head.type != WIRE_OPENED || message->size == size)
+		return model_view(model, message, WIRE_OPENED, size, 0);
+	const struct wire_opened *o = (const struct wire_opened *)(const void *)message->bytes;
+	const struct wire_opened_tail *tail =
+		(const struct wire_opened_tail *)(const void *)(message->bytes + size);
+	const struct wire_group *group = (const struct wire_group *)(const void *)(tail + 1);
+	uint32_t views = 0;
+	if (message->size < size + sizeof *tail || tail->groups < 1 ||
+		tail->groups > SLOTS_GROUPS_MAX || tail->fields || tail->cuts ||
+		message->size != size + sizeof *tail + tail->groups * sizeof *group)
+		world_wrong("OPENED: the groups do not fit the message");
+	for (uint32_t i = 0; i < tail->groups; i++) {
+		views += group[i].views;
+		if (!group[i].views || !group[i].height || group[i].height > o->height ||
+			!group[i].width || group[i].width > o->width ||
+			!memchr(group[i].name, 0, WIRE_NAME))
+			world_wrong("OPENED: group %u is impossible", i);
+	}
+	if (views != o->views)
+		world_wrong("OPENED: groups have %u views of %u", views, o->views);
+	return o;
+}
+
 static void model_got_opened(struct model *model, const struct conn_message *message)
 {
-	const struct wire_opened *o = model_view(model, message, WIRE_OPENED, sizeof *o, 0);
+	const struct wire_opened *o = model_opened(model, message);
 	struct model_stream *s = model_stream(model, o->head.stream);
 	if (s && s->state == MODEL_CLOSING)
 		return;
