@@ -25,7 +25,8 @@
  *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0
  *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
  *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
- *            image_sizes), VIEWS (uint32_t, and view_groups); NONE: the struct does not have it, or open.c has code for it
+ *            image_sizes), VIEWS (uint32_t, and view_groups); NONE: the struct does not have it,
+ *            or open.c has code for it
  *   who      who may write it: DEFINITION (configuration and clients, and not beside `stream:`),
  *            READER (also beside it), CLIENT (clients only, also beside it)
  *   alike    SAME: all members of a group must agree; OWN: each member may have its own value

@@ -80,7 +80,8 @@ bool extent_is_kept(struct extent *extent, struct handout *ret);
 struct slots_head *extent_head(const struct extent *extent, uint32_t slot);
 
 /* Sets the size of the images in a slot, at most that which the extent was made for (with groups:
- * exactly the first group's), and returns the head that such a slot begins with. Event loop, before the slot is filled. */
+ * exactly the first group's), and returns the head that such a slot begins with. Event loop,
+ * before the slot is filled. */
 struct slots_head extent_reshape(
 	struct extent *extent, uint32_t slot, uint32_t height, uint32_t width);
 

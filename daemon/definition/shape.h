@@ -1,6 +1,7 @@
 /* shape: the form of the rows in a stream's batches: their size in each epoch, the number of
  * rows for each sample, the type of the values and their order. The keys are image_size, dtype,
- * layout, mean and std of a definition (spec.h); views.h reads the number of rows. Pure functions; any thread. */
+ * layout, mean and std of a definition (spec.h); views.h reads the number of rows. Pure functions;
+ * any thread. */
 #pragma once
 
 #include "base/fault.h"
