@@ -17,6 +17,7 @@ struct penstock_cuda {
 	struct penstock_stream *claimed;
 	pid_t owner; /* a forked child has neither the thread nor CUDA */
 	struct penstock_cuda_options options;
+	struct penstock_mix_epoch *epochs; /* of the options */
 	struct penstock_stream_info stream;
 	struct device device;
 	CUstreamCaptureMode mode; /* the calling thread's, while the device is entered */

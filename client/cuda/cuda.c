@@ -61,6 +61,26 @@ static int cuda_take_options(
 	return result;
 }
 
+/* The application's array may be gone after penstock_cuda_attach. */
+static int cuda_keep_epochs(struct penstock_cuda *cuda)
+{
+	size_t bytes = cuda->options.epoch_count * sizeof *cuda->epochs;
+	if (!bytes)
+		return 0;
+	cuda->epochs = malloc(bytes);
+	if (!cuda->epochs)
+		return sentence_set(-ENOMEM, "no memory for an attachment");
+	memcpy(cuda->epochs, cuda->options.epochs, bytes);
+	cuda->options.epochs = cuda->epochs;
+	return 0;
+}
+
+static void cuda_free(struct penstock_cuda *cuda)
+{
+	free(cuda->epochs);
+	free(cuda);
+}
+
 /* ---- who has which stream ---- */
 
 /* Two threads that each believe that they own a stream would corrupt it silently. */
@@ -187,12 +207,14 @@ int penstock_cuda_attach(struct penstock_stream *stream,
 	cuda->owner = getpid();
 	int result = cuda_take_options(options, &cuda->options);
 	if (result == 0)
+		result = cuda_keep_epochs(cuda);
+	if (result == 0)
 		result = cuda_claim(cuda, stream);
 	if (result == 0)
 		result = cuda_init(cuda, stream);
 	if (result < 0) {
 		cuda_disclaim(cuda);
-		free(cuda);
+		cuda_free(cuda);
 	}
 	if (result == 0)
 		*ret_cuda = cuda;
@@ -204,7 +226,7 @@ static void cuda_forget(struct penstock_cuda *cuda)
 {
 	pump_forget(&cuda->pump);
 	free(cuda->buffers.buffer);
-	free(cuda);
+	cuda_free(cuda);
 }
 
 void penstock_cuda_detach(struct penstock_cuda *cuda)
@@ -224,7 +246,7 @@ void penstock_cuda_detach(struct penstock_cuda *cuda)
 		device_leave(&cuda->device, cuda->mode);
 	device_deinit(&cuda->device);
 	cuda_disclaim(cuda);
-	free(cuda);
+	cuda_free(cuda);
 }
 
 /* ---- batches ---- */

@@ -39,6 +39,8 @@ static struct mixplan mix_settings(const struct penstock_cuda_options *options)
 		.cutmix = options->cutmix,
 		.mix = options->mix,
 		.mix_switch = options->mix_switch,
+		.epochs = options->epochs,
+		.epoch_count = options->epoch_count,
 	};
 }
 

@@ -147,6 +147,11 @@ struct penstock_cuda_options {
 	int (*interrupt)(void *data);
 	/* Passed to `interrupt`. */
 	void *interrupt_data;
+	/* Default: NULL. What changes with the epoch, as in struct penstock_mix_options, and copied
+	 * by penstock_cuda_attach. Their `smoothing` has no effect: penstock_cuda_targets has its
+	 * own. */
+	const struct penstock_mix_epoch *epochs;
+	size_t epoch_count;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -621,6 +621,18 @@ PENSTOCK_API void penstock_convert_free(struct penstock_convert *convert);
  *
  * Images are in the caller's own memory, never in a batch's, which other trainers may be
  * reading. */
+
+/* How batches are mixed from an epoch on. */
+struct penstock_mix_epoch {
+	/* From this epoch on, until the next entry's. */
+	uint64_t epoch;
+	/* As in struct penstock_mix_options, all of them. */
+	double mixup, cutmix, mix, mix_switch;
+	float smoothing;
+	/* 0. */
+	uint32_t reserved;
+};
+
 struct penstock_mix_options {
 	/* Size of this struct, set by penstock_mix_options_init. */
 	size_t size;
@@ -642,6 +654,11 @@ struct penstock_mix_options {
 	uint32_t classes;
 	/* Default: 0. Label smoothing, as in torch.nn.CrossEntropyLoss, 0 to 1. */
 	float smoothing;
+	/* Default: NULL. What changes with the epoch: `epoch_count` entries, at most 65,536, in
+	 * ascending order of their epochs. The options above are for epochs before the first entry.
+	 * penstock_mix_new copies them. */
+	const struct penstock_mix_epoch *epochs;
+	size_t epoch_count;
 };
 
 /* Sets all defaults, and `size` as given, as penstock_options_init_size does. */

@@ -421,6 +421,67 @@ static void values_are_mixed(void **state)
 	penstock_mix_free(mix);
 }
 
+/* ---- epochs ---- */
+
+static const struct penstock_mix_epoch changes[] = {
+	{.epoch = 2, .mixup = 1, .mix = 1, .mix_switch = 0.5, .smoothing = 0.5F},
+	{.epoch = 3, .cutmix = 0.4, .mix = 0.7, .mix_switch = 0.5},
+	{.epoch = 1000, .mix = 1, .smoothing = 1},
+};
+
+/* The options with the values of one entry. */
+static struct penstock_mix_options constant(const struct penstock_mix_epoch *epoch)
+{
+	struct penstock_mix_options options = defaults();
+	options.classes = CLASSES;
+	options.mixup = epoch->mixup;
+	options.cutmix = epoch->cutmix;
+	options.mix = epoch->mix;
+	options.mix_switch = epoch->mix_switch;
+	options.smoothing = epoch->smoothing;
+	return options;
+}
+
+static void epochs_change_what_is_mixed(void **state)
+{
+	(void)state;
+	static const struct penstock_mix_epoch before = {
+		.mixup = 0.3, .mix = 1, .mix_switch = 0.5, .smoothing = 0.1F};
+	static const struct {
+		uint64_t epoch;
+		const struct penstock_mix_epoch *values;
+	} cases[] = {{0, &before}, {1, &before}, {2, &changes[0]}, {3, &changes[1]},
+		{999, &changes[1]}, {1000, &changes[2]}, {UINT32_MAX, &changes[2]}};
+	struct penstock_mix_epoch epochs[3];
+	memcpy(epochs, changes, sizeof epochs);
+	struct penstock_mix_options options = constant(&before);
+	options.epochs = epochs;
+	options.epoch_count = 3;
+	struct penstock_mix *mix = mixer(&options);
+	memset(epochs, GUARD_BYTE, sizeof epochs); /* they were copied */
+	const int64_t labels[4] = {0, 1, 2, 1};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct penstock_mix_options same = constant(cases[i].values);
+		struct penstock_mix *plain = mixer(&same);
+		for (uint64_t seed = 0; seed < 20; seed++) {
+			struct penstock_mix_row rows[4];
+			float targets[4 * CLASSES], want[4 * CLASSES];
+			struct planned p;
+			plan(&p, plain, seed, 4, 4, 1, 10, 10);
+			p.batch.epoch = cases[i].epoch;
+			penstock_mix_plan(plain, &p.info, &p.batch, rows);
+			penstock_mix_plan(mix, &p.info, &p.batch, p.rows);
+			assert_memory_equal(p.rows, rows, sizeof rows);
+			assert_int_equal(
+				penstock_mix_targets(mix, p.rows, 4, 1, labels, targets), 0);
+			assert_int_equal(penstock_mix_targets(plain, rows, 4, 1, labels, want), 0);
+			assert_memory_equal(targets, want, sizeof want);
+		}
+		penstock_mix_free(plain);
+	}
+	penstock_mix_free(mix);
+}
+
 /* ---- refusals ---- */
 
 static void expect_refused(int result, const char *sentence)
@@ -457,10 +518,46 @@ static void options_are_checked(void **state)
 	REFUSES(erase_random = 2, "options.erase_random is 2: expected 0, or 1");
 	REFUSES(classes = 1 << 25, "options.classes is 33554432: expected 0");
 	REFUSES(smoothing = 1.01f, "options.smoothing is 1.0");
+	REFUSES(epoch_count = 1, "options.epoch_count is 1 and options.epochs is NULL");
+	REFUSES(epoch_count = 65537, "options.epoch_count is 65537: expected at most 65536");
 	assert_int_equal(setenv("PENSTOCK_KERNELS", "mmx", 1), 0);
 	REFUSES(size = sizeof options, "PENSTOCK_KERNELS=mmx");
 	assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
 	penstock_mix_free(NULL);
+}
+
+static void expect_refused_epochs(struct penstock_mix_epoch first, const char *sentence)
+{
+	const struct penstock_mix_epoch epochs[2] = {{.epoch = 1, .mix = 1}, first};
+	struct penstock_mix_options options = defaults();
+	struct penstock_mix *mix = NULL;
+	options.epochs = epochs;
+	options.epoch_count = 2;
+	expect_refused(penstock_mix_new(&options, &mix), sentence);
+	assert_null(mix);
+}
+
+static void epochs_are_checked(void **state)
+{
+	(void)state;
+	struct penstock_mix_epoch epoch = {.epoch = 1};
+	expect_refused_epochs(
+		epoch, "options.epochs[1].epoch is 1, after 1: expected ascending epochs");
+	epoch.epoch = 2;
+	epoch.mixup = 0.001;
+	expect_refused_epochs(epoch, "options.epochs[1].mixup is 0.001: expected 0 for off");
+	epoch.mixup = 0;
+	epoch.cutmix = NAN;
+	expect_refused_epochs(epoch, "options.epochs[1].cutmix is ");
+	epoch.cutmix = 1;
+	epoch.mix = 2;
+	expect_refused_epochs(epoch, "options.epochs[1].mix is 2: expected a probability, 0 to 1");
+	epoch.mix = 1;
+	epoch.smoothing = -1;
+	expect_refused_epochs(epoch, "options.epochs[1].smoothing is -1: expected a share");
+	epoch.smoothing = 0;
+	epoch.reserved = 1;
+	expect_refused_epochs(epoch, "options.epochs[1].reserved is 1: expected 0");
 }
 
 /* An application of an earlier release has a shorter struct. */
@@ -472,6 +569,11 @@ static void earlier_structs_are_filled(void **state)
 	penstock_mix_options_init_size(&options, offsetof(struct penstock_mix_options, classes));
 	assert_true(options.mix == 1 && options.erase_ratio[1] == 3.3);
 	assert_int_equal(options.classes, 0xa5a5a5a5);
+	struct penstock_mix *mix = NULL;
+	memset(&options, GUARD_BYTE, sizeof options);
+	penstock_mix_options_init_size(&options, offsetof(struct penstock_mix_options, epochs));
+	assert_int_equal(penstock_mix_new(&options, &mix), 0);
+	penstock_mix_free(mix);
 }
 
 static void later_structs_are_read(void **state)
@@ -640,6 +742,8 @@ int main(void)
 		cmocka_unit_test(views_are_planned),
 		cmocka_unit_test(targets_are_sums),
 		cmocka_unit_test(values_are_mixed),
+		cmocka_unit_test(epochs_change_what_is_mixed),
+		cmocka_unit_test(epochs_are_checked),
 		cmocka_unit_test(options_are_checked),
 		cmocka_unit_test(earlier_structs_are_filled),
 		cmocka_unit_test(later_structs_are_read),

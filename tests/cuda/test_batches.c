@@ -358,6 +358,29 @@ LOOP_TEST(end)
 	loop_end(&loop);
 }
 
+/* The epochs are copied when the stream is attached; each batch is mixed as its epoch says. */
+LOOP_TEST(mix_epochs)
+{
+	static const struct fake_shape two_epochs = {
+		.batch_size = 4, .side = 8, .slots = 4, .batches = 3, .epochs = 2};
+	struct penstock_mix_epoch epochs[] = {{.epoch = 1, .mix = 1}};
+	loop_begin(&loop, &two_epochs, mode);
+	loop.options.mixup = 1;
+	loop.options.epochs = epochs;
+	loop.options.epoch_count = 1;
+	loop_open(&loop);
+	loop_attach(&loop);
+	memset(epochs, 0xa5, sizeof epochs);
+	for (int i = 0; i < 6; i++) {
+		struct penstock_cuda_batch batch;
+		loop_next(&loop, &batch);
+		bool mixed = batch.host_rows[0].flags & PENSTOCK_CUDA_ROW_MIXED;
+		FAKE_WANT(mixed == (batch.epoch == 0));
+		loop_release(&loop, &batch);
+	}
+	loop_end(&loop);
+}
+
 /* ---- what the application brings ---- */
 
 struct allocator {
@@ -623,6 +646,7 @@ int main(void)
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_state),
 		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_mix_epochs),
 		cmocka_unit_test(test_allocator),
 		cmocka_unit_test(test_rank),
 		cmocka_unit_test(test_two),

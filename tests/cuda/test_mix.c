@@ -660,6 +660,28 @@ static void takes_good_options(void **state)
 	assert_int_equal(mix_check(&options), 0);
 }
 
+static void epochs_change_what_is_mixed(void **state)
+{
+	(void)state;
+	const struct penstock_mix_epoch epochs[] = {
+		{.epoch = 2, .cutmix = 1, .mix = 1}, {.epoch = 4, .mix = 1}};
+	struct penstock_cuda_options options = defaults(), second = defaults(), third = defaults();
+	options.mixup = 0.5;
+	const struct penstock_cuda_options first = options;
+	second.cutmix = 1;
+	options.epochs = epochs;
+	options.epoch_count = 2;
+	assert_int_equal(mix_check(&options), 0);
+	const struct penstock_cuda_options *constant[] = {
+		&first, &first, &second, &second, &third, &third};
+	for (uint64_t epoch = 0; epoch < 6; epoch++) {
+		struct penstock_cuda_row rows[8], want[8];
+		plan(&options, 3, epoch, 16, 8, rows);
+		plan(constant[epoch], 3, epoch, 16, 8, want);
+		assert_memory_equal(rows, want, sizeof want);
+	}
+}
+
 #define REFUSES(change, sentence)                                                  \
 	do {                                                                       \
 		struct penstock_cuda_options options = defaults();                 \
@@ -782,6 +804,7 @@ int main(void)
 		cmocka_unit_test(differs_in_every_part_of_the_name),
 		cmocka_unit_test(cuts_what_a_counter_cannot_hold),
 		cmocka_unit_test(golden_rows),
+		cmocka_unit_test(epochs_change_what_is_mixed),
 		cmocka_unit_test(takes_good_options),
 		cmocka_unit_test(refuses_bad_settings),
 		cmocka_unit_test(refuses_bad_probabilities),

@@ -147,6 +147,14 @@ static void layout_penstock(void)
 	FIELD(penstock_convert_options, layout);
 	FIELD(penstock_convert_options, mean);
 	FIELD(penstock_convert_options, std);
+	STRUCT(penstock_mix_epoch);
+	FIELD(penstock_mix_epoch, epoch);
+	FIELD(penstock_mix_epoch, mixup);
+	FIELD(penstock_mix_epoch, cutmix);
+	FIELD(penstock_mix_epoch, mix);
+	FIELD(penstock_mix_epoch, mix_switch);
+	FIELD(penstock_mix_epoch, smoothing);
+	FIELD(penstock_mix_epoch, reserved);
 	STRUCT(penstock_mix_options);
 	FIELD(penstock_mix_options, size);
 	FIELD(penstock_mix_options, mixup);
@@ -160,6 +168,8 @@ static void layout_penstock(void)
 	FIELD(penstock_mix_options, erase_random);
 	FIELD(penstock_mix_options, classes);
 	FIELD(penstock_mix_options, smoothing);
+	FIELD(penstock_mix_options, epochs);
+	FIELD(penstock_mix_options, epoch_count);
 	CONSTANT(PENSTOCK_ROW_FLIPPED);
 	CONSTANT(PENSTOCK_ROW_ERASED);
 	CONSTANT(PENSTOCK_ROW_MIXED);
@@ -225,6 +235,8 @@ static void layout_cuda(void)
 	FIELD(penstock_cuda_options, allocate_context);
 	FIELD(penstock_cuda_options, interrupt);
 	FIELD(penstock_cuda_options, interrupt_data);
+	FIELD(penstock_cuda_options, epochs);
+	FIELD(penstock_cuda_options, epoch_count);
 	CONSTANT(PENSTOCK_CUDA_ROW_FLIPPED);
 	CONSTANT(PENSTOCK_CUDA_ROW_ERASED);
 	CONSTANT(PENSTOCK_CUDA_ROW_MIXED);

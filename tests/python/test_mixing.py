@@ -146,6 +146,80 @@ class Mixing(unittest.TestCase):
             np.testing.assert_array_equal(labels, were)
 
 
+class Epochs(unittest.TestCase):
+    """Mixing that changes with the epoch is, in each epoch, mixing that does not."""
+
+    def check(self, changing: "dict[str, Any]", constant: "dict[int, dict[str, Any]]") -> None:
+        with loader(num_classes=5, **changing) as made:
+            got = {epoch: [(images.copy(), labels.copy()) for images, labels in made] for epoch in range(max(constant) + 1)}
+        for epoch, keys in constant.items():
+            with self.subTest(epoch=epoch), loader(**keys) as made:
+                made.set_epoch(epoch)
+                for (images, labels), (want, their) in zip(got[epoch], made):
+                    np.testing.assert_array_equal(images, want)
+                    np.testing.assert_array_equal(labels, their if their.ndim == 2 else one_hot(their, 5))
+
+    def test_each_argument(self) -> None:
+        five = {"num_classes": 5}
+        self.check({"mixup": {0: 0.8, 2: 0}}, {0: {"mixup": 0.8, **five}, 1: {"mixup": 0.8, **five}, 2: {}, 3: {}})
+        self.check({"cutmix": {0: 0, 1: 1.0}, "mixup": 0.4}, {0: {"mixup": 0.4, **five}, 1: {"mixup": 0.4, "cutmix": 1.0, **five}})
+        self.check({"mixup": 1.0, "mix_prob": {0: 1, 1: 0}, "label_smoothing": {0: 0, 2: 0.2}},
+                   {0: {"mixup": 1.0, **five}, 1: {}, 2: {"label_smoothing": 0.2, **five}})
+        self.check({"mixup": 1.0, "cutmix": 1.0, "mix_switch": {0: 0, 1: 1.0}},
+                   {0: {"mixup": 1.0, **five}, 1: {"cutmix": 1.0, "mixup": 1.0, "mix_switch": 1.0, **five}})
+        self.check({"mixup": {0: None, 1: 0.5, 2: 0.5, 3: 0}}, {0: {}, 1: {"mixup": 0.5, **five}, 2: {"mixup": 0.5, **five}, 3: {}})
+
+    def test_goes_on_alike(self) -> None:
+        keys: "dict[str, Any]" = {"mixup": {0: 1.0, 1: 0}, "label_smoothing": {0: 0.1, 1: 0}, "cutmix": {0: 0, 2: 1.0}}
+        with loader(**keys) as made:
+            whole = [(batch.epoch, batch.batch, batch.images.copy(), batch.labels.copy()) for _ in range(3) for batch in made.batches()]
+            made.set_epoch(0)
+            iterator, states = made.batches(), []
+            for _ in range(5):
+                next(iterator)
+            states.append((made.state_dict(), 5))
+        for epoch in (1, 2):
+            states.append(({**states[0][0], "epoch": epoch, "position": 16}, 7 * epoch + 2))
+        for state, number in states:
+            with loader(state=state, **keys) as made:
+                for batch, (epoch, place, images, labels) in zip(made.batches(), whole[number:]):
+                    self.assertEqual((batch.epoch, batch.batch), (epoch, place))
+                    np.testing.assert_array_equal(batch.images, images)
+                    np.testing.assert_array_equal(batch.labels, labels)
+
+    def test_with_transforms(self) -> None:
+        """MixUp in the list holds in all epochs; smoothing may change beside it."""
+        crop = {"RandomResizedCrop": {"size": SIDE}}
+        listed = [crop, "ToTensor", ("MixUp", {"alpha": 0.5, "num_classes": 5})]
+        with loader(transforms=listed, label_smoothing={0: 0, 1: 0.5}) as made:
+            sums = [[float(labels.min()) for _, labels in made] for _ in range(2)]
+        self.assertEqual(set(sums[0]), {0.0})
+        self.assertEqual({round(low, 4) for low in sums[1]}, {0.1})
+
+    def test_refusals(self) -> None:
+        def refused(error: str, said: str, **keys: Any) -> None:
+            with self.subTest(said), self.assertRaisesRegex(getattr(penstock, error), said):
+                loader(**keys)
+
+        refused("ArgumentError", r"mixup: expected a value from epoch 0 on, such as \{0: 0.8, 280: 0\}, got \{5: 1\}", mixup={5: 1})
+        refused("ArgumentError", "cutmix: expected a value from epoch 0 on", cutmix={})
+        refused("ArgumentError", r"mixup\[3\]: expected 0 or None for off, .*got -1", mixup={0: 1, 3: -1})
+        refused("ArgumentTypeError", r"mixup\[3\]: expected 0 or None", mixup={0: 1, 3: "x"})
+        refused("ArgumentError", "mixup: an epoch: expected a whole number from 0 to 4294967295, got -1", mixup={0: 1, -1: 1})
+        refused("ArgumentTypeError", "label_smoothing: an epoch: expected a whole number", label_smoothing={0: 0.1, "1": 0})
+        refused("ArgumentError", r"label_smoothing\[2\]: expected a number from 0 to 1, got 3", label_smoothing={0: 0, 2: 3})
+        refused("ArgumentError", r"mix_prob\[1\]: expected a number from 0 to 1", mixup=1, mix_prob={0: 1, 1: 2})
+        refused("ArgumentError", "mix_prob has a meaning only with mixup", mixup={0: 0, 3: None}, mix_prob={0: 1, 1: 0.5})
+        refused("ArgumentError", "need floats, but dtype=\"uint8\"", mixup={0: 0, 9: 1.0}, dtype="uint8")
+        refused("ArgumentError", "mixup cannot be combined with zero_copy", mixup={0: 0, 9: 1.0}, zero_copy=True)
+        refused("ArgumentError", "the dataset has no labels, and mixup", mixup={0: 0, 9: 1.0}, labels="none", num_classes=3)
+        refused("ArgumentError", "transforms already contains MixUp", mixup={0: 0, 9: 1.0},
+                transforms=[{"RandomResizedCrop": {"size": SIDE}}, "ToTensor", "MixUp"])
+        refused("ArgumentError", "change in 65538 epochs: expected at most 65536 changes",
+                mixup={epoch: 0.1 + epoch % 2 for epoch in range(65538)})
+        loader(mixup={epoch: 0.5 for epoch in range(65538)}).close()
+
+
 class Views(unittest.TestCase):
     def test_shapes(self) -> None:
         for batch in batches(views=3):

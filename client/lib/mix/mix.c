@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <float.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,13 +67,17 @@ static struct mixplan mix_settings(const struct penstock_mix_options *options)
 		.cutmix = options->cutmix,
 		.mix = options->mix,
 		.mix_switch = options->mix_switch,
+		.epochs = options->epochs,
+		.epoch_count = options->epoch_count,
 	};
 }
 
-/* Fields that a later release added must be unset, as in open.c. */
-static int mix_check_size(const struct penstock_mix_options *options)
+/* Fields that a later release added must be unset, as in open.c. The first release had no epochs. */
+static int mix_read_options(
+	const struct penstock_mix_options *options, struct penstock_mix_options *ret_options)
 {
-	if (!options || options->size < sizeof *options || options->size > 16 * sizeof *options)
+	if (!options || options->size < offsetof(struct penstock_mix_options, epochs) ||
+		options->size > 16 * sizeof *options)
 		return error_set(-EINVAL,
 			"the options were not prepared: call penstock_mix_options_init first");
 	for (size_t i = sizeof *options; i < options->size; i++) {
@@ -82,30 +87,40 @@ static int mix_check_size(const struct penstock_mix_options *options)
 				"not know: install the release that it was built with",
 				PENSTOCK_VERSION);
 	}
+	penstock_mix_options_init(ret_options);
+	size_t size = options->size < sizeof *options ? options->size : sizeof *options;
+	memcpy(ret_options, options, size);
 	return 0;
 }
 
 int penstock_mix_new(const struct penstock_mix_options *options, struct penstock_mix **ret_mix)
 {
-	int result = mix_check_size(options);
+	struct penstock_mix_options mine;
+	const struct mix_kernels *kernels = &mix_c;
+	int result = mix_read_options(options, &mine);
 	if (result < 0)
 		return result;
-	struct penstock_mix made = {.plan = mix_settings(options),
-		.erase_random = options->erase_random,
-		.classes = options->classes,
-		.smoothing = options->smoothing};
-	memcpy(made.erase_value, options->erase_value, sizeof made.erase_value);
-	result = mixplan_check(&made.plan);
+	struct mixplan plan = mix_settings(&mine);
+	result = mixplan_check(&plan);
 	if (result == 0)
-		result = mix_check_rest(options);
+		result = mix_check_rest(&mine);
 	if (result == 0)
-		result = mix_choose(&made.kernels);
+		result = mix_choose(&kernels);
 	if (result < 0)
 		return result;
-	struct penstock_mix *mix = malloc(sizeof *mix);
+	size_t bytes = plan.epoch_count * sizeof *plan.epochs;
+	struct penstock_mix *mix = malloc(sizeof *mix + bytes);
 	if (!mix)
 		return error_set(-ENOMEM, "no memory for mixing");
-	*mix = made;
+	*mix = (struct penstock_mix){.plan = plan,
+		.kernels = kernels,
+		.erase_random = mine.erase_random,
+		.classes = mine.classes,
+		.smoothing = mine.smoothing};
+	memcpy(mix->erase_value, mine.erase_value, sizeof mix->erase_value);
+	if (bytes)
+		memcpy(mix->epochs, plan.epochs, bytes);
+	mix->plan.epochs = mix->epochs;
 	*ret_mix = mix;
 	return 0;
 }
@@ -186,13 +201,23 @@ struct mix_share {
 	float hit, even;
 };
 
-static struct mix_share mix_share(const struct penstock_mix *mix, int64_t label, float weight)
+static struct mix_share mix_share(
+	const struct penstock_mix *mix, float smoothing, int64_t label, float weight)
 {
-	float even = mix->smoothing / (float)mix->classes;
-	float hit = 1 - mix->smoothing + even;
+	float even = smoothing / (float)mix->classes;
+	float hit = 1 - smoothing + even;
 	if (label < 0)
 		return (struct mix_share){.label = -1};
 	return (struct mix_share){label, weight * hit, weight * even};
+}
+
+/* Of the batch that the rows were planned for. */
+static float mix_smoothing(
+	const struct penstock_mix *mix, const struct penstock_mix_row *rows, uint32_t count)
+{
+	const struct penstock_mix_epoch *entry =
+		count ? mixplan_epoch(&mix->plan, rows[0].epoch) : NULL;
+	return entry ? entry->smoothing : mix->smoothing;
 }
 
 static void mix_put_target(
@@ -216,12 +241,14 @@ int penstock_mix_targets(const struct penstock_mix *mix, const struct penstock_m
 		result = mix_check_labels(mix, labels, count / views);
 	if (result < 0)
 		return result;
+	float smoothing = mix_smoothing(mix, rows, count);
 	for (uint32_t i = 0; i < count / views; i++) {
 		const struct penstock_mix_row *row = &rows[i * views];
-		struct mix_share own = mix_share(mix, labels[i], row->weight);
+		struct mix_share own = mix_share(mix, smoothing, labels[i], row->weight);
 		struct mix_share other = {.label = -1};
 		if (row->flags & PENSTOCK_ROW_MIXED)
-			other = mix_share(mix, labels[row->partner / views], row->partner_weight);
+			other = mix_share(
+				mix, smoothing, labels[row->partner / views], row->partner_weight);
 		mix_put_target(&own, &other, mix->classes, targets + (size_t)i * mix->classes);
 	}
 	return 0;

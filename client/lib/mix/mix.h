@@ -36,4 +36,5 @@ struct penstock_mix {
 	bool erase_random;
 	uint32_t classes;
 	float smoothing;
+	struct penstock_mix_epoch epochs[]; /* of the plan */
 };

@@ -98,6 +98,33 @@ static void mixplan_cut(
 				    ((double)width * (double)height);
 }
 
+const struct penstock_mix_epoch *mixplan_epoch(const struct mixplan *plan, uint64_t epoch)
+{
+	size_t low = 0, high = plan->epoch_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (plan->epochs[middle].epoch <= epoch)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &plan->epochs[low - 1] : NULL;
+}
+
+/* The plan with the values of one epoch. */
+static struct mixplan mixplan_at(const struct mixplan *plan, uint64_t epoch)
+{
+	struct mixplan now = *plan;
+	const struct penstock_mix_epoch *entry = mixplan_epoch(plan, epoch);
+	if (entry) {
+		now.mixup = entry->mixup;
+		now.cutmix = entry->cutmix;
+		now.mix = entry->mix;
+		now.mix_switch = entry->mix_switch;
+	}
+	return now;
+}
+
 static bool mixplan_chooses_cut(const struct mixplan *plan, struct philox r)
 {
 	if (plan->mixup == 0 || plan->cutmix == 0)
@@ -146,6 +173,7 @@ void mixplan_rows(const struct mixplan *plan, const struct mixplan_batch *batch,
 {
 	struct mixplan_blend blend;
 	uint32_t rows = batch->rows, views = batch->views;
+	const struct mixplan now = mixplan_at(plan, batch->epoch);
 	assert(batch->height >= 1 && batch->height <= UINT16_MAX);
 	assert(batch->width >= 1 && batch->width <= UINT16_MAX);
 	for (uint32_t i = 0; i < rows; i++) {
@@ -161,7 +189,7 @@ void mixplan_rows(const struct mixplan *plan, const struct mixplan_batch *batch,
 	}
 	if (rows <= views) /* a sample that is mixed with itself stays the same */
 		return;
-	if (!mixplan_blends(plan, batch, ret_rows[0].position, &blend))
+	if (!mixplan_blends(&now, batch, ret_rows[0].position, &blend))
 		return;
 	for (uint32_t i = 0; i < rows; i++)
 		mixplan_mix(&blend, (i >= views ? i : rows + i) - views, &ret_rows[i]);
@@ -208,6 +236,54 @@ static int mixplan_check_order(const char *name, const double pair[2])
 		"options.%s is %.9g to %.9g: expected the smaller first", name, pair[0], pair[1]);
 }
 
+static int mixplan_check_epoch(const struct penstock_mix_epoch *epoch, size_t number)
+{
+	static const char probability[] = "a probability, 0 to 1";
+	static const char alpha[] = "0 for off, or the alpha of a Beta distribution, 0.01 to 100";
+	const struct {
+		const char *name;
+		double value, least, most;
+		const char *expected;
+	} fields[] = {
+		{"mixup", epoch->mixup, MIXPLAN_ALPHA_LEAST, MIXPLAN_ALPHA_MOST, alpha},
+		{"cutmix", epoch->cutmix, MIXPLAN_ALPHA_LEAST, MIXPLAN_ALPHA_MOST, alpha},
+		{"mix", epoch->mix, 0, 1, probability},
+		{"mix_switch", epoch->mix_switch, 0, 1, probability},
+		{"smoothing", (double)epoch->smoothing, 0, 1, "a share, 0 to 1"},
+		{"reserved", epoch->reserved, 0, 0, "0"},
+	};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		double value = fields[i].value;
+		/* Written so that a NaN is refused. */
+		if (!(value >= fields[i].least && value <= fields[i].most) &&
+			!(value == 0 && fields[i].expected == alpha))
+			return mixplan_refuse("options.epochs[%zu].%s is %.10g: expected %s",
+				number, fields[i].name, value, fields[i].expected);
+	}
+	return 0;
+}
+
+static int mixplan_check_epochs(const struct mixplan *plan)
+{
+	int r = 0;
+	if (plan->epoch_count > MIXPLAN_EPOCHS_MOST)
+		return mixplan_refuse("options.epoch_count is %zu: expected at most %d",
+			plan->epoch_count, (int)MIXPLAN_EPOCHS_MOST);
+	if (plan->epoch_count && !plan->epochs)
+		return mixplan_refuse("options.epoch_count is %zu and options.epochs is NULL: "
+				      "expected that many entries",
+			plan->epoch_count);
+	for (size_t i = 0; i < plan->epoch_count && r == 0; i++) {
+		if (i && plan->epochs[i].epoch <= plan->epochs[i - 1].epoch)
+			return mixplan_refuse("options.epochs[%zu].epoch is %llu, after %llu: "
+					      "expected ascending epochs",
+				i, (unsigned long long)plan->epochs[i].epoch,
+				(unsigned long long)plan->epochs[i - 1].epoch);
+		r = mixplan_check_epoch(&plan->epochs[i], i);
+	}
+	return r;
+}
+
 int mixplan_check(const struct mixplan *plan)
 {
 	static const char probability[] = "a probability, 0 to 1";
@@ -232,5 +308,7 @@ int mixplan_check(const struct mixplan *plan)
 		r = mixplan_check_alpha("mixup", plan->mixup);
 	if (r == 0)
 		r = mixplan_check_alpha("cutmix", plan->cutmix);
+	if (r == 0)
+		r = mixplan_check_epochs(plan);
 	return r;
 }

@@ -18,7 +18,14 @@ struct mixplan {
 	double flip;
 	double erase, erase_scale[2], erase_ratio[2];
 	double mixup, cutmix, mix, mix_switch;
+	const struct penstock_mix_epoch *epochs; /* of the caller */
+	size_t epoch_count;
 };
+
+enum { MIXPLAN_EPOCHS_MOST = 65536 };
+
+/* The last entry of `plan` whose epoch is not after `epoch`. NULL: none. */
+const struct penstock_mix_epoch *mixplan_epoch(const struct mixplan *plan, uint64_t epoch);
 
 struct mixplan_batch {
 	uint64_t seed, epoch;
@@ -43,5 +50,5 @@ struct mixplan_range {
 int mixplan_check_ranges(const struct mixplan_range *range, unsigned count);
 #define MIXPLAN_CHECK_RANGES(table) mixplan_check_ranges(table, sizeof(table) / sizeof(table)[0])
 
-/* The same for a whole plan. */
+/* The same for a whole plan, with its epochs. */
 int mixplan_check(const struct mixplan *plan);

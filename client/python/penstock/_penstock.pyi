@@ -114,8 +114,10 @@ class Mixer:
         erase_random: bool = False,
         classes: int = 0,
         smoothing: float = 0,
+        epochs: Sequence[tuple[int, float, float, float, float, float]] = (),
     ) -> None:
-        """Takes the fields of struct penstock_mix_options. ArgumentError names a field that is out
+        """Takes the fields of struct penstock_mix_options; `epochs` has tuples of struct
+        penstock_mix_epoch's fields. ArgumentError names a field that is out
         of range."""
     def plan(self, batch: Batch) -> bytes:
         """Draws what is done to the batch's rows: a struct penstock_mix_row, 64 bytes, for each."""
@@ -158,6 +160,7 @@ class Cuda:
         erase_ratio: tuple[float, float] = (0.3, 3.3),
         erase_value: tuple[float, float, float] = (0, 0, 0),
         erase_random: bool = False,
+        epochs: Sequence[tuple[int, float, float, float, float, float]] = (),
     ) -> None:
         """`dtype` is the type that `transform` writes: "float32", "float16" or "bfloat16"."""
     def next(self, timeout_ms: int) -> tuple[int, bool, int, int, bytes, int, int] | None:

@@ -131,7 +131,7 @@ class _Attached:
     ) -> None:
         info = stream.info
         self._classes = 0 if mixing is None else mixing.classes_of(info)
-        self._smoothing = 0.0 if mixing is None else mixing.smoothing
+        self._mixing = mixing
         drawn = {} if mixing is None else mixing.drawn()
         self._rows, self._height, self._width = info["batch_size"], info["height"], info["width"]
         self._raw = tensors.dtype == "uint8"
@@ -155,8 +155,8 @@ class _Attached:
         self._cuda.transform(out, queue)
         return images if count == self._rows else images[:count]
 
-    def _labels(self, address: int, count: int, samples: bytes, queue: int) -> Any:
-        if not self._classes:
+    def _labels(self, address: int, count: int, samples: bytes, epoch: int, queue: int) -> Any:
+        if not self._classes or self._mixing is None:
             return self._tensors.copy(address, (count,), "<i8")
         labels = np.frombuffer(samples, SAMPLE)["label"]  # checked here: a kernel cannot raise
         if count and labels.max() >= self._classes:
@@ -165,7 +165,7 @@ class _Attached:
                 "below that"
             )
         targets, out = self._tensors.targets(self._rows, self._classes)
-        self._cuda.targets(out, queue, self._classes, self._smoothing)
+        self._cuda.targets(out, queue, self._classes, self._mixing.smoothing_in(epoch))
         return targets if count == self._rows else targets[:count]
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
@@ -178,7 +178,7 @@ class _Attached:
         queue = self._tensors.queue()
         self._cuda.wait(queue)
         images = self._images(images_at, count, queue)
-        labels = self._labels(labels_at, count, samples, queue)
+        labels = self._labels(labels_at, count, samples, epoch, queue)
         self._cuda.release(queue)
         self._state = self._cuda.state()
         return images, labels, DeviceBatch(count, last, epoch, batch, samples)

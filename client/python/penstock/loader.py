@@ -123,7 +123,9 @@ class Loader:
     epoch_length    samples of an epoch
     repeats         how often in a row each sample comes, each time with new transforms
     views           images made of each sample; above 1, `images` is a tuple of that many tensors
-    mixup, cutmix   alphas; labels become float32, (batch_size, num_classes)
+    mixup, cutmix   alphas; labels become float32, (batch_size, num_classes). They,
+                    mix_prob, mix_switch and label_smoothing may change with the epoch:
+                    {0: 0.8, 280: 0}
     mix_prob, mix_switch
                     how often a batch is mixed, and how often CutMix does it if both are on
     num_classes     the width of soft labels; default: the dataset's classes
@@ -182,12 +184,12 @@ class Loader:
         epoch_length: Optional[int] = None,
         repeats: int = 1,
         views: int = 1,
-        mixup: Optional[float] = None,
-        cutmix: Optional[float] = None,
-        mix_prob: float = 1.0,
-        mix_switch: float = 0.5,
+        mixup: Union[float, Mapping[int, float], None] = None,
+        cutmix: Union[float, Mapping[int, float], None] = None,
+        mix_prob: Union[float, Mapping[int, float]] = 1.0,
+        mix_switch: Union[float, Mapping[int, float]] = 0.5,
         num_classes: Optional[int] = None,
-        label_smoothing: float = 0.0,
+        label_smoothing: Union[float, Mapping[int, float]] = 0.0,
         labels: Any = "auto",
         class_order: str = "bytewise",
         nested: bool = False,

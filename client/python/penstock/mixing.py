@@ -1,4 +1,4 @@
-"""Operations on whole batches of floats: MixUp, CutMix, erasing, soft labels.
+"""Operations on whole batches of floats: MixUp, CutMix, erasing, soft labels; also by epoch.
 
 libpenstock draws them from the seed, the epoch and the position, so that a resumed run draws the
 same. They are done in the loader's memory, never in the daemon's.
@@ -7,8 +7,8 @@ same. They are done in the loader's memory, never in the daemon's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Optional
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Callable, Optional
 
 from . import checks
 from .errors import ArgumentError
@@ -42,27 +42,54 @@ class Mix:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What is done from `epoch` on. Without a dict among the arguments, the only one is for epoch
+    0."""
+
+    epoch: int
+    mixup: float
+    cutmix: float
+    prob: float
+    switch: float
+    smoothing: float
+
+
+@dataclass(frozen=True)
 class Mixing:
     """All operations on a batch. Without `mix.classes`, soft labels have the dataset's classes."""
 
     mix: Mix
     erase: Optional[Erase]
     smoothing: float
+    later: "tuple[Change, ...]" = ()  # what changes after epoch 0, by epoch
 
     @property
     def soft(self) -> bool:
-        """Whether labels become distributions."""
-        return bool(self.mix.mixup or self.mix.cutmix or self.smoothing)
+        """Whether labels are distributions: in all epochs, if they are in any."""
+        return any(change.mixup or change.cutmix or change.smoothing for change in self.changes)
 
     @property
     def of_floats(self) -> bool:
         """Whether images change, and not only labels."""
-        return bool(self.mix.mixup or self.mix.cutmix or self.erase)
+        return self.erase is not None or any(change.mixup or change.cutmix for change in self.changes)
+
+    @property
+    def changes(self) -> "tuple[Change, ...]":
+        mix = self.mix
+        return (Change(0, mix.mixup, mix.cutmix, mix.prob, mix.switch, self.smoothing), *self.later)
+
+    @property
+    def smooths(self) -> bool:
+        return any(change.smoothing for change in self.changes)
+
+    def smoothing_in(self, epoch: int) -> float:
+        return next(change.smoothing for change in reversed(self.changes) if change.epoch <= epoch)
 
     def drawn(self) -> "dict[str, Any]":
         """The arguments of Mixer and of Cuda."""
         mix, erase = self.mix, self.erase or Erase(p=0.0)
         return {
+            "epochs": [astuple(change) for change in self.later],
             "mixup": mix.mixup,
             "cutmix": mix.cutmix,
             "mix": mix.prob,
@@ -93,7 +120,7 @@ class Mixing:
         if not self.soft:
             return 0
         if info["label_type"]:
-            if self.smoothing:
+            if self.smooths:
                 raise ArgumentError(
                     "label_smoothing needs labels with one class each, and this dataset has multi-hot or float "
                     "labels: leave label_smoothing out, and smooth the labels in the loop"
@@ -121,30 +148,81 @@ def _alpha(name: str, value: Any) -> float:
     return alpha
 
 
-def _said(given: Mapping[str, Any]) -> Optional[Mix]:
-    mixup, cutmix = _alpha("mixup", given["mixup"]), _alpha("cutmix", given["cutmix"])
-    prob = checks.fraction("mix_prob", given["mix_prob"])
-    switch = checks.fraction("mix_switch", given["mix_switch"])
+_LAST_EPOCH = 2**32 - 1
+_MOST_CHANGES = 65_536  # MIXPLAN_EPOCHS_MOST
+
+
+def _by_epoch(name: str, value: Any, read_one: Callable[[str, Any], float]) -> "dict[int, float]":
+    """The values of an argument from epoch 0 on: of a number, or of a dict {epoch: number}."""
+    if not isinstance(value, Mapping):
+        return {0: read_one(name, value)}
+    read = {
+        checks.number(f"{name}: an epoch", epoch, 0, _LAST_EPOCH): read_one(f"{name}[{checks.shown(epoch)}]", one)
+        for epoch, one in value.items()
+    }
+    if 0 not in read:
+        raise ArgumentError(f"{name}: expected a value from epoch 0 on, such as {{0: 0.8, 280: 0}}, got {checks.shown(dict(value))}")
+    return read
+
+
+class _Schedule:
+    """The arguments that may change with the epoch."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.values = {
+            "mixup": _by_epoch("mixup", given["mixup"], _alpha),
+            "cutmix": _by_epoch("cutmix", given["cutmix"], _alpha),
+            "prob": _by_epoch("mix_prob", given["mix_prob"], checks.fraction),
+            "switch": _by_epoch("mix_switch", given["mix_switch"], checks.fraction),
+            "smoothing": _by_epoch("label_smoothing", given["label_smoothing"], checks.fraction),
+        }
+
+    def ever(self, name: str) -> bool:
+        return any(self.values[name].values())
+
+    def changes(self, mix: Optional[Mix]) -> "list[Change]":
+        """What is done from which epoch on. `mix` comes from transforms and holds in all epochs."""
+        values = dict(self.values)
+        if mix is not None:
+            constant = {"mixup": mix.mixup, "cutmix": mix.cutmix, "prob": mix.prob, "switch": mix.switch}
+            values.update({name: {0: value} for name, value in constant.items()})
+        made: "list[Change]" = []
+        current = {name: by_epoch[0] for name, by_epoch in values.items()}
+        for epoch in sorted(set().union(*values.values())):
+            current.update({name: by_epoch[epoch] for name, by_epoch in values.items() if epoch in by_epoch})
+            change = Change(epoch, **current)
+            if not made or replace(change, epoch=made[-1].epoch) != made[-1]:
+                made.append(change)
+        if len(made) > _MOST_CHANGES:
+            raise ArgumentError(
+                f"mixup, cutmix and the like change in {len(made)} epochs: expected at most {_MOST_CHANGES} changes; epochs with "
+                "the values of the one before do not count"
+            )
+        return made
+
+
+def _said(given: Mapping[str, Any], schedule: _Schedule) -> Optional[Mix]:
+    mixes = schedule.ever("mixup") or schedule.ever("cutmix")
     classes = given["num_classes"]
     if classes is not None:
         classes = checks.number("num_classes", classes, 1, MOST_CLASSES)
-    if not (mixup or cutmix) and (prob != 1 or switch != 0.5):
-        name = "mix_prob" if prob != 1 else "mix_switch"
-        raise ArgumentError(
-            f"{name} has a meaning only with mixup or cutmix: pass one of them too, or leave {name} out"
-        )
-    if mixup or cutmix or classes is not None:
-        return Mix(mixup, cutmix, prob, switch, classes)
-    return None
+    usual = {"prob": ("mix_prob", {0: 1.0}), "switch": ("mix_switch", {0: 0.5})}
+    for key, (name, value) in usual.items():
+        if not mixes and schedule.values[key] != value:
+            raise ArgumentError(
+                f"{name} has a meaning only with mixup or cutmix: pass one of them too, or leave {name} out"
+            )
+    first = {key: schedule.values[key][0] for key in ("mixup", "cutmix", "prob", "switch")}
+    return Mix(**first, classes=classes) if mixes or classes is not None else None
 
 
 def read(given: Mapping[str, Any], erase: Optional[Erase], listed: Optional[Mix]) -> Optional[Mixing]:
     """Reads the arguments. `erase` and `listed` come from transforms=[...]. None: batches are not
     changed."""
-    said = _said(given)
-    if listed is not None and said is not None and (said.mixup or said.cutmix):
+    schedule = _Schedule(given)
+    said = _said(given, schedule)
+    if listed is not None and (schedule.ever("mixup") or schedule.ever("cutmix")):
         raise ArgumentError("mixup, cutmix: transforms already contains MixUp or CutMix: use one or the other")
-    smoothing = checks.fraction("label_smoothing", given["label_smoothing"])
     mix = listed or said or Mix()
     if listed is not None and said is not None:
         if listed.classes not in (None, said.classes):
@@ -153,7 +231,8 @@ def read(given: Mapping[str, Any], erase: Optional[Erase], listed: Optional[Mix]
                 "out"
             )
         mix = replace(listed, classes=said.classes)
-    made = Mixing(mix, erase, smoothing)
+    first, *later = schedule.changes(listed)
+    made = Mixing(mix, erase, first.smoothing, tuple(later))
     if mix.classes is not None and not made.soft:
         raise ArgumentError(
             "num_classes has a meaning only with mixup, cutmix or label_smoothing, which make soft labels: pass one "

@@ -6,7 +6,8 @@ All trainers that open the same name get the same batches.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Optional
+from collections.abc import Mapping
+from typing import Any, NoReturn, Optional, Union
 
 from . import checks
 from .arguments import DEFINING
@@ -35,12 +36,12 @@ class Stream(Loader):
         std: Any = None,
         channels_last: bool = True,
         framework: str = "auto",
-        mixup: Optional[float] = None,
-        cutmix: Optional[float] = None,
-        mix_prob: float = 1.0,
-        mix_switch: float = 0.5,
+        mixup: Union[float, Mapping[int, float], None] = None,
+        cutmix: Union[float, Mapping[int, float], None] = None,
+        mix_prob: Union[float, Mapping[int, float]] = 1.0,
+        mix_switch: Union[float, Mapping[int, float]] = 0.5,
         num_classes: Optional[int] = None,
-        label_smoothing: float = 0.0,
+        label_smoothing: Union[float, Mapping[int, float]] = 0.0,
         group: Optional[str] = None,
         wait_for: Optional[int] = None,
         laggard: Optional[str] = None,

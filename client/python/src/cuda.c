@@ -11,6 +11,7 @@
 
 #include "client/python/src/call.h"
 #include "client/python/src/errors.h"
+#include "client/python/src/mixer.h"
 #include "client/python/src/stream.h"
 #include "penstock/cuda.h"
 
@@ -66,20 +67,23 @@ static int cuda_read_options(
 {
 	static char *names[] = {"stream", "device", "dtype", "channels_last", "mean", "std",
 		"prefetch", "mixup", "cutmix", "mix", "mix_switch", "erase", "erase_scale",
-		"erase_ratio", "erase_value", "erase_random", NULL};
+		"erase_ratio", "erase_value", "erase_random", "epochs", NULL};
 	const char *dtype;
 	int channels_last, random = 0;
+	PyObject *epochs = NULL;
 	penstock_cuda_options_init(o);
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oisp(fff)(fff)|I$ddddd(dd)(dd)(fff)p",
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oisp(fff)(fff)|I$ddddd(dd)(dd)(fff)pO",
 		    names, ret_stream, &o->device, &dtype, &channels_last, &o->mean[0], &o->mean[1],
 		    &o->mean[2], &o->std[0], &o->std[1], &o->std[2], &o->prefetch, &o->mixup,
 		    &o->cutmix, &o->mix, &o->mix_switch, &o->erase, &o->erase_scale[0],
 		    &o->erase_scale[1], &o->erase_ratio[0], &o->erase_ratio[1], &o->erase_value[0],
-		    &o->erase_value[1], &o->erase_value[2], &random))
+		    &o->erase_value[1], &o->erase_value[2], &random, &epochs))
 		return -1;
 	o->erase_random = random;
 	o->layout = channels_last ? PENSTOCK_CUDA_NHWC : PENSTOCK_CUDA_NCHW;
-	return cuda_read_dtype(dtype, &o->dtype);
+	if (cuda_read_dtype(dtype, &o->dtype) < 0)
+		return -1;
+	return mixer_read_epochs(epochs, &o->epochs, &o->epoch_count);
 }
 
 /* Takes the turn. It passes no interrupt data, because the attachment's thread handles no signals.
@@ -131,11 +135,15 @@ static PyObject *cuda_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	if (cuda_read_options(args, kwargs, &stream, &options) < 0)
 		return NULL;
 	struct cuda *self = (struct cuda *)PyType_GenericAlloc(type, 0);
-	if (!self)
+	if (!self) {
+		PyMem_Free((void *)(uintptr_t)options.epochs);
 		return NULL;
+	}
 	options.interrupt = cuda_interrupted;
 	options.interrupt_data = self;
-	if (cuda_attach(module_state_of((PyObject *)self), self, stream, &options) < 0) {
+	int result = cuda_attach(module_state_of((PyObject *)self), self, stream, &options);
+	PyMem_Free((void *)(uintptr_t)options.epochs);
+	if (result < 0) {
 		Py_DECREF(self);
 		return NULL;
 	}

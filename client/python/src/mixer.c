@@ -19,22 +19,65 @@ struct mixer {
 	uint32_t classes;
 };
 
+static int mixer_read_epoch(PyObject *listed, Py_ssize_t i, struct penstock_mix_epoch *epoch)
+{
+	PyObject *tuple = PySequence_GetItem(listed, i);
+	unsigned long long number = 0;
+	int result = -1;
+	if (tuple && PyTuple_Check(tuple) &&
+		PyArg_ParseTuple(tuple, "Kddddf", &number, &epoch->mixup, &epoch->cutmix,
+			&epoch->mix, &epoch->mix_switch, &epoch->smoothing))
+		result = 0;
+	else if (tuple && !PyErr_Occurred())
+		PyErr_SetString(PyExc_TypeError, "epochs: expected tuples");
+	Py_XDECREF(tuple);
+	epoch->epoch = number;
+	epoch->reserved = 0;
+	return result;
+}
+
+int mixer_read_epochs(
+	PyObject *listed, const struct penstock_mix_epoch **ret_epochs, size_t *ret_count)
+{
+	*ret_epochs = NULL;
+	*ret_count = 0;
+	Py_ssize_t count = listed ? PySequence_Size(listed) : 0;
+	if (count <= 0)
+		return count < 0 ? -1 : 0;
+	struct penstock_mix_epoch *epochs = PyMem_Malloc((size_t)count * sizeof *epochs);
+	if (!epochs) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < count; i++) {
+		if (mixer_read_epoch(listed, i, &epochs[i]) < 0) {
+			PyMem_Free(epochs);
+			return -1;
+		}
+	}
+	*ret_epochs = epochs;
+	*ret_count = (size_t)count;
+	return 0;
+}
+
 static int mixer_read_options(
 	PyObject *args, PyObject *kwargs, struct penstock_mix_options *options)
 {
 	static char *names[] = {"mixup", "cutmix", "mix", "mix_switch", "erase", "erase_scale",
-		"erase_ratio", "erase_value", "erase_random", "classes", "smoothing", NULL};
+		"erase_ratio", "erase_value", "erase_random", "classes", "smoothing", "epochs",
+		NULL};
 	int random = 0;
+	PyObject *epochs = NULL;
 	penstock_mix_options_init(options);
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ddddd(dd)(dd)(fff)pIf", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ddddd(dd)(dd)(fff)pIfO", names,
 		    &options->mixup, &options->cutmix, &options->mix, &options->mix_switch,
 		    &options->erase, &options->erase_scale[0], &options->erase_scale[1],
 		    &options->erase_ratio[0], &options->erase_ratio[1], &options->erase_value[0],
 		    &options->erase_value[1], &options->erase_value[2], &random, &options->classes,
-		    &options->smoothing))
+		    &options->smoothing, &epochs))
 		return -1;
 	options->erase_random = random;
-	return 0;
+	return mixer_read_epochs(epochs, &options->epochs, &options->epoch_count);
 }
 
 static PyObject *mixer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -43,10 +86,13 @@ static PyObject *mixer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	if (mixer_read_options(args, kwargs, &options) < 0)
 		return NULL;
 	struct mixer *self = (struct mixer *)PyType_GenericAlloc(type, 0);
-	if (!self)
+	if (!self) {
+		PyMem_Free((void *)(uintptr_t)options.epochs);
 		return NULL;
+	}
 	self->classes = options.classes;
 	int result = penstock_mix_new(&options, &self->mix);
+	PyMem_Free((void *)(uintptr_t)options.epochs);
 	if (result < 0) {
 		errors_raise(module_state_of((PyObject *)self), result, penstock_error());
 		Py_DECREF(self);
