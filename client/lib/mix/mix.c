@@ -72,7 +72,8 @@ static struct mixplan mix_settings(const struct penstock_mix_options *options)
 	};
 }
 
-/* Fields that a later release added must be unset, as in open.c. The first release had no epochs. */
+/* Fields that a later release added must be unset, as in open.c. The first release had no
+ * epochs. */
 static int mix_read_options(
 	const struct penstock_mix_options *options, struct penstock_mix_options *ret_options)
 {
