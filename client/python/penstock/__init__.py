@@ -35,6 +35,7 @@ A map of this folder:
   joined.py         threads= and memory= that a running daemon does not follow
   functions/        functions of the user in transforms=
   dataloader/       what programs that were written for torch's DataLoader look for
+  grouped/          views in groups, each with its own transforms and size
   errors.py         every exception that penstock raises
   notation.py       sentences of the daemon in Python's notation
 

@@ -18,6 +18,7 @@ from ._penstock import KEYS
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 from .functions.reader import Functions
 from .functions.running import default_threads
+from .grouped import reading as groups
 
 __all__ = ["FOREVER", "Opening", "Output", "explain", "read"]
 
@@ -200,9 +201,15 @@ def _wanted(value: Any) -> Optional[_Size]:
         return None
 
 
-def _definition(given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan) -> dict[str, Any]:
-    options = _keys(given, "DEFINITION")
-    if isinstance(given["image_size"], Mapping):
+def _definition(
+    given: Mapping[str, Any], defaults: Mapping[str, Any], plan: transforms.Plan, grouped: Optional[groups.Groups]
+) -> dict[str, Any]:
+    options = _keys(given if grouped is None else {**given, "views": 1}, "DEFINITION")
+    if grouped is not None:
+        options["view_groups"] = grouped.json
+    if grouped is not None and _is_default(given["image_size"], defaults["image_size"]):
+        pass  # the groups have sizes; the daemon's own default is for one that has none
+    elif isinstance(given["image_size"], Mapping):
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
     else:
         size = _size_of(given, defaults["image_size"], plan.size)
@@ -423,14 +430,19 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     if named is None:
         given, listed = _numbered(given, source, mixture)
     plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
+    grouped = None
+    if groups.is_groups(given["views"]):
+        grouped = groups.read(given["views"], plan, given["transforms"] is not None, _wanted(given["image_size"]), _size)
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given, named)}
     if named is None:
-        options.update(_definition(given, defaults, plan))
+        options.update(_definition(given, defaults, plan, grouped))
     else:
         _check_named(given, defaults)
         options["private_daemon"] = 0  # a private daemon has no configuration that defines streams
-    output = _output(given, plan)
+    output = _output(given, plan if grouped is None else grouped.plan)
+    if grouped is not None:
+        groups.check_mixing(output.mixing)
     if output.cuda is not None:
         options["pin_memory"] = 1
     mask = None if given["indices"] is None else subset.mask_length(given["indices"])

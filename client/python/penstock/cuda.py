@@ -26,6 +26,7 @@ import numpy as np
 from . import _penstock, errors
 from .batch import SAMPLE, Yielded
 from .frameworks import TorchArrays
+from .grouped import delivering
 from .readers import OwnedReader, Reader, StreamReader
 
 if TYPE_CHECKING:
@@ -331,9 +332,9 @@ class _Moved(OwnedReader):
         if given is None:
             return None
         images, labels, told = given
-        views = images if isinstance(images, tuple) else (images,)
+        views = delivering.flattened(images)
         *moved, labels = self._copies.move((*views, labels), self._copied, non_blocking=False)
-        return tuple(moved) if isinstance(images, tuple) else moved[0], labels, told
+        return delivering.like(images, moved), labels, told
 
 
 def _torch_device(device: Any) -> Any:

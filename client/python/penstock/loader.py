@@ -33,6 +33,7 @@ from .dataloader.dataset import Dataset, refuse_number
 from .dataloader.sampler import BatchSampler, Place, Sampler
 from .epochs import Epochs, Turn
 from .events import Watch, warn
+from .grouped import reading as groups
 from .state import State
 
 __all__ = ["Loader"]
@@ -122,7 +123,9 @@ class Loader:
                     that many samples of each
     epoch_length    samples of an epoch
     repeats         how often in a row each sample comes, each time with new transforms
-    views           images made of each sample; above 1, `images` is a tuple of that many tensors
+    views           images made of each sample; above 1, `images` is a tuple of that many tensors.
+                    Or groups of views, each with its own transforms and size:
+                    [{"transforms": [...], "count": 2}, {"transforms": [...], "count": 8}]
     mixup, cutmix   alphas; labels become float32, (batch_size, num_classes). They,
                     mix_prob, mix_switch and label_smoothing may change with the epoch:
                     {0: 0.8, 280: 0}
@@ -183,7 +186,7 @@ class Loader:
         sampling: Any = None,
         epoch_length: Optional[int] = None,
         repeats: int = 1,
-        views: int = 1,
+        views: Any = 1,
         mixup: Union[float, Mapping[int, float], None] = None,
         cutmix: Union[float, Mapping[int, float], None] = None,
         mix_prob: Union[float, Mapping[int, float]] = 1.0,
@@ -309,10 +312,7 @@ class Loader:
     def _make_reader(self, stream: _penstock.Stream) -> readers.Reader:
         output, info = self._opening.output, stream.info
         if stream.groups:
-            raise errors.ArgumentError(
-                f"the views of {self._opening.source!r} are divided into groups, which this release of the Python "
-                "package does not deliver: let the configuration give a number as `views`"
-            )
+            groups.check_mixing(output.mixing)
         if output.mixing is not None and not info["label_type"]:
             output.mixing.check_labelled(self._labelled)
         converted = bool(info["dtype"] or info["layout"])

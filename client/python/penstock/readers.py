@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Optional, Protocol, Tuple
 
 import numpy as np
 
-from ._penstock import Mixer, Pool, fill_images, fill_labels
+from ._penstock import Mixer, Pool, fill_labels
 from .batch import SAMPLE, Told
 from .frameworks import numpy_dtype
 from .functions.reader import Mapped
+from .grouped import delivering
 from .views import SlotArray
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _ITEM_BYTES = {"uint8": 1, "float32": 4, "float16": 2, "bfloat16": 2}
 def split(images: Any, views: int) -> Any:
     """Rows of several views, which are next to each other, as a tuple with an array for each view.
     A single view is returned unchanged."""
-    return images if views == 1 else tuple(images[view::views] for view in range(views))
+    return images if views == 1 else delivering.split(images, views)
 
 
 class Reader(Protocol):
@@ -122,16 +123,13 @@ class OwnedReader(StreamReader):
     ) -> None:
         super().__init__(stream)
         info = stream.info
-        height, width = info["height"], info["width"]
-        self._views = info["views"]
         self._arrays = arrays
         self._converter = converter
         self._mixed = None if mixing is None else _Mixed(mixing, info, dtype, arrays.channels_last)
         self._mapped = None if functions is None else Mapped(stream, functions)
         soft = self._mixed.classes if self._mixed is not None else 0
         self._label_width = soft or (info["label_width"] if info["label_type"] else 0)
-        row = height * width * 3 * _ITEM_BYTES[dtype]
-        self._images = Pool(info["batch_size"] * self._views * row, _KEEP)
+        self._images = delivering.images_of(stream, _ITEM_BYTES[dtype] * 3, _KEEP)
         self._labels = Pool(info["batch_size"] * (self._label_width * 4 or 8), _KEEP)
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]:
@@ -142,10 +140,8 @@ class OwnedReader(StreamReader):
         rows = None
         if self._mapped is not None:
             rows = self._mapped.take(batch)
-        elif self._converter is not None:
-            self._converter.images(batch, images)
         else:
-            fill_images(batch, images)
+            self._images.fill(batch, images, self._converter)
         if self._mixed is not None:
             plan = self._mixed.labels(batch, labels)
         else:
@@ -158,8 +154,8 @@ class OwnedReader(StreamReader):
             self._mapped.finish(rows, images, self._converter, told, height, width)
         if self._mixed is not None:
             self._mixed.images(plan, images, height, width)
-        made = self._arrays.images(images, told.count * self._views, height, width)
-        return split(made, self._views), self._arrays.labels(labels, told.count, self._label_width), told
+        made = self._images.deliver(self._arrays, images, told.count, height, width)
+        return made, self._arrays.labels(labels, told.count, self._label_width), told
 
     def close(self) -> None:
         if self._mapped is not None:
@@ -174,16 +170,23 @@ class ViewReader(StreamReader):
         super().__init__(stream)
         info = stream.info
         self._views = info["views"]
+        self._groups = delivering.groups_of(stream)
         self._planes = bool(info["layout"])
         self._dtype = numpy_dtype(DTYPES[info["dtype"]])
 
     @staticmethod
-    def _view(batch: Batch, name: str) -> Any:
-        return np.asarray(batch.view(name)).view(SlotArray)
+    def _view(batch: Batch, name: str, group: int = 0) -> Any:
+        return np.asarray(batch.view(name, group)).view(SlotArray)
+
+    def _rows(self, batch: Batch, group: int = 0) -> Any:
+        images = self._view(batch, "images", group).view(self._dtype)
+        return images if self._planes else images.transpose(0, 3, 1, 2)
 
     def _images(self, batch: Batch) -> Any:
-        images = self._view(batch, "images").view(self._dtype)
-        return split(images if self._planes else images.transpose(0, 3, 1, 2), self._views)
+        if not self._groups:
+            return split(self._rows(batch), self._views)
+        made = [delivering.split(self._rows(batch, i), group.views) for i, group in enumerate(self._groups)]
+        return delivering.arranged(self._groups, made)
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]:
         batch = self._stream.next(timeout_ms)

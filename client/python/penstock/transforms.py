@@ -59,7 +59,7 @@ class Plan:
     functions: Tuple[Function, ...] = ()
 
 
-def plan(transforms: Any, size: Optional[Tuple[int, int]] = None) -> Plan:
+def plan(transforms: Any, size: Optional[Tuple[int, int]] = None, where: str = "transforms") -> Plan:
     """Reads `transforms`: None, an object, a name, or a list of those. `size` is (height, width)
     for sizing operations that have none; None: they are the daemon's to refuse. Raises
     ArgumentError."""
@@ -67,7 +67,7 @@ def plan(transforms: Any, size: Optional[Tuple[int, int]] = None) -> Plan:
         return Plan()
     reader = _Reader(size)
     try:
-        reader.take(transforms, "transforms")
+        reader.take(transforms, where)
         return reader.plan()
     except RecursionError:
         raise ArgumentError(
