@@ -134,6 +134,10 @@ class Recipes(unittest.TestCase):
         self.assertEqual(examples.weights(rest), examples.weights(text))
         return [float(loss) for loss in re.findall(r": loss ([\d.]+)", text)]
 
+    def test_dino(self) -> None:
+        losses = self.resumed("dino.py", examples.pictures(), "--batch-size", 48, "--sizes", 32, 16, "--small-views", 3, steps=3)
+        self.assertEqual(len(losses), 2)
+
     def test_reid(self) -> None:
         losses = self.resumed("reid.py", examples.pictures(), "--identities", 2, "--images", 8, "--size", 32, 16, steps=7)
         self.assertLess(losses[1], losses[0])

@@ -6,6 +6,7 @@
 #   train_lightning.py   Lightning
 #   train_jax.py         JAX
 #   train_numpy.py       NumPy only
+#   dino.py              self-distillation with multi-crop: views of two sizes
 #   reid.py              re-identification: tall images, batches of P identities with K images
 #   imagenet_val.py      sorts ImageNet's validation images into their classes
 """Trains a small net on the CPU in a minute; you can stop and resume it at any time.
