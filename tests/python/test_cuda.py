@@ -24,7 +24,7 @@ import fake_device
 import numpy as np
 from fake_device import Device, driver
 from penstock import _penstock, cuda, errors, frameworks, readers
-from penstock.mixing import Erase, Mix, Mixing
+from penstock.mixing import Change, Erase, Mix, Mixing
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE, BATCH = 32, 8
@@ -120,6 +120,8 @@ class Mixed(OnDevice):
                 with self.subTest(mixing=mixing, channels_last=channels_last):
                     self.check(mixing, channels_last)
                     self.doCleanups()
+        later = (Change(1, 0.0, 0.5, 1.0, 0.5, 0.3),)  # of two epochs, the second
+        self.check(Mixing(Mix(mixup=0.8), None, 0.1, later), True)
 
 
     def test_label_beyond(self) -> None:

@@ -185,13 +185,16 @@ class Moved(unittest.TestCase):
             one_size = "image_sizes" not in options
         with mock.patch.object(cuda, "_torch_device", lambda _: torch.device("cpu")):
             made = cuda.CudaReader(_penstock.Stream(options), "cuda", output.dtype, output.mean, output.std, True, output.mixing,
-                                   one_size)
+                                   one_size, output.functions)
         self.addCleanup(made.close)
         return made
 
+    FUNCTIONS: "list[Any]" = [{"RandomResizedCrop": {"size": 32}}, lambda row, generator: row + generator.integers(0, 9, dtype="uint8")]
+
     def test_as_on_the_cpu(self) -> None:
         for keys in ({"views": 2}, {"views": 2, "mixup": 1.0, "dtype": "float16"}, {"image_size": {0: 32, 1: 48}},
-                     {"image_size": {0: 32, 1: 48}, "cutmix": 1.0}):
+                     {"image_size": {0: 32, 1: 48}, "cutmix": 1.0}, {"transforms": self.FUNCTIONS},
+                     {"transforms": self.FUNCTIONS, "mixup": {0: 0, 1: 1.0}, "label_smoothing": {0: 0.1, 1: 0}}):
             reader = self.reader(**keys)
             self.assertIsInstance(reader._reader, cuda._Moved)
             with self.subTest(keys), loader(**keys) as made:

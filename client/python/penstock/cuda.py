@@ -390,9 +390,10 @@ class CudaReader:
     `close()`: only its `info` and `closed` may be used. `device` is anything that torch.device()
     accepts; "cuda" without an index means torch's current device. `dtype` is "uint8", "float32",
     "float16" or "bfloat16". `mean` and `std` have three channels each and are ignored for uint8.
-    The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with functions of the user (`functions`), with several views,
-    with labels that are floats, or (`one_size` False) with images whose size changes with the epoch
-    are made on the CPU and copied. One thread may use it at a time, like the stream itself.
+    The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with `functions` of
+    the user, with several views, with labels that are floats, or (`one_size` False) with images
+    whose size changes with the epoch are made on the CPU and copied. One thread may use it at a
+    time, like the stream itself.
 
     DeviceError: torch does not support CUDA, or the device does not exist. Then the stream is
     unchanged and still belongs to the caller.
