@@ -26,7 +26,9 @@
  *
  * One interpreter per process, because signals, the GIL and fork() belong to the process. The
  * module refuses to be imported by a second one. Builds of Python without a GIL do not load
- * modules of the stable ABI. */
+ * modules of the stable ABI: CMake then builds the module for that Python only, and the
+ * interpreter enables its GIL when it imports the module, because the module does not say that it
+ * can do without (Py_mod_gil). */
 #pragma once
 
 /* Python.h comes before all other headers, because it defines macros that change them. */
