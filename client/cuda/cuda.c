@@ -137,7 +137,7 @@ static int cuda_check_shape(const struct penstock_stream_info *info)
 		: info->views != 1
 			? "with one view of each sample: open a stream for each view, or "
 			  "copy the batches yourself"
-		: info->label_type != PENSTOCK_LABEL_INT64
+		: info->label_type != PENSTOCK_LABEL_INT64 || info->label_width != 1
 			? "with one whole label for each sample: copy the batches "
 			  "yourself, or leave labels of several values out"
 			: NULL;

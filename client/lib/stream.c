@@ -59,8 +59,8 @@ static bool stream_opened_readable(const struct wire_opened *o)
 {
 	bool known = slots_pixel_bytes(o->pixel_type) && slots_label_bytes(o->label_type);
 	bool laid = o->pixel_layout == SLOTS_NHWC || o->pixel_layout == SLOTS_NCHW;
-	uint32_t widest = o->label_type == SLOTS_LABEL_F32 ? SLOTS_LABELS_MAX : 1;
-	return known && laid && o->channels == 3 && o->label_width >= 1 && o->label_width <= widest;
+	return known && laid && o->channels == 3 && o->label_width >= 1 &&
+	       o->label_width <= SLOTS_LABELS_MAX;
 }
 
 /* The message as OPENED, with the tail that counts its groups, if it has one; NULL: it is too

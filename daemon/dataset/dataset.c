@@ -81,6 +81,12 @@ uint32_t dataset_label_width(const struct dataset *dataset)
 	return dataset->label_width;
 }
 
+uint64_t dataset_label_bytes(const struct dataset *dataset)
+{
+	const bool whole = dataset->label_type == LABEL_TYPE_CLASSES;
+	return dataset->label_width * (whole ? sizeof(int64_t) : sizeof(float));
+}
+
 uint32_t dataset_classes(const struct dataset *dataset)
 {
 	return dataset->classes;
@@ -346,6 +352,15 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	return 0;
 }
 
+static void values_classes(const uint8_t *label, uint32_t count, int64_t *values)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t class;
+		memcpy(&class, label + i * sizeof class, sizeof class);
+		values[i] = class;
+	}
+}
+
 static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, float *values)
 {
 	memset(values, 0, width * sizeof *values);
@@ -358,7 +373,7 @@ static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, flo
 }
 
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, float *values, struct fault *fault)
+	const uint8_t *page, void *values, struct fault *fault)
 {
 	const struct dataset_shard *s = &dataset->shard[shard];
 	const uint32_t width = dataset->label_width;
@@ -374,6 +389,8 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 			index_name(s), record->label_size);
 	if (hot)
 		values_hot(label, record->label_size / sizeof(uint32_t), width, values);
+	else if (dataset->label_type == LABEL_TYPE_CLASSES)
+		values_classes(label, width, values);
 	else
 		memcpy(values, label, record->label_size);
 	return 0;
@@ -414,7 +431,7 @@ int dataset_name_page(const struct dataset *dataset, uint64_t number, struct dat
 }
 
 int dataset_sample_values(
-	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault)
+	const struct dataset *dataset, uint64_t number, void *values, struct fault *fault)
 {
 	struct dataset_page at;
 	struct index_record record = {0};

@@ -168,11 +168,13 @@ const char *dataset_passed_text(const struct dataset *dataset);
 bool dataset_labelled(const struct dataset *dataset);
 /* Where the labels came from; NONE if there are no labels. */
 enum dataset_labels dataset_label_source(const struct dataset *dataset);
-/* CLASS (also if there are no labels), MULTI_HOT or FLOAT. */
+/* CLASS (also if there are no labels), MULTI_HOT, FLOAT or CLASSES. */
 enum label_type dataset_label_type(const struct dataset *dataset);
-/* The number of values of one label: 1 for CLASS; for the other types the width K of a float32 row,
- * 1 to LABEL_WIDTH_MAX. */
+/* The number of values of one label: 1 for CLASS; for the other types the width K of a row, 1 to
+ * LABEL_WIDTH_MAX. */
 uint32_t dataset_label_width(const struct dataset *dataset);
+/* The bytes of a row of dataset_label_width values: float, or int64_t for CLASSES. */
+uint64_t dataset_label_bytes(const struct dataset *dataset);
 /* The number of class names: from class folders, from a manifest or from a file of classes; 0 if
  * labels have no names, or if the caller asked for no labels. */
 uint32_t dataset_classes(const struct dataset *dataset);
@@ -203,10 +205,10 @@ int dataset_sample(
 int dataset_path(const struct dataset *dataset, uint64_t number, char *buffer, size_t room,
 	struct fault *fault);
 
-/* Reads a sample's label into `values`, dataset_label_width of them. Only for MULTI_HOT and FLOAT.
- * Blocks. 0, or as dataset_sample. */
+/* Reads a sample's label into `values`, dataset_label_bytes of them. Not for CLASS. Blocks. 0, or
+ * as dataset_sample. */
 int dataset_sample_values(
-	const struct dataset *dataset, uint64_t number, float *values, struct fault *fault);
+	const struct dataset *dataset, uint64_t number, void *values, struct fault *fault);
 
 /* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
  * pipeline. Makes the same checks as fetch: 0, -ENOENT if a folder's file is gone or is a link to
@@ -281,10 +283,10 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
 	const uint8_t *page, char *buffer, size_t room, struct fault *fault);
 
-/* Takes the label's values out of the name page, dataset_label_width of them. Only for MULTI_HOT
- * and FLOAT. 0, or -EIO with a fault that names the index. */
+/* Takes the label's values out of the name page, dataset_label_bytes of them. Not for CLASS. 0, or
+ * -EIO with a fault that names the index. */
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, float *values, struct fault *fault);
+	const uint8_t *page, void *values, struct fault *fault);
 
 /* Takes the place of field `number` out of the name page of a tar that was opened with fields: it
  * is within the shard, or absent. 0, or -EIO with a fault that names the index. */

@@ -22,19 +22,21 @@ static int fault_disagree(const struct dataset *dataset, const struct index_head
 	uint32_t b, struct fault *fault)
 {
 	static const char *const types[] = {
-		"labels", "classes", "lists of classes", "rows of numbers"};
+		"labels", "classes", "lists of classes", "rows of numbers", "rows of classes"};
 	char one[256], other[256];
 	shard_example(dataset, a, one, sizeof one);
 	shard_example(dataset, b, other, sizeof other);
 	if (heads[a].label_type != heads[b].label_type)
 		return fault_set(fault, -EINVAL,
 			"labels: %s and the samples after it have %s, but %s and the samples after "
-			"it have %s: say which with type: class, multi_hot or float",
+			"it have %s: say which with type: class, multi_hot, float or classes",
 			one, types[heads[a].label_type], other, types[heads[b].label_type]);
 	return fault_set(fault, -EINVAL,
-		"labels: %s and the samples after it have %u numbers, but %s and the samples after "
-		"it have %u: all samples need the same number",
-		one, heads[a].label_width, other, heads[b].label_width);
+		"labels: %s and the samples after it have %u %s, but %s and the samples after it "
+		"have %u: all samples need the same number",
+		one, heads[a].label_width,
+		heads[a].label_type == LABEL_TYPE_FLOAT ? "numbers" : "classes", other,
+		heads[b].label_width);
 }
 
 /* Shards with samples must agree on what a label is; the widest one determines the width. */
@@ -47,7 +49,7 @@ static int widths_agree(struct dataset *dataset, const struct index_head *heads,
 	for (uint32_t i = first; i < dataset->shards; i++) {
 		if (!heads[i].samples)
 			continue;
-		bool wide = heads[i].label_type == LABEL_TYPE_FLOAT &&
+		bool wide = label_type_is_even(heads[i].label_type) &&
 			    heads[i].label_width != heads[first].label_width;
 		if (heads[i].label_type != heads[first].label_type || wide)
 			return fault_disagree(dataset, heads, first, i, fault);
@@ -143,7 +145,8 @@ static int classes_settle(
 		return fault_set(fault, -EINVAL,
 			"labels: the samples of %s have no labels that %s could name", source,
 			file);
-	if (width > classes->count)
+	/* Each class of CLASSES was compared when it was read; the width is how many there are. */
+	if (width > classes->count && dataset->label_type != LABEL_TYPE_CLASSES)
 		return fault_set(fault, -EINVAL,
 			"labels: the samples have classes up to %u, but %s has only %u names",
 			width - 1, file, classes->count);

@@ -123,7 +123,7 @@ struct index_head {
 	uint64_t labelless; /* .json files beside images that hold no label */
 	uint64_t rule; /* labels_hash of the label rule that it was built for; 0: a single word */
 	uint32_t label_type; /* enum label_type; AUTO: it has no samples */
-	uint32_t label_width; /* one more than the highest class; for floats, their number */
+	uint32_t label_width; /* one more than the highest class; for FLOAT and CLASSES, how many */
 	uint64_t lines; /* for a manifest: the sum of manifest_mark over the samples' lines */
 	/* How a tar ends (enum tar_end), and where that was seen. Earlier releases wrote zeros. */
 	uint64_t tail, tail_at;

@@ -15,6 +15,7 @@ static const char *const type_names[] = {
 	[LABEL_TYPE_CLASS] = "one class",
 	[LABEL_TYPE_MULTI_HOT] = "a list of classes",
 	[LABEL_TYPE_FLOAT] = "numbers",
+	[LABEL_TYPE_CLASSES] = "classes",
 };
 
 /* The labels differ in their type. Two samples do not show which one is odd, unless all labels so
@@ -64,12 +65,13 @@ static int type_check(const struct index_job *job, const struct index_sample *sa
 	if (head->label_type != (uint32_t)found->type)
 		return type_fault(job, sample, found, fault);
 	first_note(job, sample, found);
-	if (found->type == LABEL_TYPE_FLOAT && head->samples && head->label_width != found->count)
+	const bool even = label_type_is_even(found->type);
+	if (even && head->samples && head->label_width != found->count)
 		return fault_set(fault, -EINVAL,
-			"its label has %u numbers, but the labels before it have %u: all samples "
-			"need the same number",
-			found->count, head->label_width);
-	if (found->type == LABEL_TYPE_FLOAT)
+			"its label has %u %s, but the labels before it have %u: all samples need "
+			"the same number",
+			found->count, type_names[found->type], head->label_width);
+	if (even)
 		head->label_width = found->count;
 	else if (found->count)
 		head->label_width = UTIL_MAX(head->label_width, found->class[found->count - 1] + 1);

@@ -77,7 +77,7 @@ static bool head_label_sound(const struct index_head *head)
 {
 	if (head->label_type == LABEL_TYPE_CLASS)
 		return true;
-	return head->rule != 0 && head->label_type <= LABEL_TYPE_FLOAT &&
+	return head->rule != 0 && head->label_type <= LABEL_TYPE_CLASSES &&
 	       head->label_width <= LABEL_WIDTH_MAX &&
 	       (head->label_type != LABEL_TYPE_AUTO || head->samples == 0);
 }

@@ -20,6 +20,7 @@ static const char *const label_types[] = {
 	[LABEL_TYPE_CLASS] = "class",
 	[LABEL_TYPE_MULTI_HOT] = "multi_hot",
 	[LABEL_TYPE_FLOAT] = "float",
+	[LABEL_TYPE_CLASSES] = "classes",
 	NULL,
 };
 

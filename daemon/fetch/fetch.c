@@ -306,8 +306,9 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 		item->label = -1;
 		item->longer = false;
 		if (item->values)
-			memset(item->values, 0,
-				dataset_label_width(item->dataset) * sizeof *item->values);
+			memset(item->values,
+				dataset_label_type(item->dataset) == LABEL_TYPE_CLASSES ? 0xff : 0,
+				dataset_label_bytes(item->dataset));
 		fetch_count(&item->reader->items, 1);
 		last = item;
 		count++;

@@ -118,9 +118,10 @@ struct fetch_item {
 	uint64_t number; /* sample */
 	uint64_t urgency;
 	void (*done)(struct fetch_item *item); /* called on an engine's thread; must not block */
-	/* Room for dataset_label_width values, written before `done` (zeros until they are known).
-	 * NULL: the type of the labels is CLASS, or the caller does not need them. */
-	float *values;
+	/* Room for dataset_label_bytes of values, written before `done` (zeros, or classes of -1,
+	 * until they are known). NULL: the type of the labels is CLASS, or the caller does not need
+	 * them. */
+	void *values;
 	/* NULL: the item is the sample's image. Otherwise it is a field of it, with the number
 	 * `place` in the list of fields that the dataset was opened with. */
 	const struct fetch_field *field;

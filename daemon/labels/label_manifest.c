@@ -218,11 +218,11 @@ static int form_take(struct manifest *manifest, enum label_type asked, struct fa
 	manifest->columns = record->fields;
 	manifest->form = record->fields == 2 ? MANIFEST_ONE : MANIFEST_COLUMNS;
 	int rc = manifest->header ? header_take(manifest, record, fault) : 0;
-	if (rc < 0 || asked != LABEL_TYPE_MULTI_HOT)
+	if (rc < 0 || (asked != LABEL_TYPE_MULTI_HOT && asked != LABEL_TYPE_CLASSES))
 		return rc;
 	if (manifest->form == MANIFEST_ONE)
 		manifest->form = MANIFEST_LIST;
-	if (manifest->form != MANIFEST_COLUMNS)
+	if (manifest->form != MANIFEST_COLUMNS || asked == LABEL_TYPE_CLASSES)
 		return 0;
 	if (manifest->header)
 		return indicators_take(manifest, record, fault);
@@ -411,10 +411,10 @@ static int line_label(struct manifest *manifest, struct label_found *ret, struct
 	int rc = words_of(manifest, &manifest->csv->record, take_word, &taking, fault);
 	if (rc == 0)
 		rc = label_found_end(ret, fault);
-	if (rc == 0 && ret->type == LABEL_TYPE_FLOAT && manifest->width &&
+	if (rc == 0 && label_type_is_even(ret->type) && manifest->width &&
 		ret->count != manifest->width)
-		rc = fault_set(fault, -EINVAL,
-			"expected %u numbers, as in the first line, found %u", manifest->width,
+		rc = fault_set(fault, -EINVAL, "expected %u %s, as in the first line, found %u",
+			manifest->width, ret->type == LABEL_TYPE_FLOAT ? "numbers" : "classes",
 			ret->count);
 	return rc;
 }
@@ -668,7 +668,7 @@ static int table_line(struct manifest *manifest, void *context, struct fault *fa
 	int rc = line_label(manifest, &preparing->found, fault);
 	if (rc < 0)
 		return line_fault(manifest, rc, lines->at_line, fault);
-	if (manifest->type == LABEL_TYPE_FLOAT)
+	if (label_type_is_even(manifest->type))
 		manifest->width = preparing->found.count;
 	manifest->csv = &preparing->other;
 	rc = table_at(manifest, &path, &line, fault);

@@ -3,7 +3,7 @@
  *   path,label        one class (a number or a name) or one number
  *   path,labels       any number of them, separated by ";", or if there is no ";", by blanks
  *   path,x,y,...      K numbers, under any other names; if MULTI_HOT was asked for: 0 or 1 for each
- *                     class, whose name is the column's
+ *                     class, whose name is the column's; if CLASSES was asked for: a class each
  *   no header         the first column is the path; one more column is `label`, several are K
  *   numbers
  *
@@ -59,7 +59,7 @@ struct manifest {
 	enum manifest_form form;
 	enum label_type type; /* not AUTO once it is open */
 	size_t columns; /* of every line; 0: any number */
-	uint32_t width; /* of FLOAT, once it is prepared */
+	uint32_t width; /* of FLOAT and CLASSES, once it is prepared */
 	uint64_t first; /* where the first line after the header begins */
 	uint64_t lines, hash;
 	uint64_t sum; /* of manifest_mark over all lines */

@@ -7,9 +7,10 @@
  *   {classes: FILE}             as auto, with names for the numbers
  *   type:, classes:             beside json and manifest
  *
- * A sample's label is one class (int64, in the index's record), any number of classes (multi-hot)
- * or a row of numbers. The last two are stored after the sample's name in its name page and are
- * delivered as float32 rows of dataset_label_width values. Plain data. */
+ * A sample's label is one class (int64, in the index's record), any number of classes (multi-hot),
+ * a row of numbers, or a row of classes. All but the first are stored after the sample's name in
+ * its name page and are delivered as rows of dataset_label_width values: float32, and for rows of
+ * classes int64. Plain data. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +37,14 @@ enum label_type {
 	LABEL_TYPE_CLASS, /* one class, an int64; -1: none */
 	LABEL_TYPE_MULTI_HOT, /* float32 row: 1 at the sample's classes, else 0 */
 	LABEL_TYPE_FLOAT, /* float32 row of the sample's numbers */
+	LABEL_TYPE_CLASSES, /* int64 row of K classes in their order, the same K for all samples */
 };
+
+/* Whether all samples must have the same number of values. */
+static inline bool label_type_is_even(enum label_type type)
+{
+	return type == LABEL_TYPE_FLOAT || type == LABEL_TYPE_CLASSES;
+}
 
 struct label_rule {
 	enum dataset_labels from;

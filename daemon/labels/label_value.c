@@ -83,8 +83,11 @@ int label_found_end(struct label_found *found, struct fault *fault)
 {
 	if (found->type == LABEL_TYPE_CLASS && found->count != 1)
 		return fault_set(fault, -EINVAL,
-			"expected one class, found %u: for several say type: multi_hot",
+			"expected one class, found %u: for several say type: multi_hot, or type: "
+			"classes if all samples have equally many",
 			found->count);
+	if (found->type == LABEL_TYPE_CLASSES && found->count == 0)
+		return fault_set(fault, -EINVAL, "expected classes, found none");
 	if (found->type == LABEL_TYPE_FLOAT && found->count == 0)
 		return fault_set(fault, -EINVAL, "expected numbers, found none");
 	if (found->type != LABEL_TYPE_MULTI_HOT)
@@ -105,6 +108,7 @@ static int fault_value(const json_t *value, enum label_type type, struct fault *
 		[LABEL_TYPE_CLASS] = "an integer or the name of a class",
 		[LABEL_TYPE_MULTI_HOT] = "integers or names of classes",
 		[LABEL_TYPE_FLOAT] = "numbers",
+		[LABEL_TYPE_CLASSES] = "integers or names of classes",
 	};
 	const char *advice = json_is_real(value) ? " (for numbers say type: float)" : "";
 	if (label_json_odd(value))
@@ -149,7 +153,8 @@ int label_from_value(const json_t *value, enum label_type asked,
 		rc = value_add(ret, value, classes, fault);
 	else if (ret->type == LABEL_TYPE_CLASS)
 		rc = fault_set(fault, -EINVAL,
-			"expected one class, found an array: for several say type: multi_hot");
+			"expected one class, found an array: for several say type: multi_hot, or "
+			"type: classes if all samples have equally many");
 	else
 		for (size_t i = 0; rc == 0 && i < json_array_size(value); i++)
 			rc = value_add(ret, json_array_get(value, i), classes, fault);

@@ -3,6 +3,7 @@
  *   integer, name             CLASS
  *   list of them              MULTI_HOT: no class twice; an empty list is a row of zeros
  *   number, list of numbers   FLOAT, if one has a fraction or if numbers were asked for
+ *   integers and names        CLASSES, if asked for: in their order, a class may come twice
  *
  * Classes are 0 to 2^31-1, or below the number of `classes`; those of MULTI_HOT are below
  * LABEL_WIDTH_MAX. Numbers must be finite as float32. Pure. */
@@ -24,7 +25,7 @@ struct label_found {
 	uint32_t count;
 	int32_t first; /* the first class of the list; -1: none */
 	union {
-		uint32_t class[LABEL_VALUES_MAX]; /* ascending after label_found_end */
+		uint32_t class[LABEL_VALUES_MAX]; /* MULTI_HOT: ascending after label_found_end */
 		float number[LABEL_VALUES_MAX];
 	};
 };
@@ -39,8 +40,8 @@ int label_found_name(struct label_found *found, const char *name, size_t size,
 	const struct label_classes *classes, struct fault *fault);
 int label_found_number(struct label_found *found, double number, struct fault *fault);
 
-/* Sorts the classes. 0, or -EINVAL with a fault if a class appears twice, or if a CLASS does not
- * have exactly one. */
+/* Sorts the classes of MULTI_HOT. 0, or -EINVAL with a fault if one of them appears twice, if a
+ * CLASS does not have exactly one, or if CLASSES has none. */
 int label_found_end(struct label_found *found, struct fault *fault);
 
 /* Takes a JSON value as type `asked`; AUTO: the type of the value. 0, or -EINVAL with a fault that

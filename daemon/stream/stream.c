@@ -28,7 +28,8 @@ struct extent_geometry stream_geometry(
 			(struct extent_group){spec_group_views(spec, i), size.height, size.width};
 	}
 	if (dataset && dataset_label_type(dataset) != LABEL_TYPE_CLASS) {
-		geometry.label_type = SLOTS_LABEL_F32;
+		const bool whole = dataset_label_type(dataset) == LABEL_TYPE_CLASSES;
+		geometry.label_type = whole ? SLOTS_LABEL_I64 : SLOTS_LABEL_F32;
 		geometry.label_width = dataset_label_width(dataset);
 	}
 	return geometry;
@@ -430,13 +431,13 @@ void stream_drain(struct stream *stream)
 static void stream_blank_labels(const struct extent *extent, uint32_t slot, uint32_t from)
 {
 	const struct slots_head *layout = &extent->layout;
+	const size_t width = layout->label_width;
 	if (layout->label_type == SLOTS_LABEL_F32) {
-		size_t width = layout->label_width;
 		memset(extent_label_values(extent, slot) + from * width, 0,
 			(layout->batch_size - from) * width * sizeof(float));
 		return;
 	}
-	for (uint32_t i = from; i < layout->batch_size; i++)
+	for (size_t i = from * width; i < layout->batch_size * width; i++)
 		extent_labels(extent, slot)[i] = -1;
 }
 

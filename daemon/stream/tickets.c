@@ -116,14 +116,16 @@ static struct sidecar *ticket_sidecar(const struct stream_ticket *t)
 	return t->entry->sidecar;
 }
 
-/* Where fetch writes labels that are floats, when it reads the sample's record of the index. */
-static float *ticket_values(const struct stream *stream, const struct stream_ticket *t)
+/* Where fetch writes labels of several values, when it reads the sample's record of the index. */
+static void *ticket_values(const struct stream *stream, const struct stream_ticket *t)
 {
 	const struct slots_head *layout = &stream->extent.layout;
-	if (layout->label_type != SLOTS_LABEL_F32)
+	const uint64_t first = (uint64_t)t->row * layout->label_width;
+	if (dataset_label_type(stream->parts.dataset[0]) == LABEL_TYPE_CLASS)
 		return NULL;
-	return extent_label_values(&stream->extent, t->slot) +
-	       (uint64_t)t->row * layout->label_width;
+	if (layout->label_type == SLOTS_LABEL_I64)
+		return extent_labels(&stream->extent, t->slot) + first;
+	return extent_label_values(&stream->extent, t->slot) + first;
 }
 
 static struct stream_ticket *ticket_issue(
@@ -334,7 +336,7 @@ static uint32_t ticket_row(const struct stream_ticket *t, uint32_t view)
 static void ticket_label(const struct stream_ticket *t, int64_t label)
 {
 	const struct extent *extent = &t->stream->extent;
-	if (extent->layout.label_type == SLOTS_LABEL_I64)
+	if (!t->item.values)
 		extent_labels(extent, t->slot)[t->row] = label;
 }
 

@@ -279,14 +279,16 @@ struct penstock_stream_info {
 	uint32_t dtype, layout;
 	/* enum penstock_label_type. */
 	uint32_t label_type;
-	/* Label values of a sample: 1, or the number of classes of a multi-hot label. */
+	/* Label values of a sample: 1; or the number of classes of a multi-hot label, of
+	 * numbers, or of classes (`type: classes`). */
 	uint32_t label_width;
 	/* A hash of the stream's `salt`; 0: it has none. */
 	uint32_t salt;
 };
 
 enum penstock_label_type {
-	/* penstock_batch.labels; label_width is 1. */
+	/* penstock_batch.labels; label_width is 1, but with `type: classes` in `labels` it is
+	 * the number of classes that each sample has. */
 	PENSTOCK_LABEL_INT64 = 0,
 	/* penstock_batch.label_values. */
 	PENSTOCK_LABEL_FLOAT32 = 1,
@@ -335,7 +337,7 @@ struct penstock_batch {
 	 * info.layout NCHW: (batch_size x views, 3, height, width). Of a stream with groups of
 	 * views: the first group's (penstock_batch_images). */
 	const void *images;
-	/* Shape (batch_size,); NULL if info.label_type is FLOAT32. */
+	/* Shape (batch_size, info.label_width); NULL if info.label_type is FLOAT32. */
 	const int64_t *labels;
 	/* Shape (batch_size x views,). */
 	const struct penstock_sample *samples;

@@ -71,7 +71,7 @@ STREAM = {
     "train": ["true", "false"], "shuffle": ["true", "false"], "drop_last": ["true", "false"], "seed": ["0", "18446744073709551615"],
     "epochs": ["0", "4294967295"], "prefetch": ["2", "64"],
     "labels": ["auto", "none", "folder", "cls", "json", "{manifest: /tmp/l.csv}", "{json: a.b}",
-               *(f"{{manifest: /tmp/l.csv, type: {kind}, classes: /tmp/c.txt}}" for kind in ("class", "multi_hot")),
+               *(f"{{manifest: /tmp/l.csv, type: {kind}, classes: /tmp/c.txt}}" for kind in ("class", "multi_hot", "classes")),
                "{manifest: /tmp/l.csv, type: float}"],
     "on_broken": ["substitute", "mark", "fail"], "max_broken": ["0", "1"], "decode": ["exact", "fast"],
     "interpolation": ["bilinear", "bicubic", "box", "hamming", "lanczos", "nearest", "random"], "transforms": ["[RandomResizedCrop: {size: 8}]"],

@@ -328,6 +328,29 @@ class Labels(unittest.TestCase):
         with loader(source, labels=said, zero_copy=True) as lent:
             self.assertEqual(next(iter(lent))[1].shape, (8, 2))
 
+    def test_rows_of_classes(self) -> None:
+        """type: classes gives int64 of shape (B, K), in every form of batches; mixing needs one class."""
+        source = support.dataset()
+        rows = {name: (i % 3, 500 + i, 7) for i, name in enumerate(folder_of_names(source))}
+        path = self.manifest("rows.csv", ["path,color,id,camera", *(f"{name},{a},{b},{c}" for name, (a, b, c) in rows.items())])
+        said = {"manifest": path, "type": "classes"}
+        with loader(source, labels=said) as made, loader(source, labels=said, zero_copy=True) as lent:
+            for batch, view in zip(made.batches(), lent.batches()):
+                self.assertEqual((batch.labels.dtype, batch.labels.shape), (np.dtype(np.int64), (8, 3)))
+                self.assertEqual((view.labels.dtype, view.labels.tolist()), (np.dtype(np.int64), batch.labels.tolist()))
+                for label, index in zip(batch.labels, batch.samples["index"]):
+                    self.assertEqual(tuple(label), rows[str(Path(made.path(int(index))).relative_to(source))])
+                self.assertEqual(batch.samples["label"].tolist(), batch.labels[:, 0].tolist())
+            self.assertEqual(made.classes, [])
+        for keys in ({"mixup": 1.0, "num_classes": 9}, {"label_smoothing": 0.1, "num_classes": 9}):
+            with self.assertRaisesRegex(penstock.ArgumentError, "need labels with one class each, and this dataset has 3 classes"):
+                loader(source, labels=said, **keys)
+        with self.assertRaisesRegex(penstock.ArgumentError, "sampling needs labels that are one class each"):
+            loader(source, labels=said, sampling={"classes": 2, "per_class": 4})
+        names = self.manifest("words.csv", ["path,labels", *(f"{name},b;a" for name in rows)])
+        with loader(source, labels={"manifest": names, "type": "classes"}) as made:
+            self.assertEqual((made.classes, next(iter(made))[1].tolist()[0]), (["a", "b"], [1, 0]))
+
     def test_refusals(self) -> None:
         for value, error, sentence in (
                 ({"manifest": "x.csv", "json": "a"}, "ArgumentError", "labels: expected one of .* the dict must have"),

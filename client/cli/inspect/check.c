@@ -516,6 +516,7 @@ static const char *const check_label_types[] = {
 	[LABEL_TYPE_CLASS] = "class",
 	[LABEL_TYPE_MULTI_HOT] = "multi_hot",
 	[LABEL_TYPE_FLOAT] = "float",
+	[LABEL_TYPE_CLASSES] = "classes",
 };
 
 /* "3 classes: cat, dog, horse" */
@@ -526,6 +527,9 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 	const enum label_type type = dataset_label_type(dataset);
 	if (type == LABEL_TYPE_FLOAT)
 		(void)snprintf(out, room, "%u number%s per sample", width, width == 1 ? "" : "s");
+	else if (!classes && type == LABEL_TYPE_CLASSES)
+		(void)snprintf(out, room, "%u class%s per sample, without names", width,
+			width == 1 ? "" : "es");
 	else if (!classes && type == LABEL_TYPE_MULTI_HOT)
 		(void)snprintf(out, room, "any of %u classes, without names", width);
 	else if (!classes)
@@ -533,9 +537,13 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 			dataset_labelled(dataset) ? "numbers, without class names" : "none");
 	if (!classes)
 		return;
-	size_t at = (size_t)snprintf(out, room,
-		"%s%u class%s:", type == LABEL_TYPE_MULTI_HOT ? "any of " : "", classes,
-		classes == 1 ? "" : "es");
+	char some[32] = "";
+	if (type == LABEL_TYPE_MULTI_HOT)
+		(void)snprintf(some, sizeof some, "any of ");
+	else if (type == LABEL_TYPE_CLASSES)
+		(void)snprintf(some, sizeof some, "%u of ", width);
+	size_t at = (size_t)snprintf(
+		out, room, "%s%u class%s:", some, classes, classes == 1 ? "" : "es");
 	for (uint32_t i = 0; i < classes; i++) {
 		const char *name = dataset_class_name(dataset, i);
 		if (at + strlen(name) + 8 > room) {

@@ -171,6 +171,21 @@ static void sheet_values(const struct sheet_pen *pen, unsigned row, char *out, s
 		(void)snprintf(out, room, "no label");
 }
 
+/* The classes of a sample that has several. */
+static void sheet_classes(const struct sheet_pen *pen, unsigned row, char *out, size_t room)
+{
+	const struct contact_sheet *sheet = pen->sheet;
+	const uint32_t width = sheet->info->label_width;
+	const int64_t *label = sheet->batch->labels + (size_t)(row / sheet->info->views) * width;
+	size_t at = 0;
+	for (uint32_t i = 0; i < width && at + 4 < room; i++) {
+		if (i)
+			at += (size_t)snprintf(out + at, room - at, ", ");
+		sheet_class(pen, label[i], out + at, room - at);
+		at += strlen(out + at);
+	}
+}
+
 /* "#12 flipped": a sample's number and what was done to it. */
 static void sheet_marks(
 	const struct sheet_pen *pen, const struct penstock_sample *s, int x, int y, int width)
@@ -197,6 +212,8 @@ static void sheet_caption(const struct sheet_pen *pen, unsigned row, int x, int 
 	char class[256];
 	if (pen->sheet->batch->label_values)
 		sheet_values(pen, row, class, sizeof class);
+	else if (pen->sheet->info->label_width > 1)
+		sheet_classes(pen, row, class, sizeof class);
 	else
 		sheet_class(pen, s->label, class, sizeof class);
 	(void)canvas_text(pen->canvas, x, y, FONT_TEXT, width, SHEET_INK, class);

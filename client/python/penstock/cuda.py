@@ -391,7 +391,7 @@ class CudaReader:
     accepts; "cuda" without an index means torch's current device. `dtype` is "uint8", "float32",
     "float16" or "bfloat16". `mean` and `std` have three channels each and are ignored for uint8.
     The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with `functions` of
-    the user, with several views, with labels that are floats, or (`one_size` False) with images
+    the user, with several views, with labels of several values, or (`one_size` False) with images
     whose size changes with the epoch are made on the CPU and copied. One thread may use it at a
     time, like the stream itself.
 
@@ -413,7 +413,7 @@ class CudaReader:
     ) -> None:
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         info = stream.info
-        usual = one_size and info["views"] == 1 and not info["label_type"] and functions is None
+        usual = one_size and info["views"] == 1 and not info["label_type"] and info["label_width"] == 1 and functions is None
         self._reader: Reader
         if usual:
             self._reader = _make_reader(stream, tensors, mean, std, mixing)

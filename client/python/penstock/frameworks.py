@@ -30,8 +30,8 @@ class Arrays(Protocol):
     channels_last: bool  # the order in which the memory must be written
 
     def images(self, block: Block, count: int, height: int, width: int) -> Any: ...
-    def labels(self, block: Block, count: int, width: int) -> Any:
-        """int64, (count,); if `width` is above 0, float32, (count, width)."""
+    def labels(self, block: Block, count: int, width: int, floats: bool) -> Any:
+        """int64 or (`floats`) float32; of shape (count,) if `width` is 0, else (count, width)."""
 
 
 def _installed(module: str) -> bool:
@@ -81,10 +81,9 @@ class NumpyArrays:
             return array.reshape(count, height, width, _CHANNELS).transpose(0, 3, 1, 2)
         return array.reshape(count, _CHANNELS, height, width)
 
-    def labels(self, block: Block, count: int, width: int) -> Any:
-        if width:
-            return _flat(block, np.dtype(np.float32), count * width).reshape(count, width)
-        return _flat(block, np.dtype(np.int64), count)
+    def labels(self, block: Block, count: int, width: int, floats: bool) -> Any:
+        flat = _flat(block, np.dtype(np.float32 if floats else np.int64), count * (width or 1))
+        return flat.reshape(count, width) if width else flat
 
 
 class TorchArrays:
@@ -101,10 +100,10 @@ class TorchArrays:
             return tensor.view(count, height, width, _CHANNELS).permute(0, 3, 1, 2)
         return tensor.view(count, _CHANNELS, height, width)
 
-    def labels(self, block: Block, count: int, width: int) -> Any:
-        if width:
-            return self._torch.frombuffer(block, dtype=self._torch.float32, count=count * width).view(count, width)
-        return self._torch.frombuffer(block, dtype=self._torch.int64, count=count)
+    def labels(self, block: Block, count: int, width: int, floats: bool) -> Any:
+        dtype = self._torch.float32 if floats else self._torch.int64
+        flat = self._torch.frombuffer(block, dtype=dtype, count=count * (width or 1))
+        return flat.view(count, width) if width else flat
 
 
 class JaxArrays:
@@ -131,6 +130,6 @@ class JaxArrays:
             return self._jax.device_put(array, self._device)
         return self._place(array)
 
-    def labels(self, block: Block, count: int, width: int) -> Any:
+    def labels(self, block: Block, count: int, width: int, floats: bool) -> Any:
         """int32 unless 64 bits are enabled in JAX: the numbers of classes fit."""
-        return self._jax.device_put(self._numpy.labels(block, count, width), self._device)
+        return self._jax.device_put(self._numpy.labels(block, count, width, floats), self._device)

@@ -15,7 +15,7 @@ __all__ = ["WORDS", "option"]
 
 WORDS = ("auto", "none", "folder", "cls", "json")
 _KEYS = ("json", "manifest", "type", "classes", "only")
-_TYPES = ("class", "multi_hot", "float")
+_TYPES = ("class", "multi_hot", "float", "classes")
 _EXPECTED = (
     f"labels: expected one of {', '.join(repr(word) for word in WORDS)}, or a dict such as "
     '{"manifest": "labels.csv", "type": "multi_hot"}, with the keys ' + ", ".join(_KEYS)

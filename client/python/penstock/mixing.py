@@ -119,6 +119,11 @@ class Mixing:
         given, width = self.mix.classes, info["label_width"]
         if not self.soft:
             return 0
+        if not info["label_type"] and width > 1:
+            raise ArgumentError(
+                f"mixup, cutmix and label_smoothing need labels with one class each, and this dataset has {width} classes for "
+                "each sample (type: classes): leave them out, or mix and smooth in the loop"
+            )
         if info["label_type"]:
             if self.smooths:
                 raise ArgumentError(

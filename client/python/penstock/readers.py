@@ -128,9 +128,10 @@ class OwnedReader(StreamReader):
         self._mixed = None if mixing is None else _Mixed(mixing, info, dtype, arrays.channels_last)
         self._mapped = None if functions is None else Mapped(stream, functions)
         soft = self._mixed.classes if self._mixed is not None else 0
-        self._label_width = soft or (info["label_width"] if info["label_type"] else 0)
+        self._floats = bool(soft or info["label_type"])
+        self._label_width = soft or (info["label_width"] if info["label_type"] or info["label_width"] > 1 else 0)
         self._images = delivering.images_of(stream, _ITEM_BYTES[dtype] * 3, _KEEP)
-        self._labels = Pool(info["batch_size"] * (self._label_width * 4 or 8), _KEEP)
+        self._labels = Pool(info["batch_size"] * (self._label_width or 1) * (4 if self._floats else 8), _KEEP)
 
     def next(self, timeout_ms: int) -> Optional[Tuple[Any, Any, Told]]:
         images, labels = self._images.take(), self._labels.take()
@@ -155,7 +156,7 @@ class OwnedReader(StreamReader):
         if self._mixed is not None:
             self._mixed.images(plan, images, height, width)
         made = self._images.deliver(self._arrays, images, told.count, height, width)
-        return made, self._arrays.labels(labels, told.count, self._label_width), told
+        return made, self._arrays.labels(labels, told.count, self._label_width, self._floats), told
 
     def close(self) -> None:
         if self._mapped is not None:

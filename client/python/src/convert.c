@@ -194,7 +194,8 @@ PyObject *convert_fill_labels(PyObject *module, PyObject *args)
 	size_t bytes = (size_t)batch->count * lease->channel->info.label_width * sizeof(float);
 	if (!labels) {
 		labels = batch->labels;
-		bytes = batch->count * sizeof *batch->labels;
+		bytes = (size_t)batch->count * lease->channel->info.label_width *
+			sizeof *batch->labels;
 	}
 	struct block *block = block_check(state, target, bytes);
 	if (!block)

@@ -59,14 +59,14 @@ static int view_of_labels(struct view *view, uint32_t group)
 	view->data = batch->labels;
 	view->format = "q";
 	view->item_bytes = sizeof(int64_t);
-	view->dims = 1;
+	view->shape[1] = view->lease->channel->info.label_width;
+	view->dims = view->shape[1] > 1 ? 2 : 1;
 	if (!batch->label_values)
 		return 0;
 	view->data = batch->label_values;
 	view->format = "f";
 	view->item_bytes = sizeof(float);
 	view->dims = 2;
-	view->shape[1] = view->lease->channel->info.label_width;
 	return 0;
 }
 

@@ -44,9 +44,9 @@ def label_rows(stream, batch):
     memory, stride = stream.extents[batch.extent]
     *_, at, _, _ = stream.head(batch)
     at += batch.slot * stride
-    if info.label_type == I64:
+    if info.label_type == I64 and info.label_width == 1:
         return list(struct.unpack_from(f"<{info.batch_size}q", memory, at))
-    flat = struct.unpack_from(f"<{info.batch_size * info.label_width}f", memory, at)
+    flat = struct.unpack_from(f"<{info.batch_size * info.label_width}{'q' if info.label_type == I64 else 'f'}", memory, at)
     return [list(flat[i:i + info.label_width]) for i in range(0, len(flat), info.label_width)]
 
 
@@ -59,7 +59,8 @@ def read(link, **keys):
         rows = label_rows(stream, batch)
         for row, label in zip(stream.rows(batch), rows):
             labels[row.index] = label
-        blank = -1 if info.label_type == I64 else [0.0] * info.label_width
+        blank = (-1 if info.label_type == I64 else 0.0) if info.label_width == 1 and info.label_type == I64 else \
+            [-1 if info.label_type == I64 else 0.0] * info.label_width
         assert rows[batch.count:] == [blank] * (info.batch_size - batch.count), "rows without a sample"
         stream.release(batch)
     classes = stream.query(CLASSES).splitlines()
@@ -274,6 +275,63 @@ def test_only_what_a_manifest_names():
         assert told["samples"] == 24
         rows = json.loads(run(home, "replay", source, "--labels", json.dumps(labels[0]), "--eval", "-b", 24, "--batch", 0, "--json")[0])["rows"]
         assert [row["label"] for row in rows] == [i * 2 for i in chosen]
+
+
+def test_rows_of_classes():
+    """type: classes: int64, each row as it was written, from manifests and from .json; ranks, resumes, uneven rows."""
+    with served() as (home, daemon, source, paths):
+        rows = [[i % 3, 1000 + i, i % 3] for i in range(60)]
+        lists = manifest(home / "l.csv", [(p, ";".join(map(str, row))) for p, row in zip(paths, rows)], ["path", "labels"])
+        columns = manifest(home / "c.tsv", [(p, *row) for p, row in zip(paths, rows)], ["path", "color", "id", "again"], "\t")
+        bare = manifest(home / "b.csv", [(p, *row) for p, row in zip(paths, rows)])
+        names = [[ADJECTIVES[i % 5], ADJECTIVES[i // 5 % 5]] for i in range(60)]
+        named = manifest(home / "n.csv", [(p, *row) for p, row in zip(paths, names)], ["path", "size", "color"])
+        order = sorted(ADJECTIVES, key=str.encode)
+        with Link(daemon.socket) as link:
+            for file in (lists, columns, bare):
+                expect(link, rows, I64, 3, source=source, labels={"manifest": str(file), "type": "classes"})
+            rule = {"manifest": str(named), "type": "classes"}
+            expect(link, [[order.index(word) for word in row] for row in names], I64, 2, order, source=source, labels=rule)
+            listed = home / "classes.txt"
+            listed.write_text("\n".join(ADJECTIVES) + "\n", encoding="utf-8")
+            expect(link, [[ADJECTIVES.index(word) for word in row] for row in names], I64, 2, ADJECTIVES, source=source,
+                   labels={**rule, "classes": str(listed)})
+            one = manifest(home / "one.csv", [(p, i) for i, p in enumerate(paths)], ["path", "label"])
+            expect(link, range(60), I64, 1, source=source, labels={"manifest": str(one), "type": "classes"})
+            glob, which = tars(home, source, paths, lambda i: {"a": rows[i], "b": rows[i][:2 + (i == 33)], "c": []})
+            expect(link, [rows[i] for i in which], I64, 3, source=glob, labels={"json": "a", "type": "classes"})
+            for key, words in (("b", ("s-0.tar!k33.json", "its label has 3 classes, but the labels before it have 2")),
+                               ("c", ("k00.json", "expected classes, found none"))):
+                with refused(errno.EINVAL, *words):
+                    link.open(source=glob, labels={"json": key, "type": "classes"}).opened()
+            uneven = home / "uneven.csv"
+            uneven.write_text("path,labels\n" + "".join(f"{p},{'1;2' if i != 7 else '1;2;3'}\n" for i, p in enumerate(paths)))
+            with refused(errno.EINVAL, "uneven.csv:9: expected 2 classes, as in the first line, found 3"):
+                link.open(source=source, labels={"manifest": str(uneven), "type": "classes"}).opened()
+            uneven.write_text("".join(f"{p},1{',2' * (i != 7)}\n" for i, p in enumerate(paths)))
+            with refused(errno.EINVAL, "uneven.csv:8: expected 3 columns, found 2"):
+                link.open(source=source, labels={"manifest": str(uneven), "type": "classes"}).opened()
+            uneven.write_text("path,x,y\n" + "".join(f"{p},1,{2 - 3 * (i == 7)}\n" for i, p in enumerate(paths)))
+            with refused(errno.EINVAL, "uneven.csv:9: expected a class from 0 to 2147483647, found -1"):
+                link.open(source=source, labels={"manifest": str(uneven), "type": "classes"}).opened()
+            # Ranks and states: each sample keeps its row.
+            keys = dict(source=source, labels={"manifest": str(lists), "type": "classes"}, seed=4, **TINY)
+            stream = link.open(batch_size=7, **keys)
+            first = stream.next()
+            assert label_rows(stream, first) == [rows[row.index] for row in stream.rows(first)]
+            rest = link.open(batch_size=9, state=stream.state(first), **keys)
+            while (batch := rest.next()) is not None:
+                got = label_rows(rest, batch)
+                assert got[:batch.count] == [rows[row.index] for row in rest.rows(batch)]
+                rest.release(batch)
+        Path(source, paths[3]).write_bytes(b"broken")
+        with Link(daemon.socket) as link:
+            expect(link, rows, I64, 3, source=source, labels=keys["labels"], train=False)
+        told = json.loads(run(home, "check", source, "--labels", json.dumps(rule), "--json", code=1)[0])
+        assert (told["label_type"], told["label_width"]) == ("classes", 2)
+        out, _ = run(home, "check", source, "--labels", json.dumps(rule), code=1)
+        assert "2 of 5 classes: " in out, out
+        refuse(home, "pack", source, home / "t-%06d.tar", "--labels", json.dumps(rule), says="pack writes one class (.cls)")
 
 
 # ---- indexes ----

@@ -64,6 +64,8 @@ static void test_taken(void **state)
 		DATASET_LABELS_MANIFEST, LABEL_TYPE_MULTI_HOT, "", "/m.csv", "/c");
 	takes("{manifest: /m.csv, type: float}", DATASET_LABELS_MANIFEST, LABEL_TYPE_FLOAT, "",
 		"/m.csv", "");
+	takes("{manifest: /m.csv, type: classes}", DATASET_LABELS_MANIFEST, LABEL_TYPE_CLASSES, "",
+		"/m.csv", "");
 	takes("{classes: /c}", DATASET_LABELS_AUTO, LABEL_TYPE_AUTO, "", "", "/c");
 	takes("\"{manifest: /m.csv, type: class}\"", DATASET_LABELS_MANIFEST, LABEL_TYPE_CLASS, "",
 		"/m.csv", "");
@@ -83,7 +85,7 @@ static void test_refused(void **state)
 	refuses("{json: a, only: true}", "labels: only needs manifest beside it");
 	refuses("{manifest: /m, only: 2}", "only");
 	refuses("{json: ''}", "json");
-	refuses("{json: a, type: two_hot}", "class, multi_hot or float");
+	refuses("{json: a, type: two_hot}", "class, multi_hot, float or classes");
 	refuses("{json: a, label: b}", "label");
 	refuses("{manifest: m.csv}", "expected an absolute path, found \"m.csv\"");
 	refuses("{json: a, classes: c}", "expected an absolute path, found \"c\"");
