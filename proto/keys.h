@@ -58,7 +58,7 @@
 		OPTION, "sampling", 0, "MAP", "batches of P classes with K samples of each: '{classes: 16, per_class: 4}'") \
 	KEY(with, batch_size, U32, batch_size, OWN, 1, 65536, 64, 0, U32, DEFINITION, SAME, \
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
-	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 2048, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
+	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 4096, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224), or '[height, width]'") \
 	KEY(with, views, NODE, views, ELSEWHERE, 1, 16, 0, views_read, VIEWS, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1), or groups of them: '[{image_size: 224, count: 2}, {image_size: 96, count: 8}]'") \

@@ -71,7 +71,7 @@ struct op {
 
 struct op_image {
 	uint8_t *pixels;
-	uint32_t width, height; /* 1 .. 2048 */
+	uint32_t width, height; /* 1 .. 4096 */
 };
 
 /* Whether the op mixes the chains that follow it. */

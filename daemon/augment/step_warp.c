@@ -136,7 +136,7 @@ bool step_warp_rotate(
 
 /* The map of the unit square to the corners (Heckbert, "Fundamentals of texture mapping and
  * image warping", 1989, 2.2.3), times its denominator: the rows of a 3 x 3 matrix. With sides of
- * up to 2^11 all entries are below 2^37. */
+ * up to 2^12 all entries are below 2^41. */
 static void warp_quad(const int32_t corners[4][2], int64_t ret[3][3])
 {
 	int64_t near[2], far[2], skew[2];

@@ -30,7 +30,6 @@ const char *const shape_layout_names[] = {[SHAPE_NHWC] = "NHWC", [SHAPE_NCHW] = 
 
 /* A size from an epoch on, as written. */
 struct shape_written {
-	const yaml_node_t *key;
 	uint32_t epoch;
 	struct pixel_size size;
 };
@@ -86,7 +85,7 @@ static int shape_read_entry(const struct yaml_text *text, const yaml_node_pair_t
 {
 	static const struct yaml_key epoch_key = {"epoch", YAML_KEY_U32, .max = UINT32_MAX};
 	const yaml_node_t *at = yaml_node(text, pair->key);
-	struct shape_written written = {.key = at};
+	struct shape_written written = {.epoch = 0};
 	int result = yaml_read_value(text, at, &epoch_key, &written.epoch, fault);
 	if (!result)
 		result = shape_read_size(text, yaml_node(text, pair->value), "size of an epoch",
@@ -104,22 +103,15 @@ static int shape_read_entry(const struct yaml_text *text, const yaml_node_pair_t
 
 /* A schedule with an entry for each epoch repeats most sizes: an entry that equals the one before
  * it does not count. */
-static int shape_merge(const struct yaml_text *text, const struct shape_entries *entries,
-	struct shape_sizes *ret, struct fault *fault)
+static void shape_merge(const struct shape_entries *entries, struct shape_sizes *ret)
 {
 	for (uint32_t i = 0; i < entries->count; i++) {
 		const struct shape_written *written = &entries->at[i];
 		if (i && pixel_size_equal(written->size, entries->at[i - 1].size))
 			continue;
-		if (ret->count == SHAPE_SIZES_MAX)
-			return yaml_fault(text, written->key, fault,
-				"expected at most %d sizes; epochs with the size of the one before "
-				"them do not count",
-				SHAPE_SIZES_MAX);
 		ret->at[ret->count].epoch = written->epoch;
 		ret->at[ret->count++].size = written->size;
 	}
-	return 0;
 }
 
 static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *node,
@@ -132,10 +124,9 @@ static int shape_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 	int result = 0;
 	for (; !result && pair < node->data.mapping.pairs.top; pair++)
 		result = shape_read_entry(&inner, pair, &entries, fault);
-	if (!result)
-		result = shape_merge(&inner, &entries, ret, fault);
 	if (result < 0)
 		return result;
+	shape_merge(&entries, ret);
 	if (!ret->count || ret->at[0].epoch)
 		return yaml_fault(text, node, fault,
 			"image_size: expected the size that epoch 0 has among them, as in {0: 128, "

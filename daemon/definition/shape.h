@@ -15,8 +15,7 @@
 
 enum {
 	SHAPE_SIDE_MAX = PIXEL_SIDE_MAX,
-	SHAPE_EPOCHS_MAX = 1024, /* entries of image_size, of which equal neighbors merge */
-	SHAPE_SIZES_MAX = 16, /* entries that are left */
+	SHAPE_EPOCHS_MAX = 1024, /* entries of image_size */
 	SHAPE_VIEWS_MAX = SLOTS_VIEWS_MAX,
 };
 
@@ -26,13 +25,13 @@ enum shape_layout { SHAPE_NHWC, SHAPE_NCHW };
 
 extern const char *const shape_dtype_names[], *const shape_layout_names[];
 
-/* Progressive sizes, each valid from its epoch on; the first epoch is 0. */
+/* Progressive sizes, each valid from its epoch on; the first epoch is 0. Neighbors differ. */
 struct shape_sizes {
 	uint32_t count; /* 0: one size in all epochs; otherwise at least 2 different sizes */
 	struct {
 		uint32_t epoch;
 		struct pixel_size size;
-	} at[SHAPE_SIZES_MAX];
+	} at[SHAPE_EPOCHS_MAX];
 };
 
 /* The numbers that normalize the values of a float dtype; computed in float32. */

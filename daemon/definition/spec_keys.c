@@ -62,7 +62,7 @@ const struct spec_who spec_who[SPEC_KEYS] = {PENSTOCK_KEYS(SPEC_WHO, )};
 
 _Static_assert((int)SPEC_KEYS <= (int)YAML_KEYS_MAX, "a bit of `given` for each key");
 _Static_assert(SAMPLER_LENGTH_MAX == 281474976710656 && SAMPLER_REPEATS == 16 &&
-		       SHAPE_SIDE_MAX == 2048 && SHAPE_VIEWS_MAX == 16,
+		       SHAPE_SIDE_MAX == 4096 && SHAPE_VIEWS_MAX == 16,
 	"the ranges in proto/keys.h");
 
 /* Lists are equal if they have the same effect: one may be written and the other implied. */

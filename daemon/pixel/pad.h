@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PAD_WINDOW_MAX = 2048 };
+enum { PAD_WINDOW_MAX = 4096 };
 
 struct pad_axis {
 	enum pixel_padding_mode mode;

@@ -48,7 +48,7 @@ enum pixel_padding_mode {
 	PIXEL_PAD_SYMMETRIC, /* mirrored after the outermost pixel, repeatedly */
 };
 
-enum { PIXEL_PADDING_MAX = 2048 };
+enum { PIXEL_PADDING_MAX = 4096 };
 
 struct pixel_padding {
 	enum pixel_padding_mode mode;
@@ -60,7 +60,7 @@ struct pixel_padding {
 };
 
 /* The largest sides of pixel_recipe.size and pixel_recipe.resize. */
-enum { PIXEL_SIDE_MAX = 2048, PIXEL_RESIZE_MAX = 4096 };
+enum { PIXEL_SIDE_MAX = 4096, PIXEL_RESIZE_MAX = 8192 };
 
 /* Pixels of an image. */
 struct pixel_size {

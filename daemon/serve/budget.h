@@ -25,7 +25,8 @@ struct budget_worker {
 	uint64_t fixed, scratch_least, scratch_most;
 };
 
-enum { BUDGET_IMAGE_SIZE_MAX = 2048 }; /* rows up to this size fit into a worker's memory */
+/* Rows up to this size fit into a worker's own memory; streams with larger ones bring memory. */
+enum { BUDGET_IMAGE_SIZE_MAX = 2048 };
 
 /* What a worker of this build needs. */
 struct budget_worker budget_worker_needs(void);

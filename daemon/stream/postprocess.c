@@ -14,6 +14,7 @@ struct postprocessor {
 	const struct postprocess *postprocess;
 	struct augmenter *augmenter; /* NULL: no step other than erasing */
 	uint8_t *image; /* the image before its conversion; NULL: rows are not converted */
+	struct pixel_sink *sink; /* NULL: that of the worker will do */
 	struct step_plan plan; /* of the present row */
 };
 
@@ -35,11 +36,17 @@ static uint64_t postprocess_image_bytes(struct pixel_size size)
 	return (uint64_t)3 * size.height * size.width;
 }
 
+static bool postprocess_large(struct pixel_size size)
+{
+	return pixel_longer(size) > POSTPROCESS_SIDE;
+}
+
 bool postprocess_needed(const struct stream_spec *spec, uint32_t group)
 {
 	struct step_recipe steps;
 	spec_steps(spec, group, &steps);
-	return steps.count || postprocess_converts(&spec->shape);
+	return steps.count || postprocess_converts(&spec->shape) ||
+	       postprocess_large(spec_group_size(spec, group));
 }
 
 static uint64_t postprocess_group_bytes(const struct stream_spec *spec, uint32_t group)
@@ -48,7 +55,9 @@ static uint64_t postprocess_group_bytes(const struct stream_spec *spec, uint32_t
 	spec_steps(spec, group, &steps);
 	const struct pixel_size size = spec_group_size(spec, group);
 	bool converts = postprocess_converts(&spec->shape);
-	uint64_t bytes = steps.count || converts ? sizeof(struct postprocessor) : 0;
+	uint64_t bytes = postprocess_needed(spec, group) ? sizeof(struct postprocessor) : 0;
+	if (postprocess_large(size))
+		bytes += pixel_sink_bytes(pixel_longer(size));
 	if (postprocess_augments(&steps))
 		bytes += augmenter_bytes(&steps, pixel_longer(size));
 	if (converts)
@@ -106,7 +115,10 @@ int postprocessor_new(
 		return fault_set(fault, -ENOMEM, "no memory for postprocessing rows");
 	postprocessor->postprocess = postprocess;
 	int result = 0;
-	if (postprocess->augments)
+	if (postprocess_large(postprocess->size))
+		result = pixel_sink_new(
+			pixel_longer(postprocess->size), &postprocessor->sink, fault);
+	if (!result && postprocess->augments)
 		result = augmenter_new(&postprocess->steps, pixel_longer(postprocess->size),
 			&postprocessor->augmenter, fault);
 	if (!result && postprocess->convert) {
@@ -125,9 +137,15 @@ void postprocessor_free(struct postprocessor *postprocessor)
 {
 	if (!postprocessor)
 		return;
+	pixel_sink_free(postprocessor->sink);
 	augmenter_free(postprocessor->augmenter);
 	free(postprocessor->image);
 	free(postprocessor);
+}
+
+struct pixel_sink *postprocessor_sink(const struct postprocessor *postprocessor)
+{
+	return postprocessor->sink;
 }
 
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out)

@@ -1,9 +1,10 @@
 /* postprocess: what happens to an image between its resampling and its row: the steps after its
  * sizing (augment/), the conversion to the stream's dtype and layout, and random erasing.
  *
- * A stream that does none of this has no postprocess at all: its pixels are resampled straight into
- * the row. Otherwise each worker has scratch of its own for each stream (struct postprocessor). It
- * is made when the stream opens and charged to the ledger, so that a row allocates nothing. */
+ * A stream that does none of this, and whose rows are not too large for a worker's sink, has no
+ * postprocess at all: its pixels are resampled straight into the row. Otherwise each worker has
+ * scratch of its own for each stream (struct postprocessor). It is made when the stream opens and
+ * charged to the ledger, so that a row allocates nothing. */
 #pragma once
 
 #include "augment/augment.h"
@@ -23,6 +24,9 @@ struct postprocess {
 	struct convert *convert; /* NULL: uint8 NHWC as it is */
 	struct pixel_size size; /* of the group's largest images */
 };
+
+/* Images with a longer side need a larger sink than workers have. */
+enum { POSTPROCESS_SIDE = 2048 };
 
 /* Scratch for one row at a time; belongs to one thread. */
 struct postprocessor;
@@ -47,6 +51,9 @@ void postprocessor_free(struct postprocessor *postprocessor); /* takes NULL */
 /* Where the caller resamples the image to, whose row is `out`: a buffer of height x width x 3
  * bytes, or the row itself. */
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
+
+/* The sink for its images if they are larger than POSTPROCESS_SIDE; otherwise NULL. */
+struct pixel_sink *postprocessor_sink(const struct postprocessor *postprocessor);
 
 /* Makes the row of the image in that buffer. `key` is the sample's; `size` is the image's. */
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,

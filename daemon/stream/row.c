@@ -100,19 +100,27 @@ static uint8_t *row_image(struct postprocessor *postprocessor, uint8_t *out)
 	return postprocessor ? postprocessor_image(postprocessor, out) : out;
 }
 
+static struct pixel_sink *row_sink(
+	struct pixel_sink *plain, const struct postprocessor *postprocessor)
+{
+	struct pixel_sink *larger = postprocessor ? postprocessor_sink(postprocessor) : NULL;
+	return larger ? larger : plain;
+}
+
 static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, const struct pixel_key *key,
 	struct postprocessor *postprocessor, uint8_t *out)
 {
 	struct pixel_region region;
-	pixel_sink_begin(maker->sink, recipe, plan, row_image(postprocessor, out), &region);
+	struct pixel_sink *sink = row_sink(maker->sink, postprocessor);
+	pixel_sink_begin(sink, recipe, plan, row_image(postprocessor, out), &region);
 	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
 	if (plan->shrink)
 		decoder_shrink(maker->decoder, plan->shrink);
-	int result = decoder_rows(maker->decoder, wanted, false, pixel_sink_row, maker->sink);
+	int result = decoder_rows(maker->decoder, wanted, false, pixel_sink_row, sink);
 	if (result != DECODE_OK)
 		return result;
-	pixel_sink_end(maker->sink);
+	pixel_sink_end(sink);
 	if (postprocessor)
 		postprocessor_run(postprocessor, key, recipe->size, out);
 	return result;
@@ -141,6 +149,7 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 /* A run of row_make_many. */
 struct row_many {
 	const struct row_source *source;
+	struct pixel_sink *sink; /* the worker's own */
 	struct row_feed feed;
 	struct decoder *decoder;
 	uint64_t since; /* CPU time when the job before was done */
@@ -186,6 +195,7 @@ static void row_many_start(void *context, struct decode_job *decode)
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
 	uint64_t start = clock_ns();
+	run->feed.sink = row_sink(run->sink, job->postprocessor);
 	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan,
 		row_image(job->postprocessor, job->out), &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
@@ -275,7 +285,7 @@ static bool row_many_keep(
 void row_make_many(struct row_maker *maker, const struct row_source *source)
 {
 	struct row_many run = {.source = source,
-		.feed = {.sink = maker->sink},
+		.sink = maker->sink,
 		.decoder = maker->decoder,
 		.since = clock_thread_cpu_ns()};
 	decoder_stages(maker->decoder, run.ticks);

@@ -9,12 +9,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void stream_group_lay_out(
-	const struct stream_spec *spec, uint32_t number, struct stream_group *group)
+static int stream_group_lay_out(const struct stream_spec *spec, uint32_t number,
+	struct stream_group *group, struct fault *fault)
 {
+	const uint32_t recipes = UTIL_MAX(spec->shape.sizes.count, 1u);
 	group->views = spec_group_views(spec, number);
-	for (uint32_t i = 0; i < UTIL_MAX(spec->shape.sizes.count, 1u); i++)
+	group->recipe = calloc(recipes, sizeof *group->recipe);
+	if (!group->recipe)
+		return fault_set(fault, -ENOMEM, "no memory for a stream");
+	for (uint32_t i = 0; i < recipes; i++)
 		group->recipe[i] = spec_pixels_at(spec, number, spec->shape.sizes.at[i].epoch);
+	return 0;
 }
 
 static int stream_group_postprocess(
@@ -48,7 +53,9 @@ int stream_groups_init(struct stream *stream, struct fault *fault)
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
 	for (; stream->groups < groups; stream->groups++) {
 		struct stream_group *group = &stream->group[stream->groups];
-		stream_group_lay_out(spec, stream->groups, group);
+		int result = stream_group_lay_out(spec, stream->groups, group, fault);
+		if (result < 0)
+			return result;
 		group->first = views;
 		for (; views < group->first + group->views; views++)
 			stream->group_of[views] = (uint8_t)stream->groups;
@@ -71,6 +78,7 @@ void stream_groups_deinit(struct stream *stream)
 		for (unsigned worker = 0; worker < group->postprocessors; worker++)
 			postprocessor_free(group->postprocessor[worker]);
 		free((void *)group->postprocessor);
+		free(group->recipe);
 		postprocess_deinit(&group->postprocess);
 	}
 	free(stream->group);

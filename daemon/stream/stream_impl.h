@@ -41,7 +41,7 @@ struct stream_slot {
 /* How the views of one group are made. The views of a stream without groups are one group. */
 struct stream_group {
 	uint32_t first, views; /* of the views of a sample */
-	struct pixel_recipe recipe[SHAPE_SIZES_MAX]; /* by shape_place of the epoch */
+	struct pixel_recipe *recipe; /* by shape_place of the epoch */
 	struct postprocess postprocess;
 	struct postprocessor **postprocessor; /* by the worker's number; NULL: images are rows */
 	unsigned postprocessors;

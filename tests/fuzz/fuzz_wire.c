@@ -228,7 +228,7 @@ static size_t mutate_text(size_t size)
 	static const char *const words[] = {"\"", "{", "}", "[", "]", ":", ",", "0", "-1", "1e9",
 		"65536", "65537", "2049", "null", "true", "false", "\"group\":\"g\",",
 		"\"share\":\"split\",", "\"rank\":3,", "\"world_size\":65536,", "\"prefetch\":64,",
-		"\"batch_size\":65536,", "\"image_size\":2048,", "\"epochs\":1,",
+		"\"batch_size\":65536,", "\"image_size\":4096,", "\"epochs\":1,",
 		"\"wait_for\":1024,", "\"reconnect\":true,", "\"views\":8,", "\"state\":{},",
 		"\"transforms\":[{\"resize\":8}],", "\"labels\":\"none\",", "\"split\":\"[:50%]\",",
 		"\"repeats\":16,", "\"epoch_length\":3,", "\"dtype\":\"bfloat16\",", "\xff", "\n",

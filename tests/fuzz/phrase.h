@@ -108,7 +108,7 @@ static inline void phrase_transforms(struct phrase *phrase)
 		"Resize: {size: 232}, CenterCrop: {size: 224}, ", "Resize: {size: [32, 32]}, ",
 		"Resize: {size: 40, interpolation: lanczos}, RandomCrop: {size: 32, padding: 4}, ",
 		"RandomCrop: {size: 8, padding: [1, 2], padding_mode: reflect}, ",
-		"CenterCrop: {size: 2048}, ", ""};
+		"CenterCrop: {size: 4096}, ", ""};
 	phrase_put(phrase, "[");
 	phrase_one(phrase, sizings);
 	uint32_t count = draw(phrase->random, 4);
@@ -164,7 +164,7 @@ static inline void phrase_key(struct phrase *phrase)
 		"indices: /i.npy", "sources: [{source: a, weight: 0.25}, {source: b, weight: 3}]",
 		"sources: [{source: a, weight: 1e12}]", "split: 0..90%", "split: 1000..",
 		"weights: balanced", "weights: /w.npy", "epoch_length: 1000", "repeats: 3",
-		"stream: train", "source: ~/\xc3\xa4", "x: 1", "batch_size: 0", "image_size: 4096",
+		"stream: train", "source: ~/\xc3\xa4", "x: 1", "batch_size: 0", "image_size: 4097",
 		"group: \"a\\tb\"", "source: \"\\u0001\"", "sources: []", "image_size: {1: 3}"};
 	phrase_one(phrase, keys);
 }

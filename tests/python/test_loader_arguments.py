@@ -58,7 +58,7 @@ class Values(Refused):
             self.assertEqual(made.image_size, 40)
         self.argument(r"image_size: expected one whole number, such as 224, or \(height, width\), got array\(\[64\]\)",
                       image_size=np.array([64]))
-        self.kind("image_size: expected a whole number from 1 to 2048, got 64.0", image_size=np.array([64.0, 32.0]))
+        self.kind("image_size: expected a whole number from 1 to 4096, got 64.0", image_size=np.array([64.0, 32.0]))
         with loader(image_size={0: (64, 32), 1: 40}) as made:
             self.assertEqual(made.image_size, (64, 40))
             self.assertEqual([next(iter(made))[0].shape[2:] for _ in range(2)], [(64, 32), (40, 40)])
@@ -75,9 +75,9 @@ class Values(Refused):
         self.kind("batch_size: .*got True", batch_size=True)
         for name in ("batch_size", "train", "seed", "repeats", "views"):
             self.kind(f"{name}: expected .*, got None", **{name: None})
-        self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=2049)
+        self.argument("image_size: expected a whole number from 1 to 4096, got 4097", image_size=4097)
         self.argument(r"image_size: expected one whole number, such as 224, or \(height, width\), got \(1, 2, 3\)", image_size=(1, 2, 3))
-        self.argument("image_size: expected a whole number from 1 to 2048, got 2049", image_size=(32, 2049))
+        self.argument("image_size: expected a whole number from 1 to 4096, got 4097", image_size=(32, 4097))
         self.kind("image_size: expected a whole number .*, got 'a'", image_size=(32, "a"))
         self.argument(r"image_size\[1\]: expected a whole number .*, got 0", image_size={0: 32, 1: (32, 0)})
         self.argument("seed: .*got -1", seed=-1)
@@ -313,8 +313,9 @@ class Values(Refused):
         """A size for each epoch: only its changes count."""
         with loader(image_size={epoch: 32 + 8 * (epoch // 500) for epoch in range(2000)}) as made:
             self.assertEqual(made.image_size, 56)
-        self.argument("image_size: expected at most 16 sizes; epochs with the size of the one before them do not count",
-                      image_size={epoch: 32 + epoch for epoch in range(17)})
+        with loader(image_size={epoch: 16 + epoch % 40 for epoch in range(1024)}) as made:
+            self.assertEqual(made.image_size, 55)
+        self.argument("image_size: expected at most 1024 epochs", image_size={epoch: 16 + epoch % 40 for epoch in range(1025)})
 
     def test_named_streams(self) -> None:
         for more, said in (({"batch_size": 8}, "batch_size belongs to the named stream: leave it out, change the daemon's"),

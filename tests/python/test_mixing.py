@@ -497,7 +497,7 @@ class Refused(unittest.TestCase):
     def test_sizes(self) -> None:
         self.argument("image_size: expected a size from epoch 0 on, such as", image_size={})
         self.argument("image_size: expected a size from epoch 0 on, got {3: 32}", image_size={3: 32})
-        self.argument(r"image_size\[0\]: expected a whole number from 1 to 2048, got 4096", image_size={0: 4096})
+        self.argument(r"image_size\[0\]: expected a whole number from 1 to 4096, got 8192", image_size={0: 8192})
         self.kind("image_size: an epoch: expected a whole number .*got 'a'", image_size={"a": 32})
         self.argument("image_size: transforms produces images of size 24, but the largest size of all epochs is 32", image_size={0: 32},
                       transforms=[{"RandomResizedCrop": {"size": 24}}])

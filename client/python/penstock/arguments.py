@@ -29,7 +29,7 @@ _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 # Values of the daemon's own defaults, which no request repeats.
 _PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1, "class_order": "bytewise", "nested": 0}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
-_MOST = 2048  # pixels of a side
+_MOST = 4096  # pixels of a side
 
 # Arguments that must have a value: the loader refuses None, by which other libraries mean something
 # else (no batches, a random seed).

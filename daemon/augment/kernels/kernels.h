@@ -44,7 +44,7 @@ struct augment_walk {
  * perspective. */
 struct augment_warp {
 	const uint8_t *from;
-	uint32_t width, height; /* 1 .. 2048 */
+	uint32_t width, height; /* 1 .. 4096 */
 	const double *matrix;
 	bool perspective;
 	uint8_t fill[3]; /* the color outside the image */

@@ -63,7 +63,7 @@ struct transforms_op {
 
 enum {
 	TRANSFORMS_MAX = STEP_MAX + 4, /* the steps, plus Resize, CenterCrop and two flips */
-	TRANSFORMS_SIDE_MAX = 2048,
+	TRANSFORMS_SIDE_MAX = 4096,
 	TRANSFORMS_DEPTH_MAX = 4, /* levels of nested lists below the outermost */
 	TRANSFORMS_JSON_MAX = 24576, /* the most bytes that transforms_json writes */
 };
@@ -74,7 +74,7 @@ struct transforms {
 };
 
 /* A reader for struct yaml_key: `field` is a struct transforms, which is written only on success.
- * The list must make images of one size, 1 .. 2,048 pixels wide and high. 0, -EINVAL. */
+ * The list must make images of one size, 1 .. 4,096 pixels wide and high. 0, -EINVAL. */
 int transforms_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 

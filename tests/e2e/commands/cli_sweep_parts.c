@@ -75,7 +75,7 @@ static void test_grid_refuses(void **state)
 		{"threads=1..8*0", "got \"0\""},
 		{"threads=1..65", "more than 64 values"},
 		{"batch-size=65537", "from 1 to 65536"},
-		{"image-size=4096", "from 1 to 2048"},
+		{"image-size=8192", "from 1 to 4096"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		assert_refused(&cases[i].text, 1, cases[i].says);

@@ -117,6 +117,8 @@ def test_rectangles_have_the_size_that_was_asked_for():
                                 ({"image_size": [32, 64], "views": 2, "dtype": "float16", "layout": "NCHW"}, [(32, 64)] * 2),
                                 ({"image_size": [48, 24], "train": False, "dtype": "bfloat16"}, [(48, 24)] * 2),
                                 ({"image_size": {0: [64, 32], 1: [24, 48]}}, [(64, 32), (24, 48)]),
+                                ({"image_size": [4096, 8]}, [(4096, 8)] * 2),  # larger than a worker's own sink
+                                ({"image_size": [8, 4096], "train": False}, [(8, 4096)] * 2),
                                 ({"transforms": lists}, [(40, 24)] * 2),
                                 ({"transforms": [{"Resize": {"size": [48, 20]}}, *HEAVY[1:]]}, [(48, 20)] * 2)):
                 keys = {"batch_size": 5, "seed": 9, **keys}
@@ -141,7 +143,7 @@ def test_rectangles_have_the_size_that_was_asked_for():
                 shown = {json.dumps(group["image_size"]) for group in daemon.status()["streams"]}
                 assert shown >= {"[64, 32]", "64"}, shown
                 refuses(link, errno.EINVAL, "image_size", "[height, width]", source=source, image_size=[64, 32, 3])
-                refuses(link, errno.EINVAL, "image_size", "1 to 2048", source=source, image_size=[64, 0])
+                refuses(link, errno.EINVAL, "image_size", "1 to 4096", source=source, image_size=[64, 0])
 
 
 def test_a_salt_changes_the_draws_and_not_the_order():

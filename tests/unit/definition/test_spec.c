@@ -73,7 +73,7 @@ static void evaluation_implies_its_own(void **state)
 static void reads_every_key(void **state)
 {
 	struct stream_spec spec = must_parse(
-		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 2048\n"
+		"source: /d/train-{000..146}.tar\nbatch_size: 65536\nimage_size: 4096\n"
 		"train: no\nshuffle: yes\ndrop_last: yes\nseed: 18446744073709551615\n"
 		"epochs: 90\nprefetch: 64\nlabels: json\non_broken: fail\nmax_broken: 0.5\n"
 		"max_image_pixels: 1000000000\nmax_file_bytes: 4294967295\ndecode: "
@@ -84,7 +84,7 @@ static void reads_every_key(void **state)
 	(void)state;
 	assert_string_equal(spec.source, "/d/train-{000..146}.tar");
 	assert_int_equal(spec.batch_size, 65536);
-	assert_true(pixel_size_equal(spec.image_size, pixel_square(2048)));
+	assert_true(pixel_size_equal(spec.image_size, pixel_square(4096)));
 	assert_int_equal(spec.seed, UINT64_MAX);
 	assert_int_equal(spec.epochs, 90);
 	assert_int_equal(spec.prefetch, 64);
@@ -216,8 +216,8 @@ static void refuses_in_sentences(void **state)
 			"open request:1:10: source: expected a text of 1 to 4095 bytes, got \"\""},
 		{"{source: x, batch_size: 0}", "open request:1:25: batch_size: expected a whole "
 					       "number from 1 to 65536, got \"0\""},
-		{"{source: x, image_size: 2049}", "open request:1:25: image_size: expected a whole "
-						  "number from 1 to 2048, got \"2049\""},
+		{"{source: x, image_size: 4097}", "open request:1:25: image_size: expected a whole "
+						  "number from 1 to 4096, got \"4097\""},
 		{"{source: x, prefetch: 1}", "open request:1:23: prefetch: expected a whole number "
 					     "from 2 to 64, got \"1\""},
 		{"{source: x, wait_for: 0}", "open request:1:23: wait_for: expected a whole number "

@@ -369,8 +369,8 @@ static void transforms_mean_what_they_say(void **state)
 		 "RandomHorizontalFlip: {p: 1}]",
 			224,
 			"Resize 232, CenterCrop 224, RandomVerticalFlip, RandomHorizontalFlip 1"},
-		{"[Resize: {size: [4096, 4096], interpolation: box}, CenterCrop: {size: 2048}]",
-			2048, "Resize 4096 x 4096 box, CenterCrop 2048"},
+		{"[Resize: {size: [8192, 8192], interpolation: box}, CenterCrop: {size: 4096}]",
+			4096, "Resize 8192 x 8192 box, CenterCrop 4096"},
 		{"[Resize: {size: [1, 1]}, RandomHorizontalFlip: ]", 1,
 			"Resize 1 x 1, RandomHorizontalFlip"},
 		{"[RandomCrop: {size: 32, padding: 4}, ColorJitter: {brightness: 0.25, hue: "
@@ -699,8 +699,8 @@ static void its_text_fits(void **state)
 		"[123456.78901234567]}";
 	static char list[65536];
 	size_t at = (size_t)snprintf(list, sizeof list,
-		"[Resize: {size: [2048, 2048], interpolation: bilinear, antialias: true}, "
-		"RandomCrop: {size: [2048, 2048], padding: [2048, 2048, 2048, 2048], "
+		"[Resize: {size: [4096, 4096], interpolation: bilinear, antialias: true}, "
+		"RandomCrop: {size: [4096, 4096], padding: [4096, 4096, 4096, 4096], "
 		"pad_if_needed: false, fill: [222, 222, 223], padding_mode: symmetric}, "
 		"RandomVerticalFlip: {p: 0.12345678901234567}, RandomHorizontalFlip: {p: "
 		"0.12345678901234567}");

@@ -61,17 +61,17 @@ static void refuses_transforms(void **state)
 		{"[Resize: [9, 9]]", "2:22: Resize: expected its parameters by name, as in Resize: "
 				     "{size: 224}; got a list"},
 		{"[RandomResizedCrop: {size: 0}]", "2:40: RandomResizedCrop: size: expected a "
-						   "whole number from 1 to 2048, got \"0\""},
-		{"[RandomResizedCrop: {size: 2049}]", "2:40: RandomResizedCrop: size: expected a "
-						      "whole number from 1 to 2048, got \"2049\""},
+						   "whole number from 1 to 4096, got \"0\""},
+		{"[RandomResizedCrop: {size: 4097}]", "2:40: RandomResizedCrop: size: expected a "
+						      "whole number from 1 to 4096, got \"4097\""},
 		{"[RandomResizedCrop: {size: [2, 0]}]",
-			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 2048, "
+			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 4096, "
 			"got \"0\""},
 		{"[RandomResizedCrop: {size: [2]}]",
-			"2:40: RandomResizedCrop: size: expected a whole number from 1 to 2048, or "
+			"2:40: RandomResizedCrop: size: expected a whole number from 1 to 4096, or "
 			"a list of two, [height, width]; got a list of 1"},
 		{"[RandomResizedCrop: {size: [2, -3]}]",
-			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 2048, "
+			"2:44: RandomResizedCrop: size: expected a whole number from 1 to 4096, "
 			"got \"-3\""},
 		{"[RandomResizedCrop: {size: 3, scale: 0.5}]",
 			"2:50: RandomResizedCrop: scale: expected a list of two numbers from 0 to "
@@ -147,13 +147,13 @@ static void refuses_transforms(void **state)
 		{"[Resize: {size: 9}, CenterCrop: {size: 3}, RandomCrop: {size: 3}]",
 			"2:56: transforms: RandomCrop cannot follow CenterCrop: it comes first, or "
 			"right after Resize, and only once"},
-		{"[Resize: {size: 4097}]",
-			"2:29: Resize: size: expected a whole number from 1 to 4096, got \"4097\""},
+		{"[Resize: {size: 8193}]",
+			"2:29: Resize: size: expected a whole number from 1 to 8192, got \"8193\""},
 		{"[Resize: {size: 3}]",
 			"2:13: transforms: Resize: size: 3 is that of the shorter side, so images "
 			"would differ in size; expected CenterCrop behind it, or size: [3, 3]"},
-		{"[Resize: {size: [2049, 2049]}]", "2:13: transforms: Resize: size: expected at "
-						   "most 2048, or CenterCrop behind it; got 2049"},
+		{"[Resize: {size: [4097, 4097]}]", "2:13: transforms: Resize: size: expected at "
+						   "most 4096, or CenterCrop behind it; got 4097"},
 		{"[Resize: {size: 3}, RandomCrop: {size: 6, padding: [2, 1]}]",
 			"2:13: transforms: RandomCrop: size: expected at most 5 x 7 (height x "
 			"width), which Resize and padding make, or pad_if_needed: true; got 6 x "

@@ -26,6 +26,7 @@ static void test_eval_plan(void **state)
 		{3, 7, 5, 4, 3, 0, 0}, /* 0.5 -> 0 */
 		{3, 10, 5, 6, 3, 2, 0}, /* 1.5 -> 2 */
 		{2048, 65535, 1, 153351900, 2340, 76674926, 146},
+		{4096, 65535, 1, 306769335, 4681, 153382620, 292},
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(cases); i++) {
@@ -112,8 +113,8 @@ static void test_sink_refusals(void **state)
 	struct pixel_sink *sink = NULL;
 	(void)state;
 	assert_int_equal(pixel_sink_new(0, &sink, &fault), -EINVAL);
-	assert_non_null(strstr(fault.text, "expected 1 to 2048"));
-	assert_int_equal(pixel_sink_new(2049, &sink, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "expected 1 to 4096"));
+	assert_int_equal(pixel_sink_new(4097, &sink, &fault), -EINVAL);
 	assert_int_equal(pixel_sink_new(UINT32_MAX, &sink, &fault), -EINVAL);
 	assert_int_equal(setenv("PENSTOCK_KERNELS", "fast", 1), 0);
 	assert_int_equal(pixel_sink_new(224, &sink, &fault), -EINVAL);
@@ -127,7 +128,7 @@ static void test_sink_bytes(void **state)
 {
 	(void)state;
 	assert_in_range(pixel_sink_bytes(224), 2u << 20, 4u << 20);
-	assert_in_range(pixel_sink_bytes(2048), pixel_sink_bytes(224), 8u << 20);
+	assert_in_range(pixel_sink_bytes(4096), pixel_sink_bytes(224), 8u << 20);
 }
 
 /* A source whose pixels are a function of their place, so that no image is held in memory. */
@@ -296,17 +297,17 @@ static void test_eval_region(void **state)
  */
 static void test_eval_extreme(void **state)
 {
-	struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(2048));
+	struct pixel_recipe recipe = pixel_recipe_eval(pixel_square(4096));
 	struct pixel_key key = {0};
 	struct pixel_plan plan;
-	struct pixel_sink *sink = sink_new(2048);
-	cleanup(free_ptr) uint8_t *out = malloc(3 * (size_t)2048 * 2048);
+	struct pixel_sink *sink = sink_new(4096);
+	cleanup(free_ptr) uint8_t *out = malloc(3 * (size_t)4096 * 4096);
 	(void)state;
 	assert_non_null(out);
 	pixel_plan_make(&recipe, &key, 65535, 1, &plan);
 	sink_run(sink, &recipe, &plan, out);
-	for (size_t y = 1; y < 2048; y++)
-		assert_memory_equal(out, out + y * 2048 * 3, (size_t)2048 * 3);
+	for (size_t y = 1; y < 4096; y++)
+		assert_memory_equal(out, out + y * 4096 * 3, (size_t)4096 * 3);
 	pixel_sink_free(sink);
 }
 
@@ -316,10 +317,10 @@ static void test_resize_extreme(void **state)
 	static const uint32_t sources[][2] = {
 		{65535, 1}, {1, 65535}, {65535, 7}, {7, 65535}, {1, 1}};
 	static const uint32_t sizes[][2] = {
-		{PIXEL_RESIZE_MAX, 2048}, {PIXEL_RESIZE_MAX, 1}, {1, 1}};
+		{PIXEL_RESIZE_MAX, 4096}, {PIXEL_RESIZE_MAX, 1}, {1, 1}};
 	struct pixel_key key = {0};
-	struct pixel_sink *sink = sink_new(2048);
-	cleanup(free_ptr) uint8_t *out = malloc((size_t)2048 * 2048 * 3);
+	struct pixel_sink *sink = sink_new(4096);
+	cleanup(free_ptr) uint8_t *out = malloc((size_t)4096 * 4096 * 3);
 	(void)state;
 	assert_non_null(out);
 	for (unsigned i = 0; i < 2 * UTIL_COUNT(sources) * UTIL_COUNT(sizes); i++) {

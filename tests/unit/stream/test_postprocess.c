@@ -113,6 +113,26 @@ static void make(struct postprocessor *postprocessor, uint64_t number, uint32_t 
 	memcpy(out, guarded + GUARD, bytes);
 }
 
+/* Rows that a worker's own sink is too small for bring a sink, which the ledger counts. */
+static void large_rows_have_a_sink(void **state)
+{
+	const struct stream_spec small = parse("{source: x, image_size: [2048, 8]}"),
+				 large = parse("{source: x, image_size: [2049, 8]}");
+	struct postprocess postprocess;
+	struct postprocessor *postprocessor;
+	struct fault fault;
+	(void)state;
+	assert_false(postprocess_needed(&small, 0));
+	assert_int_equal(postprocess_bytes(&small), 0);
+	assert_true(postprocess_needed(&large, 0));
+	assert_true(postprocess_bytes(&large) > pixel_sink_bytes(2049));
+	assert_int_equal(postprocess_init(&postprocess, &large, 0, &fault), 0);
+	assert_int_equal(postprocessor_new(&postprocess, &postprocessor, &fault), 0);
+	assert_non_null(postprocessor_sink(postprocessor));
+	postprocessor_free(postprocessor);
+	postprocess_deinit(&postprocess);
+}
+
 static void rows_cost_no_allocation(void **state)
 {
 	static const char *const shapes[] = {"", ", dtype: float32",
@@ -249,6 +269,7 @@ static void erasing_works_on_the_row(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(large_rows_have_a_sink),
 		cmocka_unit_test(rows_cost_no_allocation),
 		cmocka_unit_test(rows_depend_only_on_their_key),
 		cmocka_unit_test(smaller_images_fit),

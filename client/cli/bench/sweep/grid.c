@@ -17,7 +17,7 @@ const char *const grid_unit[GRID_AXES] = {
 	"decoding threads", "samples per batch", "height and width of a row, px"};
 
 /* As the options of the same names. */
-static const uint64_t grid_most[GRID_AXES] = {1024, 65536, 2048};
+static const uint64_t grid_most[GRID_AXES] = {1024, 65536, 4096};
 
 /* Reads a number at *at, and moves *at after it. */
 static int grid_number(enum grid_axis axis, const char **at, uint64_t *ret, struct fault *fault)
