@@ -19,6 +19,7 @@
 #include "decode/sentence.h"
 #include "decode/sniff.h"
 #include "decode/stages.h"
+#include "decode/types/types.h"
 
 #include "base/size.h"
 #include "base/util.h"
@@ -37,12 +38,17 @@ enum {
 	DECODER_LARGE_REST = 4 << 20,
 };
 
+/* In the order in which they are asked. */
+static const struct reader *const readers[] = {
+	&decode_jpeg, &decode_png, &types_webp, &types_bmp, &types_pnm, &types_gif};
+enum { READER_JPEG = 0 };
+
 struct decoder {
 	struct decode_limits limits;
 	struct scratch scratch;
 	struct sentence sentence;
-	struct decode_jpeg *jpeg;
-	struct decode_png *png;
+	void *self[UTIL_COUNT(readers)]; /* of each reader */
+	unsigned reader; /* that of the image begun */
 	struct jpegdec *jpegdec; /* NULL: switched off */
 	const uint8_t *data; /* of the image begun */
 	size_t size;
@@ -147,10 +153,10 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 		decoder_free(decoder);
 		return result;
 	}
-	if (decode_jpeg_new(&decoder->scratch, &decoder->sentence, kernels, &decoder->jpeg))
-		goto no_memory;
-	if (decode_png_new(&decoder->scratch, &decoder->sentence, kernels, &decoder->png))
-		goto no_memory;
+	const struct reader_tools tools = {&decoder->scratch, &decoder->sentence, kernels};
+	for (size_t i = 0; i < UTIL_COUNT(readers); i++)
+		if (readers[i]->make(&tools, &decoder->self[i]))
+			goto no_memory;
 	result = decoder_new_jpegdec(decoder, fault);
 	if (result) {
 		decoder_free(decoder);
@@ -173,16 +179,18 @@ void decoder_free(struct decoder *decoder)
 		return;
 	decoder_abort(decoder);
 	jpegdec_free(decoder->jpegdec);
-	decode_png_free(decoder->png);
-	decode_jpeg_free(decoder->jpeg);
+	for (size_t i = 0; i < UTIL_COUNT(readers); i++)
+		readers[i]->unmake(decoder->self[i]);
 	scratch_deinit(&decoder->scratch);
 	free(decoder);
 }
 
 uint64_t decoder_whole_bytes(void)
 {
-	return sizeof(struct decoder) + DECODER_SCRATCH_WHOLE + decode_jpeg_bytes() +
-	       decode_png_bytes();
+	uint64_t bytes = sizeof(struct decoder) + DECODER_SCRATCH_WHOLE;
+	for (size_t i = 0; i < UTIL_COUNT(readers); i++)
+		bytes += readers[i]->bytes();
+	return bytes;
 }
 
 uint64_t decoder_scratch_bytes(uint64_t scratch)
@@ -193,17 +201,16 @@ uint64_t decoder_scratch_bytes(uint64_t scratch)
 static int begin_format(struct decoder *decoder, const struct decode_limits *limits,
 	const uint8_t *data, size_t size, struct decode_info *ret)
 {
-	if (sniff_jpeg(data, size)) {
-		ret->format = DECODE_JPEG;
-		return decode_jpeg_begin(decoder->jpeg, limits, data, size, ret);
-	}
-	if (sniff_png(data, size)) {
-		ret->format = DECODE_PNG;
-		return decode_png_begin(decoder->png, limits, data, size, ret);
+	for (unsigned i = 0; i < UTIL_COUNT(readers); i++) {
+		if (!readers[i]->sniff(data, size))
+			continue;
+		decoder->reader = i;
+		ret->format = readers[i]->format;
+		return readers[i]->begin(decoder->self[i], limits, data, size, ret);
 	}
 	return sentence_set(&decoder->sentence, DECODE_E_NOT_IMAGE,
-		"neither JPEG nor PNG; it looks like %s: %s", sniff_name(data, size),
-		sniff_advice(data, size));
+		"not a JPEG, PNG, WebP, BMP, PNM or GIF; it looks like %s: %s",
+		sniff_name(data, size), sniff_advice(data, size));
 }
 
 static int begin(struct decoder *decoder, const struct decode_limits *limits, const uint8_t *data,
@@ -242,10 +249,8 @@ void decoder_abort(struct decoder *decoder)
 {
 	if (!decoder->open)
 		return;
-	if (decoder->info.format == DECODE_JPEG)
-		decode_jpeg_end(decoder->jpeg);
-	else if (decoder->info.format == DECODE_PNG)
-		decode_png_end(decoder->png);
+	if (decoder->info.format)
+		readers[decoder->reader]->end(decoder->self[decoder->reader]);
 	scratch_reset(&decoder->scratch);
 	decoder->open = false;
 }
@@ -255,13 +260,12 @@ void decoder_shrink(struct decoder *decoder, uint8_t shrink)
 	assert(decoder->open && decoder->info.format == DECODE_JPEG);
 	assert(shrink <= DECODE_SHRINK_MAX);
 	decoder->shrink = shrink;
-	decode_jpeg_shrink(decoder->jpeg, shrink);
+	decode_jpeg_shrink(decoder->self[READER_JPEG], shrink);
 }
 
 static uint64_t need(const struct decoder *decoder, bool spilled)
 {
-	return decoder->info.format == DECODE_JPEG ? decode_jpeg_need(decoder->jpeg, spilled)
-						   : decode_png_need(decoder->png, spilled);
+	return readers[decoder->reader]->need(decoder->self[decoder->reader], spilled);
 }
 
 static bool can_spill(const struct decoder *decoder)
@@ -344,10 +348,9 @@ static int library_rows(
 	void *context = skip.left_out ? &skip : skip.context;
 	enum decode_stage before = stages_enter(&decoder->stages, DECODE_STAGE_LIBRARY);
 	int outcome = provide(decoder);
-	if (!outcome && decoder->info.format == DECODE_JPEG)
-		outcome = decode_jpeg_rows(decoder->jpeg, region, to_end, row, context);
-	else if (!outcome)
-		outcome = decode_png_rows(decoder->png, region, to_end, row, context);
+	if (!outcome)
+		outcome = readers[decoder->reader]->rows(
+			decoder->self[decoder->reader], region, to_end, row, context);
 	if (outcome < 0)
 		outcome = spill_failed(decoder, outcome);
 	decoder_abort(decoder);

@@ -2,7 +2,8 @@
  *
  * Pillow over libjpeg-turbo is the reference: the pixels equal Image.open(f).convert("RGB"), and
  * files that Pillow refuses are refused. The content decides the format (a PNG named .JPEG
- * decodes); only JPEG and PNG are supported.
+ * decodes): JPEG, PNG, WebP, BMP, PNM or GIF; of an
+ * animation the first frame.
  *
  * A map of this folder:
  *   decode.[ch]       the entrance: limits, outcomes, which reader gets an image and which memory
@@ -15,6 +16,8 @@
  *   jpegmem.[ch]      libjpeg's memory manager, on top of scratch
  *   pngwalk.[ch]      reads a PNG's chunks by Pillow's rules
  *   decode_png.[ch]   decodes by libpng all color types and depths, interlaced or not
+ *   types/            the other types of images
+ *   reader.h          what decode.c asks of the code for one type of images
  *   scratch.[ch]      a decoder's working memory, and borrowed memory under a permit
  *   sentence.[ch]     the sentence that goes with an outcome
  *   stages.h          the clock that says where a decoder's time goes
@@ -40,7 +43,7 @@
 /* Outcomes of one image. Names are counted, shown and written to the quarantine. */
 enum decode_outcome {
 	DECODE_OK = 0,
-	DECODE_E_NOT_IMAGE = 1, /* neither JPEG nor PNG */
+	DECODE_E_NOT_IMAGE = 1, /* no type that is read */
 	DECODE_E_CORRUPT = 2, /* refused by a library or by Pillow's rules: see decoder_message */
 	DECODE_E_TRUNCATED = 3, /* the file ends before the rows wanted */
 	DECODE_E_UNSUPPORTED = 4, /* Pillow cannot read this kind either (12-bit, lossless, ...) */
@@ -99,9 +102,18 @@ enum decode_stage {
 };
 const char *decode_stage_name(enum decode_stage stage); /* "entropy" */
 
+enum decode_format {
+	DECODE_JPEG = 1,
+	DECODE_PNG = 2,
+	DECODE_BMP = 3,
+	DECODE_PNM = 4,
+	DECODE_GIF = 5,
+	DECODE_WEBP = 6,
+};
+
 struct decode_info {
 	uint32_t width, height;
-	enum { DECODE_JPEG = 1, DECODE_PNG = 2 } format;
+	enum decode_format format;
 	bool progressive;
 };
 

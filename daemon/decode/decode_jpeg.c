@@ -15,6 +15,7 @@
 #include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/jpegmem.h"
 #include "decode/jpegwalk.h"
+#include "decode/sniff.h"
 
 #include "base/util.h"
 
@@ -32,7 +33,7 @@ enum {
 	ROW_OFFSET = 8,
 };
 
-struct decode_jpeg {
+struct jpeg_reader {
 	struct jpeg_decompress_struct cinfo;
 	struct jpeg_error_mgr errors;
 	struct jpeg_source_mgr source;
@@ -62,7 +63,7 @@ struct decode_jpeg {
 	_Alignas(SCRATCH_ALIGN) uint8_t tables[JPEGMEM_TABLES_BYTES];
 };
 
-static struct decode_jpeg *of_common(j_common_ptr cinfo)
+static struct jpeg_reader *of_common(j_common_ptr cinfo)
 {
 	return cinfo->client_data;
 }
@@ -88,7 +89,7 @@ static int outcome_of(int code)
 
 static void on_error(j_common_ptr cinfo)
 {
-	struct decode_jpeg *jpeg = of_common(cinfo);
+	struct jpeg_reader *jpeg = of_common(cinfo);
 	char text[JMSG_LENGTH_MAX];
 	if (jpeg->mem.error) {
 		jpeg->escaped = jpeg->mem.error;
@@ -116,19 +117,19 @@ static void no_output(j_common_ptr cinfo)
 	(void)cinfo;
 }
 
-static size_t source_place(const struct decode_jpeg *jpeg)
+static size_t source_place(const struct jpeg_reader *jpeg)
 {
 	return (size_t)(jpeg->source.next_input_byte - jpeg->data);
 }
 
-static _Noreturn void leave_scans(struct decode_jpeg *jpeg, int outcome)
+static _Noreturn void leave_scans(struct jpeg_reader *jpeg, int outcome)
 {
 	jpeg->escaped = outcome;
 	longjmp(jpeg->escape, 1);
 }
 
 /* Bounds the part of a mapped file that is in memory. */
-static void drop_read(struct decode_jpeg *jpeg)
+static void drop_read(struct jpeg_reader *jpeg)
 {
 	enum { PIECE = 1 << 20 };
 	size_t place = source_place(jpeg);
@@ -141,7 +142,7 @@ static void drop_read(struct decode_jpeg *jpeg)
 /* Called by libjpeg while it reads a file of several scans, before any row comes out. */
 static void on_progress(j_common_ptr cinfo)
 {
-	struct decode_jpeg *jpeg = of_common(cinfo);
+	struct jpeg_reader *jpeg = of_common(cinfo);
 	drop_read(jpeg);
 	if (source_place(jpeg) > jpeg->scans_end)
 		leave_scans(jpeg,
@@ -173,7 +174,7 @@ static boolean source_fill(j_decompress_ptr cinfo)
 
 static void source_skip(j_decompress_ptr cinfo, long bytes)
 {
-	struct decode_jpeg *jpeg = cinfo->client_data;
+	struct jpeg_reader *jpeg = cinfo->client_data;
 	if (bytes <= 0)
 		return;
 	size_t here = UTIL_MIN((size_t)bytes, cinfo->src->bytes_in_buffer);
@@ -184,7 +185,7 @@ static void source_skip(j_decompress_ptr cinfo, long bytes)
 
 /* Shows libjpeg the next window; false at the end of the file. First continues a skip that is not
  * complete. */
-static bool show_more(struct decode_jpeg *jpeg)
+static bool show_more(struct jpeg_reader *jpeg)
 {
 	if (jpeg->shown == jpeg->size)
 		return false;
@@ -196,7 +197,7 @@ static bool show_more(struct decode_jpeg *jpeg)
 	return true;
 }
 
-static void show_all(struct decode_jpeg *jpeg)
+static void show_all(struct jpeg_reader *jpeg)
 {
 	jpeg->source.bytes_in_buffer += jpeg->size - jpeg->shown;
 	jpeg->shown = jpeg->size;
@@ -204,37 +205,36 @@ static void show_all(struct decode_jpeg *jpeg)
 
 /* Goes back to what Pillow would have shown by now: whole windows up to the one that contains the
  * place reached. */
-static void show_windows(struct decode_jpeg *jpeg)
+static void show_windows(struct jpeg_reader *jpeg)
 {
 	size_t place = source_place(jpeg);
 	jpeg->shown = UTIL_MIN(util_align(place, WINDOW_BYTES), jpeg->size);
 	jpeg->source.bytes_in_buffer = jpeg->shown - place;
 }
 
-static int guarded(struct decode_jpeg *jpeg, int (*step)(struct decode_jpeg *))
+static int guarded(struct jpeg_reader *jpeg, int (*step)(struct jpeg_reader *))
 {
 	if (setjmp(jpeg->escape))
 		return jpeg->escaped;
 	return step(jpeg);
 }
 
-static int step_create(struct decode_jpeg *jpeg)
+static int step_create(struct jpeg_reader *jpeg)
 {
 	jpeg_create_decompress(&jpeg->cinfo);
 	return 0;
 }
 
-int decode_jpeg_new(struct scratch *scratch, struct sentence *sentence,
-	const struct planes_kernels *kernels, struct decode_jpeg **ret)
+static int jpeg_make(const struct reader_tools *tools, void **ret)
 {
-	struct decode_jpeg *jpeg =
+	struct jpeg_reader *jpeg =
 		aligned_alloc(SCRATCH_ALIGN, util_align(sizeof(*jpeg), SCRATCH_ALIGN));
 	if (!jpeg)
 		return -ENOMEM;
 	memset(jpeg, 0, sizeof(*jpeg));
-	jpeg->scratch = scratch;
-	jpeg->sentence = sentence;
-	jpeg->kernels = kernels;
+	jpeg->scratch = tools->scratch;
+	jpeg->sentence = tools->sentence;
+	jpeg->kernels = tools->kernels;
 	jpeg->cinfo.err = jpeg_std_error(&jpeg->errors);
 	jpeg->errors.error_exit = on_error;
 	jpeg->errors.emit_message = on_message;
@@ -245,7 +245,7 @@ int decode_jpeg_new(struct scratch *scratch, struct sentence *sentence,
 		free(jpeg);
 		return -ENOMEM;
 	}
-	jpegmem_install(&jpeg->mem, &jpeg->cinfo, scratch, jpeg->tables);
+	jpegmem_install(&jpeg->mem, &jpeg->cinfo, jpeg->scratch, jpeg->tables);
 	jpeg->source = (struct jpeg_source_mgr){
 		.init_source = source_nothing,
 		.fill_input_buffer = source_fill,
@@ -259,8 +259,9 @@ int decode_jpeg_new(struct scratch *scratch, struct sentence *sentence,
 	return 0;
 }
 
-void decode_jpeg_free(struct decode_jpeg *jpeg)
+static void jpeg_unmake(void *self)
 {
+	struct jpeg_reader *jpeg = self;
 	if (!jpeg)
 		return;
 	jpegmem_remove(&jpeg->mem, &jpeg->cinfo);
@@ -268,20 +269,21 @@ void decode_jpeg_free(struct decode_jpeg *jpeg)
 	free(jpeg);
 }
 
-uint64_t decode_jpeg_bytes(void)
+static uint64_t jpeg_bytes(void)
 {
 	enum { LIBJPEG_CREATE = 4096 }; /* marker reader, input controller, their pools */
-	return sizeof(struct decode_jpeg) + LIBJPEG_CREATE;
+	return sizeof(struct jpeg_reader) + LIBJPEG_CREATE;
 }
 
-void decode_jpeg_end(struct decode_jpeg *jpeg)
+static void jpeg_end(void *self)
 {
+	struct jpeg_reader *jpeg = self;
 	jpeg_abort_decompress(&jpeg->cinfo);
 	jpeg->data = NULL;
 }
 
 /* Reads up to the first scan, through abbreviated streams of tables before it. */
-static int step_header(struct decode_jpeg *jpeg)
+static int step_header(struct jpeg_reader *jpeg)
 {
 	int state;
 	do
@@ -307,9 +309,10 @@ static unsigned scans_most(const struct decode_limits *limits, const struct jpeg
 	return (unsigned)UTIL_MIN(UTIL_MAX(most, script), (uint64_t)limits->scans);
 }
 
-int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limits,
-	const uint8_t *data, size_t size, struct decode_info *ret)
+static int jpeg_begin(void *self, const struct decode_limits *limits, const uint8_t *data,
+	size_t size, struct decode_info *ret)
 {
+	struct jpeg_reader *jpeg = self;
 	int outcome = jpegwalk_read(data, size, &jpeg->walk, jpeg->sentence);
 	if (outcome)
 		return outcome;
@@ -343,31 +346,33 @@ int decode_jpeg_begin(struct decode_jpeg *jpeg, const struct decode_limits *limi
 	return DECODE_OK;
 }
 
-void decode_jpeg_shrink(struct decode_jpeg *jpeg, uint8_t shrink)
+void decode_jpeg_shrink(void *self, uint8_t shrink)
 {
+	struct jpeg_reader *jpeg = self;
 	jpeg->cinfo.scale_num = 1;
 	jpeg->cinfo.scale_denom = 1u << shrink;
 }
 
-static size_t row_bytes(const struct decode_jpeg *jpeg)
+static size_t row_bytes(const struct jpeg_reader *jpeg)
 {
 	size_t pixels = (size_t)jpeg->walk.width * (jpeg->walk.layers == 4 ? 4 : 3);
 	return util_align(ROW_OFFSET + pixels, SCRATCH_ALIGN);
 }
 
 /* Bytes of a row of one color. */
-static size_t plane_bytes(const struct decode_jpeg *jpeg)
+static size_t plane_bytes(const struct jpeg_reader *jpeg)
 {
 	return util_align(jpeg->walk.width + DECODE_ROW_SLACK, SCRATCH_ALIGN);
 }
 
-uint64_t decode_jpeg_need(struct decode_jpeg *jpeg, bool spilled)
+static uint64_t jpeg_need(void *self, bool spilled)
 {
+	struct jpeg_reader *jpeg = self;
 	return jpegmem_estimate(&jpeg->cinfo, spilled) + ROWS_AT_ONCE * (uint64_t)row_bytes(jpeg) +
 	       DECODE_PLANES * (uint64_t)plane_bytes(jpeg);
 }
 
-static int truncated(struct decode_jpeg *jpeg)
+static int truncated(struct jpeg_reader *jpeg)
 {
 	return sentence_set(jpeg->sentence, DECODE_E_TRUNCATED,
 		"JPEG: the file ends after row %u of %u", jpeg->cinfo.output_scanline,
@@ -389,7 +394,7 @@ static void cmyk_to_rgb(uint8_t *const rgb[DECODE_PLANES], const uint8_t *cmyk, 
 	}
 }
 
-static void deliver(struct decode_jpeg *jpeg, const uint8_t *row)
+static void deliver(struct jpeg_reader *jpeg, const uint8_t *row)
 {
 	const struct decode_region *r = &jpeg->region;
 	if (jpeg->walk.layers != 4)
@@ -400,7 +405,7 @@ static void deliver(struct decode_jpeg *jpeg, const uint8_t *row)
 }
 
 /* Reads rows up to `until`, and hands over those of the region. */
-static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
+static int read_rows(struct jpeg_reader *jpeg, uint32_t until)
 {
 	while (jpeg->cinfo.output_scanline < until) {
 		uint32_t y = jpeg->cinfo.output_scanline;
@@ -419,7 +424,7 @@ static int read_rows(struct decode_jpeg *jpeg, uint32_t until)
 /* Reads on to the end marker. Suspending is not a failure: a missing end is forgiven once all rows
  * are out. But a second frame header is refused as soon as its marker is read, as libjpeg-turbo
  * does since 3.0; version 2.1 reads its length first, and suspends where that is missing. */
-static int finish(struct decode_jpeg *jpeg)
+static int finish(struct jpeg_reader *jpeg)
 {
 	enum { SOF0 = 0xc0, SOF2 = 0xc2, SOF9 = 0xc9, SOF10 = 0xca };
 	if (jpeg_finish_decompress(&jpeg->cinfo))
@@ -431,7 +436,7 @@ static int finish(struct decode_jpeg *jpeg)
 	return DECODE_OK;
 }
 
-static int step_rows(struct decode_jpeg *jpeg)
+static int step_rows(struct jpeg_reader *jpeg)
 {
 	j_common_ptr common = (j_common_ptr)&jpeg->cinfo;
 	for (int i = 0; i < ROWS_AT_ONCE; i++)
@@ -452,9 +457,10 @@ static int step_rows(struct decode_jpeg *jpeg)
 	return outcome;
 }
 
-int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool to_end,
-	decode_row_fn *row, void *context)
+static int jpeg_rows(
+	void *self, struct decode_region region, bool to_end, decode_row_fn *row, void *context)
 {
+	struct jpeg_reader *jpeg = self;
 	jpeg->region = region;
 	jpeg->to_end = to_end;
 	jpeg->row = row;
@@ -463,3 +469,15 @@ int decode_jpeg_rows(struct decode_jpeg *jpeg, struct decode_region region, bool
 		show_windows(jpeg);
 	return guarded(jpeg, step_rows);
 }
+
+const struct reader decode_jpeg = {
+	.format = DECODE_JPEG,
+	.sniff = sniff_jpeg,
+	.make = jpeg_make,
+	.unmake = jpeg_unmake,
+	.bytes = jpeg_bytes,
+	.begin = jpeg_begin,
+	.rows = jpeg_rows,
+	.end = jpeg_end,
+	.need = jpeg_need,
+};

@@ -16,6 +16,7 @@
 
 #include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/pngwalk.h"
+#include "decode/sniff.h"
 
 #include "base/util.h"
 #include "base/whole.h"
@@ -39,7 +40,7 @@ enum {
 typedef void expand_fn(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
 	uint32_t x1, const struct pngwalk *walk);
 
-struct decode_png {
+struct png_reader {
 	png_structp lib;
 	png_infop info;
 	jmp_buf escape;
@@ -56,7 +57,7 @@ struct decode_png {
 	size_t made_at, made_bytes;
 	uint64_t rows_left; /* rows still to be inflated, over all passes */
 	size_t rows_end; /* where the walk was when the last of them was inflated */
-	/* The arguments of decode_png_rows; here, not in locals, because a jump may leave a step.
+	/* The arguments of png_rows; here, not in locals, because a jump may leave a step.
 	 */
 	struct decode_region region;
 	bool to_end;
@@ -78,7 +79,7 @@ static void put32(uint8_t *p, uint32_t value)
 		p[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-static size_t raw_bytes(const struct decode_png *png)
+static size_t raw_bytes(const struct png_reader *png)
 {
 	static const uint8_t channels[7] = {1, 0, 3, 1, 2, 0, 4};
 	return ((size_t)png->walk.width * channels[png->walk.color] * png->walk.depth + 7) / 8;
@@ -86,7 +87,7 @@ static size_t raw_bytes(const struct decode_png *png)
 
 static void on_error(png_structp lib, png_const_charp text)
 {
-	struct decode_png *png = png_get_error_ptr(lib);
+	struct png_reader *png = png_get_error_ptr(lib);
 	if (!png->escaped)
 		png->escaped = sentence_set(png->sentence, DECODE_E_CORRUPT, "PNG: %s", text);
 	longjmp(png->escape, 1);
@@ -99,7 +100,7 @@ static void on_warning(png_structp lib, png_const_charp text)
 
 static png_voidp lib_take(png_structp lib, png_alloc_size_t bytes)
 {
-	struct decode_png *png = png_get_mem_ptr(lib);
+	struct png_reader *png = png_get_mem_ptr(lib);
 	return scratch_take(png->scratch, bytes);
 }
 
@@ -108,7 +109,7 @@ static void lib_give(png_structp lib, png_voidp piece)
 	(void)lib, (void)piece; /* all is taken back with the image */
 }
 
-static void make_header(struct decode_png *png)
+static void make_header(struct png_reader *png)
 {
 	uint8_t *p = png->made;
 	put32(p, 13);
@@ -124,7 +125,7 @@ static void make_header(struct decode_png *png)
 	png->made_bytes = HEADER_BYTES;
 }
 
-static void make_chunk_head(struct decode_png *png)
+static void make_chunk_head(struct png_reader *png)
 {
 	uint8_t *p = png->made + png->made_bytes;
 	put32(p, (uint32_t)png->walk.pixels_left);
@@ -134,7 +135,7 @@ static void make_chunk_head(struct decode_png *png)
 
 /* When the current chunk is used up, makes its checksum and the next one's head. Without a next
  * chunk, leaves libpng by an error. */
-static void make_more(struct decode_png *png, png_structp lib)
+static void make_more(struct png_reader *png, png_structp lib)
 {
 	put32(png->made, 0);
 	png->made_at = 0;
@@ -146,7 +147,7 @@ static void make_more(struct decode_png *png, png_structp lib)
 }
 
 /* Bounds the part of a mapped file that is in memory. */
-static void drop_read(struct decode_png *png)
+static void drop_read(struct png_reader *png)
 {
 	enum { PIECE = 1 << 20 };
 	size_t place = (size_t)(png->walk.pixels - png->walk.data);
@@ -158,7 +159,7 @@ static void drop_read(struct decode_png *png)
 
 static void on_read(png_structp lib, png_bytep out, size_t bytes)
 {
-	struct decode_png *png = png_get_io_ptr(lib);
+	struct png_reader *png = png_get_io_ptr(lib);
 	while (bytes) {
 		bool made = png->made_at < png->made_bytes;
 		if (!made && !png->walk.pixels_left) {
@@ -184,51 +185,47 @@ static void on_read(png_structp lib, png_bytep out, size_t bytes)
 static void on_row(png_structp lib, png_row_infop row, png_bytep data)
 {
 	(void)row, (void)data;
-	struct decode_png *png = png_get_user_transform_ptr(lib);
+	struct png_reader *png = png_get_user_transform_ptr(lib);
 	if (png->rows_left && --png->rows_left == 0)
 		png->rows_end = png->walk.at;
 }
 
-static int guarded(struct decode_png *png, int (*step)(struct decode_png *))
+static int guarded(struct png_reader *png, int (*step)(struct png_reader *))
 {
 	if (setjmp(png->escape))
 		return png->escaped;
 	return step(png);
 }
 
-int decode_png_new(struct scratch *scratch, struct sentence *sentence,
-	const struct planes_kernels *kernels, struct decode_png **ret)
+static int png_make(const struct reader_tools *tools, void **ret)
 {
-	struct decode_png *png = calloc(1, sizeof(*png));
+	struct png_reader *png = calloc(1, sizeof(*png));
 	if (!png)
 		return -ENOMEM;
-	png->scratch = scratch;
-	png->sentence = sentence;
-	png->kernels = kernels;
+	png->scratch = tools->scratch;
+	png->sentence = tools->sentence;
+	png->kernels = tools->kernels;
 	*ret = png;
 	return 0;
 }
 
-void decode_png_free(struct decode_png *png)
+static uint64_t png_bytes(void)
 {
-	free(png);
-}
-
-uint64_t decode_png_bytes(void)
-{
-	return sizeof(struct decode_png);
+	return sizeof(struct png_reader);
 }
 
 /* libpng's structs are in the scratch, all of which is taken back: there is nothing to destroy. */
-void decode_png_end(struct decode_png *png)
+static void png_end(void *self)
 {
+	struct png_reader *png = self;
 	png->lib = NULL;
 	png->info = NULL;
 }
 
-int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
-	const uint8_t *data, size_t size, struct decode_info *ret)
+static int png_begin(void *self, const struct decode_limits *limits, const uint8_t *data,
+	size_t size, struct decode_info *ret)
 {
+	struct png_reader *png = self;
 	int outcome = pngwalk_begin(&png->walk, data, size, png->scratch, png->sentence);
 	if (outcome)
 		return outcome;
@@ -252,8 +249,9 @@ int decode_png_begin(struct decode_png *png, const struct decode_limits *limits,
 	return DECODE_OK;
 }
 
-uint64_t decode_png_need(const struct decode_png *png, bool spilled)
+static uint64_t png_need(void *self, bool spilled)
 {
+	const struct png_reader *png = self;
 	/* libpng's structs, its piece of input, zlib's state and window; its two rows, the raw row
 	 * here, and the RGB row. */
 	enum { FIXED = 128 << 10, ROW_EXTRA = 512, PIXEL_BYTES = 8 };
@@ -323,7 +321,7 @@ static expand_fn *expand_for(const struct pngwalk *walk)
 	return walk->color == 2 && walk->depth == 8 ? NULL : expand_samples;
 }
 
-static void deliver(struct decode_png *png, const uint8_t *raw)
+static void deliver(struct png_reader *png, const uint8_t *raw)
 {
 	const struct decode_region *r = &png->region;
 	if (png->expand)
@@ -345,7 +343,7 @@ static uint64_t count_rows(const struct pngwalk *walk)
 	return rows;
 }
 
-static int step_open(struct decode_png *png)
+static int step_open(struct png_reader *png)
 {
 	png->lib = png_create_read_struct_2(
 		PNG_LIBPNG_VER_STRING, png, on_error, on_warning, png, lib_take, lib_give);
@@ -371,7 +369,7 @@ static int step_open(struct decode_png *png)
 	return DECODE_OK;
 }
 
-static int step_interlaced(struct decode_png *png)
+static int step_interlaced(struct png_reader *png)
 {
 	size_t stride = raw_bytes(png);
 	for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
@@ -388,7 +386,7 @@ static bool in_pass(uint32_t y, int pass)
 
 /* A row of an interlaced image; *ret_file: it is in the file, and has to be put back there when it
  * is changed. 0 or -errno. */
-static int fetch_row(struct decode_png *png, uint32_t y, uint8_t **ret, bool *ret_file)
+static int fetch_row(struct png_reader *png, uint32_t y, uint8_t **ret, bool *ret_file)
 {
 	size_t stride = raw_bytes(png);
 	*ret_file = y >= png->kept;
@@ -403,7 +401,7 @@ static int fetch_row(struct decode_png *png, uint32_t y, uint8_t **ret, bool *re
 	return 0;
 }
 
-static int put_row(struct decode_png *png, uint32_t y, const uint8_t *row)
+static int put_row(struct png_reader *png, uint32_t y, const uint8_t *row)
 {
 	size_t stride = raw_bytes(png);
 	uint32_t at = y - png->kept;
@@ -412,7 +410,7 @@ static int put_row(struct decode_png *png, uint32_t y, const uint8_t *row)
 		png->scratch->file, row, stride, png->scratch->file_at + at * (uint64_t)stride);
 }
 
-static int step_interlaced_spilled(struct decode_png *png)
+static int step_interlaced_spilled(struct png_reader *png)
 {
 	for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
 		for (uint32_t y = 0; y < png->walk.height; y++) {
@@ -430,7 +428,7 @@ static int step_interlaced_spilled(struct decode_png *png)
 	return DECODE_OK;
 }
 
-static int step_row(struct decode_png *png)
+static int step_row(struct png_reader *png)
 {
 	png_read_row(png->lib, png->raw, NULL);
 	return DECODE_OK;
@@ -438,7 +436,7 @@ static int step_row(struct decode_png *png)
 
 /* Runs a step that reads rows. After the last row libpng goes on to look for the end of the stream.
  * Pillow does not, so an error there does not count. */
-static int read_guarded(struct decode_png *png, int (*step)(struct decode_png *))
+static int read_guarded(struct png_reader *png, int (*step)(struct png_reader *))
 {
 	int outcome = guarded(png, step);
 	if (outcome > DECODE_OK && png->rows_left == 0)
@@ -446,7 +444,7 @@ static int read_guarded(struct decode_png *png, int (*step)(struct decode_png *)
 	return outcome;
 }
 
-static int read_interlaced(struct decode_png *png)
+static int read_interlaced(struct png_reader *png)
 {
 	bool spilled = png->scratch->file >= 0, file;
 	png->y = UINT32_MAX;
@@ -463,7 +461,7 @@ static int read_interlaced(struct decode_png *png)
 	return outcome;
 }
 
-static int read_rows(struct decode_png *png)
+static int read_rows(struct png_reader *png)
 {
 	uint32_t until = png->to_end ? png->walk.height : png->region.y1;
 	for (png->y = 0; png->y < until; png->y++) {
@@ -477,7 +475,7 @@ static int read_rows(struct decode_png *png)
 }
 
 /* Takes memory for the rows. False: what was provided is too little. */
-static bool take_rows(struct decode_png *png)
+static bool take_rows(struct png_reader *png)
 {
 	uint32_t rows = png->walk.interlaced ? png->walk.height : 1;
 	bool spilled = png->walk.interlaced && png->scratch->file >= 0, taken = true;
@@ -500,9 +498,10 @@ static bool take_rows(struct decode_png *png)
 	return taken && png->raw;
 }
 
-int decode_png_rows(struct decode_png *png, struct decode_region region, bool to_end,
-	decode_row_fn *row, void *context)
+static int png_rows(
+	void *self, struct decode_region region, bool to_end, decode_row_fn *row, void *context)
 {
+	struct png_reader *png = self;
 	png->region = region;
 	png->to_end = to_end;
 	png->row = row;
@@ -522,3 +521,15 @@ int decode_png_rows(struct decode_png *png, struct decode_region region, bool to
 	}
 	return outcome;
 }
+
+const struct reader decode_png = {
+	.format = DECODE_PNG,
+	.sniff = sniff_png,
+	.make = png_make,
+	.unmake = free,
+	.bytes = png_bytes,
+	.begin = png_begin,
+	.rows = png_rows,
+	.end = png_end,
+	.need = png_need,
+};

@@ -84,9 +84,8 @@ struct known {
 static const struct known *find_known(const uint8_t *data, size_t size)
 {
 	static const struct known known[] = {
-		{0, "GIF8", 4, "a GIF image", CONVERT},
-		{8, "WEBP", 4, "a WebP image", CONVERT},
-		{0, "BM", 2, "a BMP image", CONVERT},
+		{0, "GIF8", 4, "a damaged GIF signature", REPLACE},
+		{8, "WEBP", 4, "a WebP file without an image", REPLACE},
 		{0, "II*\0", 4, "a TIFF image", CONVERT},
 		{0, "MM\0*", 4, "a TIFF image", CONVERT},
 		{4, "ftypavif", 8, "an AVIF image", CONVERT},

@@ -6,3 +6,4 @@ penstock_e2e(jpeg_corpus jpeg_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURC
 	${CMAKE_SOURCE_DIR}/../shared/corpus/jpeg ${PENSTOCK_PHOTOGRAPHS} TIMEOUT 600 PROMISE pixels.jpeg 3600)
 penstock_e2e(photographs photographs.py)
 penstock_e2e(png_corpus png_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/reference/decode-outcomes.md TIMEOUT 600)
+penstock_e2e(types_corpus types_corpus.py $<TARGET_FILE:decode_dump> ${CMAKE_SOURCE_DIR}/docs/reference/decode-outcomes.md TIMEOUT 600)

@@ -34,11 +34,11 @@ if PIL.__version__ != PILLOW:
 
 
 def open_rgb(path):
-    """The image as RGB, or the exception with which Pillow refuses it. Only what we claim to read: JPEG and PNG."""
+    """The image as RGB, or the exception with which Pillow refuses it. Only what we claim to read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with Image.open(path, formats=["JPEG", "PNG"]) as image:
+            with Image.open(path, formats=["JPEG", "PNG", "BMP", "PPM", "GIF", "WEBP"]) as image:
                 return image.convert("RGB")
         except Exception as error:  # whatever Pillow raises is a refusal
             return error
