@@ -1,6 +1,7 @@
 /* main: the command `penstock`. Finds the subcommand, and checks at the end that its output was
  * written. */
 #include "client/cli/cli.h"
+#include "decode/decode.h"
 
 #include "base/host/limits.h"
 #include "base/nearest.h"
@@ -69,7 +70,7 @@ static int main_run(int argc, char **argv)
 	}
 	const char *name = argv[1];
 	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-		(void)printf("penstock %s\n", PENSTOCK_VERSION);
+		(void)printf("penstock %s\nimages: %s\n", PENSTOCK_VERSION, decode_formats());
 		return CLI_OK;
 	}
 	bool help =

@@ -74,6 +74,31 @@ const char *decode_outcome_name(enum decode_outcome outcome)
 	return (unsigned)outcome < DECODE_OUTCOMES ? names[outcome] : "unknown";
 }
 
+static const struct reader *reader_of(enum decode_format format)
+{
+	for (size_t i = 0; i < UTIL_COUNT(readers); i++)
+		if (readers[i]->format == format)
+			return readers[i];
+	return NULL;
+}
+
+const char *decode_format_name(enum decode_format format)
+{
+	const struct reader *reader = reader_of(format);
+	return reader ? reader->name : "unknown";
+}
+
+const char *decode_format_library(enum decode_format format)
+{
+	const struct reader *reader = reader_of(format);
+	return reader && reader->library ? reader->library : "none";
+}
+
+const char *decode_formats(void)
+{
+	return types_webp.library ? "JPEG, PNG, WebP, BMP, PNM, GIF" : "JPEG, PNG, BMP, PNM, GIF";
+}
+
 const char *decode_stage_name(enum decode_stage stage)
 {
 	static const char *const names[DECODE_STAGES] = {

@@ -102,6 +102,7 @@ enum decode_stage {
 };
 const char *decode_stage_name(enum decode_stage stage); /* "entropy" */
 
+/* The types of images. The numbers are only used within a process. */
 enum decode_format {
 	DECODE_JPEG = 1,
 	DECODE_PNG = 2,
@@ -110,6 +111,12 @@ enum decode_format {
 	DECODE_GIF = 5,
 	DECODE_WEBP = 6,
 };
+
+/* "WebP", and what decodes it: "libwebp". */
+const char *decode_format_name(enum decode_format format);
+const char *decode_format_library(enum decode_format format);
+/* The names of all types that this build reads: "JPEG, PNG, WebP". Static text. */
+const char *decode_formats(void);
 
 struct decode_info {
 	uint32_t width, height;

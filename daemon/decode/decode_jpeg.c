@@ -472,6 +472,8 @@ static int jpeg_rows(
 
 const struct reader decode_jpeg = {
 	.format = DECODE_JPEG,
+	.name = "JPEG",
+	.library = "libjpeg-turbo",
 	.sniff = sniff_jpeg,
 	.make = jpeg_make,
 	.unmake = jpeg_unmake,

@@ -524,6 +524,8 @@ static int png_rows(
 
 const struct reader decode_png = {
 	.format = DECODE_PNG,
+	.name = "PNG",
+	.library = "libpng",
 	.sniff = sniff_png,
 	.make = png_make,
 	.unmake = free,

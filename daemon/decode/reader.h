@@ -20,6 +20,8 @@ struct reader_tools {
 
 struct reader {
 	enum decode_format format;
+	const char *name, *library; /* "PNG", "libpng"; "penstock" where none is called;
+				     NULL: not in this build */
 	/* Whether a file is of this type, by its first bytes. Pure. */
 	bool (*sniff)(const uint8_t *data, size_t size);
 	/* 0 or -ENOMEM. */

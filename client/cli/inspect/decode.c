@@ -454,8 +454,8 @@ static int decode_write(struct decode *decode, struct decode_image *image)
 
 static const char *decode_decoder(const struct decode *decode, const struct decode_image *image)
 {
-	if (image->info.format == DECODE_PNG)
-		return "libpng";
+	if (image->info.format != DECODE_JPEG)
+		return decode_format_library(image->info.format);
 	return decode->own && image->asked && !image->job.stepback ? "own" : "libjpeg-turbo";
 }
 
@@ -463,8 +463,10 @@ static void decode_print_difference(const struct decode_image *image)
 {
 	const struct picture_difference *difference = &image->difference;
 	(void)printf("  compared   ");
-	if (image->info.format == DECODE_PNG)
-		(void)printf("nothing: libpng is the only decoder for PNG files\n");
+	if (image->info.format != DECODE_JPEG)
+		(void)printf("nothing: %s is the only decoder for %s files\n",
+			decode_format_library(image->info.format),
+			decode_format_name(image->info.format));
 	else if (!image->compared)
 		(void)printf("nothing: libjpeg-turbo is the only decoder for this file\n");
 	else if (!difference->pixels)

@@ -343,7 +343,7 @@ static int image_lossless_open(struct image_maker *maker, uint64_t coefficients,
 /* The decoder has begun the image. */
 static int image_lossless(struct image_maker *maker, struct image *ret)
 {
-	if (maker->info.format == DECODE_PNG)
+	if (maker->info.format != DECODE_JPEG)
 		return image_judge_keep(maker, IMAGE_KEPT_PNG, ret);
 	if (!metadata_read(maker->data, maker->size, &maker->metadata))
 		return image_judge_keep(maker, IMAGE_KEPT_IRREGULAR, ret);

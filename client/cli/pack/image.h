@@ -33,7 +33,8 @@ enum image_how {
 	IMAGE_TRANSCODED_WIDER, /* with four times as many MCUs between markers */
 	IMAGE_TRANSCODED_PLAIN, /* without markers */
 	IMAGE_REENCODED, /* lossy */
-	IMAGE_KEPT_PNG, /* from here on: the source's own bytes */
+	/* From here on: the source's own bytes. A PNG, or another type that is not a JPEG. */
+	IMAGE_KEPT_PNG,
 	IMAGE_KEPT_COLOURS, /* CMYK, YCCK */
 	IMAGE_KEPT_IRREGULAR, /* readable, but only by ignoring something in it */
 	IMAGE_KEPT_SMALLER, /* the source is smaller than every other choice */

@@ -275,7 +275,7 @@ static void packing_print_images(const struct manifest *manifest)
 		[IMAGE_TRANSCODED_WIDER] = "transcoded, with four times the interval",
 		[IMAGE_TRANSCODED_PLAIN] = "transcoded, without restart markers",
 		[IMAGE_REENCODED] = "encoded again (lossy)",
-		[IMAGE_KEPT_PNG] = "kept: PNG",
+		[IMAGE_KEPT_PNG] = "kept: not a JPEG",
 		[IMAGE_KEPT_COLOURS] = "kept: CMYK or YCCK",
 		[IMAGE_KEPT_IRREGULAR] = "kept: irregular",
 		[IMAGE_KEPT_SMALLER] = "kept: already smaller",

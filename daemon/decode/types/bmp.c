@@ -483,6 +483,8 @@ static void bmp_end(void *self)
 
 const struct reader types_bmp = {
 	.format = DECODE_BMP,
+	.name = "BMP",
+	.library = "penstock",
 	.sniff = bmp_sniff,
 	.make = bmp_make,
 	.unmake = free,

@@ -417,6 +417,8 @@ static void gif_end(void *self)
 
 const struct reader types_gif = {
 	.format = DECODE_GIF,
+	.name = "GIF",
+	.library = "penstock",
 	.sniff = gif_sniff,
 	.make = gif_make,
 	.unmake = free,

@@ -309,6 +309,8 @@ static void pnm_end(void *self)
 
 const struct reader types_pnm = {
 	.format = DECODE_PNM,
+	.name = "PNM",
+	.library = "penstock",
 	.sniff = pnm_sniff,
 	.make = pnm_make,
 	.unmake = free,

@@ -46,6 +46,8 @@ static void webp_end(void *self)
 
 const struct reader types_webp = {
 	.format = DECODE_WEBP,
+	.name = "WebP",
+	.library = NULL,
 	.sniff = webp_sniff,
 	.make = webp_make,
 	.unmake = free,

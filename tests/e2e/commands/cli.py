@@ -123,7 +123,9 @@ def test_help_is_for_terminals():
             assert run(home, "help", name)[0] == text
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
-        assert run(home, "--version")[0] == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}\n"
+        release, images = run(home, "--version")[0].splitlines()
+        assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?BMP, PNM, GIF", images), images
+        assert release == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}"
 
 
 def options_of(text):
