@@ -29,8 +29,8 @@ enum {
 	/* libwebp's own memory. Lossy: a fixed part, and by the column of 16 pixels. */
 	LOSSY_FIXED = 96 << 10,
 	LOSSY_COLUMN = 4 << 10,
-	/* Lossless, and the alpha of lossy ones: a fixed part; rows of pixels beside the image; sets
-	 * of code tables, of which a block of 4 x 4 pixels has at most one. */
+	/* Lossless, and the alpha of lossy ones: a fixed part; rows of pixels beside the image;
+	 * sets of code tables, of which a block of 4 x 4 pixels has at most one. */
 	LOSSLESS_FIXED = 1 << 20,
 	LOSSLESS_ROWS = 24,
 	SET_BYTES = 16 << 10,
