@@ -8,9 +8,9 @@
 #include "base/nearest.h"
 #include "base/renamed.h"
 #include "base/util.h"
-#include "decode/decode.h"
 #include "base/yaml.h"
 #include "config.h"
+#include "decode/decode.h"
 #include "proto/folder.h"
 #include "serve/server.h"
 
@@ -241,7 +241,8 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 			if (main_root(optarg, ret) >= 0)
 				return MAIN_USAGE;
 		} else if (c == OPT_VERSION) {
-			(void)printf("penstockd %s\nimages: %s\n", PENSTOCK_VERSION, decode_formats());
+			(void)printf(
+				"penstockd %s\nimages: %s\n", PENSTOCK_VERSION, decode_formats());
 			return 0;
 		} else if (c == OPT_HELP) {
 			(void)fputs(main_usage, stdout);
