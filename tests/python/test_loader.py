@@ -276,6 +276,9 @@ class Known(unittest.TestCase):
                 with self.assertRaisesRegex(penstock.GroupError, "next epoch of this loader is 2"):
                     same.set_epoch(9)
                 same.set_epoch(2)
+            with penstock.Stream("small", socket=daemon.socket, framework="numpy") as stream:
+                with self.assertRaisesRegex(penstock.Error, "set_indices: "):
+                    stream.set_indices([1])
             with self.assertRaisesRegex(penstock.ArgumentError, "batch_size, train belong to the named stream: leave them out, change the daemon's configuration"):
                 penstock.Loader("stream:small", socket=daemon.socket, batch_size=7, train=False)
             with self.assertRaisesRegex(penstock.SourceNotFoundError, "large"):

@@ -21,6 +21,8 @@ from unittest import mock
 import support
 from support import penstock
 
+import numpy as np
+
 
 def loader(source: Any = None, **arguments: Any) -> Any:
     base = {"batch_size": 8, "image_size": 32, "framework": "numpy", "dtype": "uint8", "seed": 9}
@@ -305,6 +307,129 @@ class States(unittest.TestCase):
         self.assertEqual(len(caught), 2)
         for warning in caught:
             self.assertIn("other transforms", str(warning.message))
+
+
+def shown(batches: Any) -> "list[tuple[int, int]]":
+    """(epoch, sample) of each row."""
+    return [(batch.epoch, int(index)) for batch in batches for index in batch.samples["index"]]
+
+
+class Indices(unittest.TestCase):
+    """set_indices: the samples of the following epochs."""
+
+    few, mask = [3, 40, 41, 7, 7, 12, 59, 0, 22, 23], [i % 3 == 0 for i in range(60)]
+
+    def fresh(self, indices: Any, epoch: int, **arguments: Any) -> "list[tuple[int, int]]":
+        """What a loader that has these indices from the beginning shows in that epoch."""
+        with loader(indices=indices, **arguments) as source:
+            source.set_epoch(epoch)
+            return shown(source.batches())
+
+    def test_between_epochs(self) -> None:
+        with loader() as source:
+            first = shown(source.batches())
+            source.set_indices(self.few)
+            self.assertEqual((len(source), len(source.dataset), source.epoch, source.remaining, source.samples), (1, 10, 1, 1, 60))
+            self.assertEqual(shown(source.batches()), self.fresh(self.few, 1))
+            self.assertEqual(shown(source.batches()), self.fresh(self.few, 2))
+            source.set_indices(np.array(self.mask))
+            self.assertEqual(shown(source.batches()), self.fresh(self.mask, 3))
+            paths = [source.path(i)[len(support.dataset()) + 1:] for i in (5, 4, 30, 31, 32, 33, 34, 35)]
+            source.set_indices(paths)
+            self.assertEqual(sorted(index for _, index in shown(source.batches())), [4, 5, 30, 31, 32, 33, 34, 35])
+            source.set_indices(None)
+            self.assertEqual(shown(source.batches()), self.fresh(None, 5))
+            self.assertEqual(len(first), 56)
+        with loader() as source:  # before anything was read
+            source.set_indices(self.few)
+            self.assertEqual(shown(source.batches()), self.fresh(self.few, 0))
+            iterator = source.batches()  # begun, but without a batch
+            source.set_indices(self.mask)
+            self.assertEqual(shown(iterator), self.fresh(self.mask, 1))
+
+    def test_within_an_epoch(self) -> None:
+        """The epoch keeps its samples; the next one has the new ones, after its end and after `break`."""
+        with loader() as source:
+            seen = []
+            for batch in source.batches():
+                seen.append(batch)
+                if len(seen) == 2:
+                    source.set_indices(self.mask)
+                    state = source.state_dict()
+            self.assertEqual(shown(seen), self.fresh(None, 0))
+            self.assertEqual(shown(source.batches()), self.fresh(self.mask, 1))
+            with loader(state=state) as again:
+                self.assertEqual(shown(again.batches()), shown(seen[2:]))
+        with loader() as source:
+            next(iter(source))
+            source.set_indices(self.mask)
+            self.assertEqual(len(source), 7)
+            self.assertEqual(shown(source.batches()), self.fresh(self.mask, 1))
+
+    def test_states(self) -> None:
+        with loader() as source:
+            sum(1 for _ in source)
+            source.set_indices(self.mask)
+            before = source.state_dict()
+            got = [next(source.batches())]
+            within = source.state_dict()
+            self.assertEqual((before["epoch"], before["position"], within["position"]), (1, 0, 8))
+        whole_epoch = self.fresh(self.mask, 1)
+        self.assertEqual(shown(got), whole_epoch[:8])
+        for batch_size in (8, 4):
+            with loader(indices=self.mask, state=within, batch_size=batch_size, drop_last=False) as again:
+                self.assertEqual(shown(again.batches()), self.fresh(self.mask, 1, drop_last=False)[8:])
+        with loader(indices=self.mask, state=before) as again:
+            self.assertEqual(shown(again.batches()), whole_epoch)
+        with loader() as again:
+            with self.assertRaisesRegex(penstock.StateError, "another order .*indices"):
+                again.load_state_dict(within)
+            again.set_indices(self.mask)
+            again.load_state_dict(before)
+            self.assertEqual(shown(again.batches()), whole_epoch)
+            iterator = again.batches()
+            next(iterator)
+            again.set_indices(self.few)  # not begun yet
+            with self.assertRaisesRegex(penstock.StateError, "another order"):
+                again.load_state_dict(within)
+
+    def test_refused(self) -> None:
+        with loader() as source:
+            sum(1 for _ in source)
+            for wrong, sentence in (([60], r"indices\[0\] is 60, but samples are numbered from 0 to 59"), ([], "indices is empty"),
+                                    ([True] * 59, "a mask with one bool for each of the dataset's 60 samples, got 59"),
+                                    (["no/such.jpg"], r"indices\[0\]: no/such.jpg is not a sample of"), (3, "indices: expected"),
+                                    ([1, 2], "fewer than one batch of 8")):
+                with self.assertRaisesRegex(penstock.ArgumentError, sentence):
+                    source.set_indices(wrong)
+                self.assertEqual((len(source), source.epoch), (7, 1))
+            self.assertEqual(shown(source.batches()), self.fresh(None, 1))
+        with loader(weights=[1] * 60) as source, self.assertRaisesRegex(penstock.ArgumentError, "has 60 weights, but there are 20"):
+            source.set_indices(self.mask)
+        with loader(split="[:50%]") as source, self.assertRaisesRegex(penstock.ArgumentError, "split cannot be written beside indices"):
+            source.set_indices(self.few)
+        with loader(group="same", share="all") as source, self.assertRaisesRegex(penstock.GroupError, "read the same batches"):
+            source.set_indices(self.few)
+
+    def test_ranks(self) -> None:
+        """Both ranks choose the same samples; together they show what one rank shows."""
+        ranks = [loader(batch_size=4, rank=rank, world_size=2, group="choosers") for rank in range(2)]
+        threads_of = [rank.batches() for rank in ranks]
+        for iterator in threads_of:
+            self.assertEqual(sum(1 for _ in iterator), 7)
+        for rank in ranks:
+            rank.set_indices(self.mask)
+        iterators = [rank.batches() for rank in ranks]
+        seen = [batch for pair in zip(*iterators) for batch in pair]
+        self.assertEqual(shown(seen), self.fresh(self.mask, 1))
+        for rank in ranks:
+            rank.close()
+
+    def test_balanced_and_per_class(self) -> None:
+        with loader(sampling={"classes": 2, "per_class": 4}) as source:
+            sum(1 for _ in source)
+            source.set_indices(range(20, 60))
+            self.assertEqual(shown(source.batches()), self.fresh(range(20, 60), 1, sampling={"classes": 2, "per_class": 4}))
 
 
 class Ranks(unittest.TestCase):

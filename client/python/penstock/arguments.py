@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Tuple
 
 from . import checks, devices, environment, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
@@ -246,6 +246,27 @@ def _numbered(given: Mapping[str, Any], source: Any, mixture: Optional[str]) -> 
         chosen = None if indices is None else subset.chosen(indices, len(samples.number))
         weights = naming.weights(samples, weights, chosen)
     return {**given, "indices": indices, "weights": weights}, len(samples.number)
+
+
+# The arguments that with_indices needs beside the indices.
+KEPT = ("source", "split", "class_order", "labels", "weights")
+
+
+def with_indices(opening: Opening, given: Mapping[str, Any], indices: Any, samples: int) -> Opening:
+    """The opening of the same stream with other indices. `given` has the arguments KEPT, and `samples` is the number of
+    samples of the dataset."""
+    if sources.stream_name(opening.source) is not None:
+        raise ArgumentError(
+            f"set_indices: the daemon's configuration says which samples {opening.source!r} has: change it there, or pass "
+            "a folder or tar files as source"
+        )
+    numbered, listed = _numbered({**given, "indices": indices}, opening.source, sources.mixture(given["source"]))
+    options = {key: value for key, value in opening.options.items() if key != "indices"}
+    if numbered["indices"] is not None:
+        options["indices"] = subset.save(numbered["indices"], samples)
+    if isinstance(given["weights"], Mapping):
+        options["weights"] = weighing.option(numbered["weights"])
+    return replace(opening, options=options, mask=None, listed=listed)
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -137,6 +137,17 @@ class Epochs:
         """Whether set_epoch(epoch) would skip batches that come next."""
         return epoch != self.upcoming
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the next batch is the first of an epoch, and no iteration was left within one."""
+        turn = self._live()
+        left = turn is not None and turn.given and not self.is_finished(turn)
+        return not left and self.at.position == 0
+
+    def rebase(self, at: State) -> None:
+        """The stream has another order from the upcoming epoch on, which `at` begins."""
+        self.at = at
+
     def moved(self, at: State) -> None:
         """The stream was opened and begins at `at`. That is later than asked for if the rest of the
         epoch was too short for a batch."""

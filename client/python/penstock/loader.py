@@ -225,6 +225,8 @@ class Loader:
         self._owner = os.getpid()
         self._lock = threading.RLock()
         self._opening = arguments.read(given, _defaults())
+        self._given = {key: given[key] for key in arguments.KEPT}
+        self._next_opening: Optional[arguments.Opening] = None  # by set_indices, for the next epoch
         self._watch = Watch(on_event)
         self._warn_of_ranks(given)
         self._info: dict[str, int] = {}
@@ -462,7 +464,10 @@ class Loader:
         with self._lock:
             if self._over:
                 self._shut()
-            return _Iteration(self, self._epochs.begin(), give)
+            turn = self._epochs.begin()
+            if self._next_opening is not None and self._epochs.at.position == 0:
+                self._choose(self._next_opening)
+            return _Iteration(self, turn, give)
 
     def __iter__(self) -> Iterator[Tuple[Any, Any]]:
         """Iterates over the next epoch, or, after a state was loaded, over the rest of its
@@ -594,6 +599,41 @@ class Loader:
                 )
             self._epochs.set_epoch(epoch)
 
+    def set_indices(self, indices: Any) -> None:
+        """Sets the samples of the following epochs: numbers, a mask of bools or paths, as the argument `indices`; None: all
+        samples. Call it between epochs. Within an epoch, and after a `break`, it takes effect when the next epoch begins.
+        A state continues only with the indices that its epoch has. With several ranks, call it in each, with the same
+        indices."""
+        self._check()
+        with self._lock:
+            if self._opening.shared:
+                raise errors.GroupError(
+                    "set_indices: other trainers of the group read the same batches: for samples of your own, create a "
+                    "loader without a group"
+                )
+            opening = arguments.with_indices(self._opening, self._given, indices, self.samples)
+            if self._epochs.is_between:
+                self._choose(opening)
+            else:
+                self._next_opening = opening
+
+    def _choose(self, opening: arguments.Opening) -> None:
+        """Opens the stream with other indices at the beginning of the upcoming epoch. If the daemon refuses, the loader
+        continues with the indices that it had."""
+        before, at = self._opening, self._epochs.at
+        self._next_opening = self._config = None
+        self._shut()
+        self._opening = opening
+        try:
+            self._open(None)
+        except BaseException:
+            self._opening = before
+            raise
+        # Only the stream knows the hash of its order.
+        self._epochs.rebase(self._here().at_epoch(at.epoch))
+        if at.epoch:
+            self._shut()  # the daemon would make batches of epoch 0
+
     def state_dict(self) -> dict[str, Any]:
         """The position after the last batch that the loop got, as a small dict that JSON can
         hold."""
@@ -605,6 +645,8 @@ class Loader:
         self._check()
         with self._lock:
             wanted = State.read(state)
+            if self._next_opening is not None:
+                self._choose(self._next_opening)
             wanted.check_fits(self._epochs.at, self._earlier(wanted))
             self._warn_of_transform(wanted)
             self._go_to(wanted)

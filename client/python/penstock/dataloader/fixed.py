@@ -42,7 +42,7 @@ _DATASET = {
     "class_to_idx": "pass labels= to the loader",
     "samples": "pass another source, indices= or split= to the loader",
     "imgs": "pass another source, indices= or split= to the loader",
-    "indices": "pass indices= to the loader",
+    "indices": "pass indices= to the loader, or call loader.set_indices()",
     "root": "create a loader with another source",
     "loader": "the daemon decodes images; pass decode= to the loader",
 }
