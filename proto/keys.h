@@ -82,6 +82,8 @@
 	KEY(with, prefetch, U32, prefetch, OWN, 2, 64, 4, 0, U32, DEFINITION, OWN, NONE, , , , ) \
 	KEY(with, labels, NODE, labels, ELSEWHERE, 0, 0, 0, label_keys_read, JSON, DEFINITION, SAME, \
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
+	KEY(with, fields, NODE, fields, ELSEWHERE, 0, 0, 0, field_keys_read, JSON, DEFINITION, SAME, \
+		OPTION, "fields", 0, "LIST", "bytes beside each image, by extension: '[txt, {name: npy, max: 4096, long: cut}]' (none)") \
 	KEY(with, class_order, WORD, class_order, ELSEWHERE, 0, 0, 0, spec_class_order_names, TEXT, DEFINITION, SAME, \
 		OPTION, "class-order", 0, "bytewise|natural", "numbers of class folders: bytewise, as torchvision's ImageFolder, or natural, as timm (bytewise)") \
 	KEY(with, nested, FLAG, nested, OWN, 0, 0, false, 0, FLAG, DEFINITION, SAME, \

@@ -44,6 +44,7 @@ enum {
 	SLOTS_GROUPS_MAX = SLOTS_VIEWS_MAX,
 	SLOTS_GROUPS_OFFSET = 192, /* the head, rounded up to a multiple of 64 */
 	SLOTS_FIELDS_MAX = 16,
+	SLOTS_FIELD_STEP = 8,
 	SLOTS_LABELS_MAX = 65536, /* elements per row */
 };
 
@@ -134,6 +135,12 @@ struct slots_field {
 	uint64_t data_offset, lengths_offset;
 	uint64_t reserved;
 };
+
+/* Bytes from one sample's field to the next one's. */
+static inline uint64_t slots_field_stride(uint64_t max_bytes)
+{
+	return (max_bytes + SLOTS_FIELD_STEP - 1) / SLOTS_FIELD_STEP * SLOTS_FIELD_STEP;
+}
 
 _Static_assert(sizeof(struct slots_record) == 64, "record layout is the contract");
 _Static_assert(sizeof(struct slots_head) == 144, "head layout is the contract");

@@ -7,6 +7,7 @@
  *   wire.h            this file
  *   slots.h           the layout of a batch in shared memory
  *   keys.h            every key of a stream's definition, once
+ *   opened_tail.[ch]  what follows OPENED in its message
  *   conn.[ch]         sends and receives messages
  *   folder.[ch]       the folder of the daemon's socket
  *   philox.[ch]       random numbers: one counter for each draw

@@ -30,15 +30,16 @@ _Static_assert((int)PENSTOCK_FLIPPED == (int)SLOTS_FLIPPED &&
 	"same bits");
 _Static_assert((int)PENSTOCK_LAST == (int)WIRE_BATCH_LAST, "same bit");
 
-int lease_begin(struct lease_table *table, const struct wire_opened *opened,
-	const struct wire_group *group, uint32_t groups)
+int lease_begin(
+	struct lease_table *table, const struct wire_opened *opened, const struct opened_tail *tail)
 {
 	assert(table->waiting == 0 && table->held == 0);
 	free(table->queue);
 	table->queue = calloc(opened->slots, sizeof *table->queue);
 	table->opened = opened;
-	table->group = group;
-	table->groups = groups;
+	table->tail = tail;
+	table->group = tail->group;
+	table->groups = tail->groups;
 	table->started = false;
 	table->first = 0;
 	table->next_epoch = opened->epoch;
@@ -52,6 +53,7 @@ static void lease_drop_extent(struct lease_extent *extent)
 {
 	map_deinit(&extent->map);
 	free(extent->slot);
+	free(extent->field);
 	*extent = (struct lease_extent){0};
 }
 
@@ -139,8 +141,13 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 	int result = map_init(&map, fd, message->bytes, table->writable);
 	if (result < 0)
 		return result;
+	const uint32_t fields = table->tail->fields;
 	struct lease_slot *slot = calloc(message->slot_count, sizeof *slot);
-	if (!slot) {
+	struct lease_field *field =
+		fields ? calloc((size_t)message->slot_count * fields, sizeof *field) : NULL;
+	if (!slot || (fields && !field)) {
+		free(slot);
+		free(field);
 		map_deinit(&map);
 		return error_set(
 			-ENOMEM, "no memory for the states of %u slots", message->slot_count);
@@ -151,7 +158,8 @@ int lease_add_extent(struct lease_table *table, const struct wire_extent *messag
 		.slot_count = message->slot_count,
 		.slot_stride = message->slot_stride,
 		.map = map,
-		.slot = slot};
+		.slot = slot,
+		.field = field};
 	return 0;
 }
 
@@ -340,6 +348,29 @@ static bool lease_groups_fit(const struct lease_table *table, const struct slots
 		       head->images_offset == groups[0].images_offset);
 }
 
+/* The fields of a slot: as OPENED said, inside the slot. */
+static bool lease_fields_fit(const struct lease_table *table, const struct slots_head *head,
+	const uint8_t *slot, uint64_t stride, struct lease_field *ret)
+{
+	const uint32_t fields = table->tail->fields;
+	struct slots_field field;
+	if (!fields)
+		return true;
+	if (!lease_range_fits(head->fields_offset, sizeof field, fields, stride))
+		return false;
+	for (uint32_t i = 0; i < fields; i++) {
+		memcpy(&field, slot + head->fields_offset + i * sizeof field, sizeof field);
+		if (field.max_bytes != table->tail->field[i].max_bytes ||
+			!lease_range_fits(field.data_offset, slots_field_stride(field.max_bytes),
+				head->batch_size, stride) ||
+			!lease_range_fits(
+				field.lengths_offset, sizeof(uint32_t), head->batch_size, stride))
+			return false;
+		ret[i] = (struct lease_field){field.data_offset, field.lengths_offset};
+	}
+	return true;
+}
+
 /* The daemon changes the serial first and the rest afterwards (PROTOCOL.md, "The life of a lease"),
  * with a release fence between the two. This acquire fence orders everything that the application
  * has read before this load: a process that has read anything of the next batch sees its serial. */
@@ -354,11 +385,13 @@ bool lease_is_intact(const struct slots_head *head, uint64_t serial)
 	return lease_serial(head) == serial;
 }
 
-/* `shared` is what `head` was copied from. */
+/* `slot` is what `head` and `groups` were copied from. `ret_field` receives where the fields
+ * are. */
 static int lease_check_head(const struct lease_table *table, const struct slots_head *head,
-	const struct slots_group *groups, const struct slots_head *shared,
-	const struct wire_batch *message, uint64_t stride)
+	const struct slots_group *groups, const uint8_t *slot, const struct wire_batch *message,
+	uint64_t stride, struct lease_field *ret_field)
 {
+	const struct slots_head *shared = (const struct slots_head *)(const void *)slot;
 	const char *wrong = NULL;
 	if (head->magic != SLOTS_MAGIC || head->version != SLOTS_VERSION ||
 		head->head_bytes < sizeof *head)
@@ -368,7 +401,8 @@ static int lease_check_head(const struct lease_table *table, const struct slots_
 	else if (!lease_head_shaped(head, table->opened, table->groups))
 		wrong = "its shape is not that of the stream";
 	else if (!lease_head_bounded(head, stride) ||
-		 !lease_groups_fit(table, head, groups, stride))
+		 !lease_groups_fit(table, head, groups, stride) ||
+		 !lease_fields_fit(table, head, slot, stride, ret_field))
 		wrong = "its offsets lead out of the slot";
 	if (wrong)
 		return error_set(
@@ -393,8 +427,10 @@ int lease_give(
 	memcpy(&head, slot, sizeof head);
 	/* A slot has at least SLOTS_ALIGN bytes. */
 	memcpy(groups, slot + SLOTS_GROUPS_OFFSET, sizeof groups);
-	int result = lease_check_head(table, &head, groups,
-		(const struct slots_head *)(const void *)slot, &message, extent->slot_stride);
+	struct lease_field *field =
+		extent->field ? extent->field + (size_t)message.slot * table->tail->fields : NULL;
+	int result =
+		lease_check_head(table, &head, groups, slot, &message, extent->slot_stride, field);
 	if (result != 0)
 		return result;
 	for (uint32_t i = 0; i < table->groups; i++)
@@ -458,6 +494,20 @@ const void *lease_images(
 	return extent ? extent->map.bytes + batch->slot * extent->slot_stride +
 				extent->slot[batch->slot].images_offset[group]
 		      : NULL;
+}
+
+bool lease_field(const struct lease_table *table, const struct penstock_batch *batch,
+	uint32_t field, const uint8_t **ret_data, const uint32_t **ret_lengths)
+{
+	const struct lease_extent *extent = lease_extent_of(table, batch);
+	if (!extent)
+		return false;
+	const uint8_t *slot = extent->map.bytes + batch->slot * extent->slot_stride;
+	const struct lease_field *at =
+		&extent->field[(size_t)batch->slot * table->tail->fields + field];
+	*ret_data = slot + at->data_offset;
+	*ret_lengths = (const uint32_t *)(const void *)(slot + at->lengths_offset);
+	return true;
 }
 
 const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch)

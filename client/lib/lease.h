@@ -12,6 +12,7 @@
 
 #include "client/lib/map.h"
 #include "penstock/penstock.h"
+#include "proto/opened_tail.h"
 #include "proto/slots.h"
 #include "proto/wire.h"
 
@@ -47,11 +48,17 @@ struct lease_extent {
 	uint64_t slot_stride;
 	struct map map;
 	struct lease_slot *slot; /* slot_count */
+	/* Where the fields of HELD slots are, as it was checked: slot_count x tail->fields; NULL:
+	 * there are none. */
+	struct lease_field {
+		uint64_t data_offset, lengths_offset;
+	} * field;
 };
 
 struct lease_table {
 	const struct wire_opened *opened; /* geometry and number of slots */
-	const struct wire_group *group;
+	const struct opened_tail *tail;
+	const struct wire_group *group; /* the tail's */
 	uint32_t groups;
 	/* Extents may lack the seal against writing: the application asked for that. */
 	bool writable;
@@ -66,9 +73,9 @@ struct lease_table {
 };
 
 /* A stream was opened, for the first time (with a zeroed table) or again (after lease_lose).
- * `opened` and its groups were checked and must outlive the table. 0 or -ENOMEM. */
+ * `opened` and its tail were checked and must outlive the table. 0 or -ENOMEM. */
 int lease_begin(struct lease_table *table, const struct wire_opened *opened,
-	const struct wire_group *group, uint32_t groups);
+	const struct opened_tail *tail);
 
 /* The daemon has ended all leases, or is gone. Only what the application holds stays mapped. */
 void lease_lose(struct lease_table *table);
@@ -99,6 +106,11 @@ const struct slots_head *lease_head(
  * must have the group. */
 const void *lease_images(
 	const struct lease_table *table, const struct penstock_batch *batch, uint32_t group);
+
+/* Where a field of such a batch is stored: the bytes of its samples, and their lengths. False: the
+ * batch is not held. The stream must have the field. */
+bool lease_field(const struct lease_table *table, const struct penstock_batch *batch,
+	uint32_t field, const uint8_t **ret_data, const uint32_t **ret_lengths);
 
 /* The mapping of such a batch; NULL when it is not held. */
 const struct map *lease_map(const struct lease_table *table, const struct penstock_batch *batch);

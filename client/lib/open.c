@@ -141,7 +141,8 @@ bool open_is_named(const char *source)
 uint64_t open_features(const struct penstock_options *options)
 {
 	const size_t known = offsetof(struct penstock_options, view_groups);
-	return options->size > known ? WIRE_FEATURE_GROUPS : WIRE_FEATURE_NONE;
+	/* An application that does not know of fields need not read them. */
+	return WIRE_FEATURE_FIELDS | (options->size > known ? WIRE_FEATURE_GROUPS : 0u);
 }
 
 bool open_is_writable(const struct penstock_options *options)
@@ -204,6 +205,9 @@ static const struct open_json open_sampling = {"sampling", "sampling", '{', NULL
 static const struct open_json open_views = {"view_groups", "views", '[', NULL,
 	"a JSON array of groups and nothing else, such as [{\"image_size\": 224, \"count\": 2}, "
 	"{\"image_size\": 96, \"count\": 8}]"};
+static const struct open_json open_fields = {"fields", "fields", '[', NULL,
+	"a name, or a JSON array of names and mappings and nothing else, such as [\"txt\", "
+	"{\"name\": \"npy\", \"max\": 4096}]"};
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
@@ -321,13 +325,15 @@ static int open_write_file(const char *key, const char *path, struct jsontext *j
 	return 0;
 }
 
-/* Passes a word on unchecked: the daemon knows the words that `labels` accepts. */
+/* Passes a word on unchecked: the daemon knows the words that `labels` and `fields` accept. */
 static int open_write_value(const char *key, const char *text, struct jsontext *json)
 {
 	if (strcmp(key, "transforms") == 0)
 		return open_json_write(&open_transforms, text, json);
 	if (strcmp(key, "sampling") == 0)
 		return open_json_write(&open_sampling, text, json);
+	if (strcmp(key, "fields") == 0 && text[strspn(text, " \t\r\n")] == '[')
+		return open_json_write(&open_fields, text, json);
 	if (text[strspn(text, " \t\r\n")] == '{')
 		return open_json_write(&open_labels, text, json);
 	jsontext_string(json, key, text);

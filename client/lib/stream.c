@@ -63,54 +63,31 @@ static bool stream_opened_readable(const struct wire_opened *o)
 	       o->label_width <= SLOTS_LABELS_MAX;
 }
 
-/* The message as OPENED, with the tail that counts its groups, if it has one; NULL: it is too
- * short. */
-static const struct wire_opened *stream_view_opened(
-	const struct conn_message *message, const struct wire_opened_tail **ret_tail)
+/* Whether the groups of a tail are of the views and sizes that OPENED has. */
+static bool stream_groups_fit(const struct wire_opened *o, const struct opened_tail *tail)
 {
-	const size_t size = sizeof(struct wire_opened);
-	*ret_tail = NULL;
-	if (message->size == size)
-		return conn_view(message, WIRE_OPENED, size, 0);
-	if (message->head.type != WIRE_OPENED ||
-		message->size < size + sizeof(struct wire_opened_tail))
-		return NULL;
-	*ret_tail = (const struct wire_opened_tail *)(const void *)(message->bytes + size);
-	return (const struct wire_opened *)(const void *)message->bytes;
-}
-
-/* Whether the tail is as the protocol says; fields were not offered. */
-static bool stream_tail_fits(const struct penstock_stream *stream, const struct wire_opened *o,
-	const struct wire_opened_tail *tail)
-{
-	const struct conn_message *message = &stream->connection.message;
-	const struct wire_group *group = (const struct wire_group *)(const void *)(tail + 1);
 	uint32_t views = 0;
-	if (!(stream->connection.features & WIRE_FEATURE_GROUPS) || tail->fields || tail->cuts ||
-		tail->groups < 1 || tail->groups > SLOTS_GROUPS_MAX ||
-		message->size != sizeof *o + sizeof *tail + tail->groups * sizeof *group)
-		return false;
-	for (uint32_t i = 0; i < tail->groups; i++, group++) {
+	for (uint32_t i = 0; i < tail->groups; i++) {
+		const struct wire_group *group = &tail->group[i];
 		if (group->views < 1 || group->views > o->views - views || group->height < 1 ||
-			group->height > o->height || group->width < 1 || group->width > o->width ||
-			memchr(group->name, 0, WIRE_NAME) == NULL)
+			group->height > o->height || group->width < 1 || group->width > o->width)
 			return false;
 		views += group->views;
 	}
-	return views == o->views;
+	return !tail->groups || views == o->views;
 }
 
 /* Whether the groups of an OPENED, after a reconnect, are those of the stream that was lost. */
 static int stream_check_same_groups(
-	const struct penstock_stream *stream, const struct wire_opened_tail *tail)
+	const struct penstock_stream *stream, const struct opened_tail *tail)
 {
-	const struct wire_group *group = (const struct wire_group *)(const void *)(tail + 1);
-	bool same = stream->groups == (tail ? tail->groups : 0);
-	for (uint32_t i = 0; same && i < stream->groups; i++, group++)
-		same = group->views == stream->group[i].views &&
-		       group->height == stream->group[i].height &&
-		       group->width == stream->group[i].width &&
-		       strcmp(group->name, stream->group[i].name) == 0;
+	const struct opened_tail *was = &stream->tail;
+	bool same = was->groups == tail->groups;
+	for (uint32_t i = 0; same && i < tail->groups; i++)
+		same = tail->group[i].views == was->group[i].views &&
+		       tail->group[i].height == was->group[i].height &&
+		       tail->group[i].width == was->group[i].width &&
+		       strcmp(tail->group[i].name, was->group[i].name) == 0;
 	return same ? 0
 		    : error_set(-ESTALE,
 			      "the daemon at %s, which has replaced the one that was gone, opened "
@@ -158,14 +135,48 @@ static int stream_check_same(const struct penstock_stream *stream, const struct 
 	return 0;
 }
 
+/* The message as OPENED, and its tail; NULL: it is malformed, or the tail has what was not
+ * offered. */
+static const struct wire_opened *stream_view_opened(
+	const struct connection *connection, struct opened_tail *ret_tail)
+{
+	const struct conn_message *message = &connection->message;
+	const size_t size = sizeof(struct wire_opened);
+	if (message->head.type != WIRE_OPENED || message->size < size ||
+		!opened_tail_read(message->bytes + size, message->size - size, ret_tail))
+		return NULL;
+	const uint64_t used = (ret_tail->groups ? WIRE_FEATURE_GROUPS : 0u) |
+			      (ret_tail->fields ? WIRE_FEATURE_FIELDS : 0u) |
+			      (ret_tail->cuts ? WIRE_FEATURE_BUCKETS : 0u);
+	if (used & ~connection->features)
+		return NULL;
+	return (const struct wire_opened *)(const void *)message->bytes;
+}
+
+/* Whether the fields of an OPENED, after a reconnect, are those of the stream that was lost. */
+static int stream_check_same_fields(
+	const struct penstock_stream *stream, const struct opened_tail *tail)
+{
+	const struct opened_tail *was = &stream->tail;
+	bool same = was->fields == tail->fields;
+	for (uint32_t i = 0; same && i < tail->fields; i++)
+		same = was->field[i].max_bytes == tail->field[i].max_bytes &&
+		       strcmp(was->field[i].name, tail->field[i].name) == 0;
+	return same ? 0
+		    : error_set(-ESTALE,
+			      "the daemon at %s, which has replaced the one that was gone, opened "
+			      "another stream: its fields differ; has the configuration changed?",
+			      stream->connection.path);
+}
+
 static int stream_on_opened(struct penstock_stream *stream)
 {
-	const struct wire_opened_tail *tail;
-	const struct wire_opened *o = stream_view_opened(&stream->connection.message, &tail);
+	struct opened_tail tail;
+	const struct wire_opened *o = stream_view_opened(&stream->connection, &tail);
 	if (!o || o->head.request != stream->awaiting || stream->opened.head.type)
 		return error_set(-EPROTO,
 			"the daemon sent a malformed OPENED, or one that was not asked for");
-	if (tail && !stream_tail_fits(stream, o, tail))
+	if (!stream_groups_fit(o, &tail))
 		return error_set(-EPROTO,
 			"the daemon sent a malformed OPENED: its groups of views do not fit");
 	if (!stream_opened_fits(o))
@@ -182,16 +193,16 @@ static int stream_on_opened(struct penstock_stream *stream)
 	int result =
 		stream->reconnect.stage == RECONNECT_OPENING ? stream_check_same(stream, o) : 0;
 	if (result == 0 && stream->reconnect.stage == RECONNECT_OPENING)
-		result = stream_check_same_groups(stream, tail);
+		result = stream_check_same_groups(stream, &tail);
+	if (result == 0 && stream->reconnect.stage == RECONNECT_OPENING)
+		result = stream_check_same_fields(stream, &tail);
 	if (result < 0)
 		return result;
 	stream->opened = *o;
-	stream->groups = tail ? tail->groups : 0;
-	if (tail)
-		memcpy(stream->group, tail + 1, stream->groups * sizeof *stream->group);
+	stream->tail = tail;
 	stream->epoch = o->epoch;
 	stream->position = o->position;
-	result = lease_begin(&stream->leases, &stream->opened, stream->group, stream->groups);
+	result = lease_begin(&stream->leases, &stream->opened, &stream->tail);
 	return result < 0 ? result : STREAM_E_ANSWERED;
 }
 
@@ -430,37 +441,61 @@ void penstock_stream_info(
 
 uint32_t penstock_stream_groups(const struct penstock_stream *stream)
 {
-	return stream->groups;
+	return stream->tail.groups;
 }
 
 int penstock_stream_group(
 	const struct penstock_stream *stream, uint32_t group, struct penstock_view_group *ret_group)
 {
 	uint32_t first = 0;
-	if (!stream->groups)
+	if (!stream->tail.groups)
 		return error_set(-EINVAL,
 			"group %u does not exist: the stream's views are not divided into groups",
 			group);
-	if (group >= stream->groups)
+	if (group >= stream->tail.groups)
 		return error_set(-EINVAL,
 			"group %u does not exist: the stream has %u groups of views, from 0", group,
-			stream->groups);
+			stream->tail.groups);
 	for (uint32_t i = 0; i < group; i++)
-		first += stream->group[i].views;
+		first += stream->tail.group[i].views;
 	*ret_group = (struct penstock_view_group){.first_view = first,
-		.views = stream->group[group].views,
-		.height = stream->group[group].height,
-		.width = stream->group[group].width};
-	memcpy(ret_group->name, stream->group[group].name, sizeof ret_group->name);
+		.views = stream->tail.group[group].views,
+		.height = stream->tail.group[group].height,
+		.width = stream->tail.group[group].width};
+	memcpy(ret_group->name, stream->tail.group[group].name, sizeof ret_group->name);
 	return 0;
 }
 
 const void *penstock_batch_images(
 	const struct penstock_stream *stream, const struct penstock_batch *batch, uint32_t group)
 {
-	return group < stream->groups ? lease_images(&stream->leases, batch, group)
+	return group < stream->tail.groups ? lease_images(&stream->leases, batch, group)
 	       : group == 0 && lease_head(&stream->leases, batch) ? batch->images
 								  : NULL;
+}
+
+_Static_assert(sizeof((struct penstock_field *)0)->name == WIRE_NAME, "a name as it is sent");
+uint32_t penstock_stream_fields(const struct penstock_stream *stream)
+{
+	return stream->tail.fields;
+}
+
+int stream_no_field(const struct penstock_stream *stream, uint32_t field)
+{
+	return error_set(-EINVAL, "field %u does not exist: the stream has %u fields%s", field,
+		stream->tail.fields,
+		stream->tail.fields ? ", from 0" : " (options.fields names them)");
+}
+
+int penstock_stream_field(
+	const struct penstock_stream *stream, uint32_t field, struct penstock_field *ret_field)
+{
+	if (field >= stream->tail.fields)
+		return stream_no_field(stream, field);
+	const struct wire_field *from = &stream->tail.field[field];
+	ret_field->max_bytes = (size_t)from->max_bytes;
+	memcpy(ret_field->name, from->name, sizeof ret_field->name);
+	return 0;
 }
 
 int penstock_stream_fd(const struct penstock_stream *stream)

@@ -26,6 +26,7 @@
 #include "client/lib/error.h"
 #include "client/lib/lease.h"
 #include "client/lib/reconnect.h"
+#include "proto/opened_tail.h"
 
 /* Each stream has a connection of its own, so that its descriptor is about that stream only. So one
  * number is enough. */
@@ -38,8 +39,7 @@ struct penstock_stream {
 	struct connection connection;
 	struct wait wait; /* the connection's */
 	struct wire_opened opened; /* head.type 0 until it came */
-	uint32_t groups; /* of views; 0: they are not divided */
-	struct wire_group group[SLOTS_GROUPS_MAX];
+	struct opened_tail tail;
 	struct lease_table leases;
 	struct reconnect reconnect;
 	char *definition; /* the text of OPEN without the state */
@@ -59,6 +59,9 @@ struct penstock_stream {
 
 /* 0, or -EBADF in a process that is not the one that opened the stream. */
 int stream_check_owner(const struct penstock_stream *stream);
+
+/* The refusal of a field that the stream does not have. Returns -EINVAL. */
+int stream_no_field(const struct penstock_stream *stream, uint32_t field);
 
 /* The stream ends with `code` and this thread's sentence. Returns `code`. */
 int stream_fail(struct penstock_stream *stream, int code);

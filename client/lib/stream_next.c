@@ -243,3 +243,29 @@ uint64_t penstock_batch_ready_ns(
 	const struct slots_head *head = lease_head(&stream->leases, batch);
 	return head ? head->ready_ns : 0;
 }
+
+int penstock_batch_field(const struct penstock_stream *stream, const struct penstock_batch *batch,
+	uint32_t field, uint32_t sample, const void **ret_bytes, size_t *ret_size)
+{
+	const uint8_t *data;
+	const uint32_t *lengths;
+	if (field >= stream->tail.fields)
+		return stream_no_field(stream, field);
+	if (sample >= stream->opened.batch_size)
+		return error_set(-EINVAL,
+			"sample %u does not exist: a batch has %u samples, from 0", sample,
+			stream->opened.batch_size);
+	if (!lease_field(&stream->leases, batch, field, &data, &lengths))
+		return error_set(-EINVAL, "the batch is not held: its memory is the daemon's");
+	/* Read once: a daemon that is broken may change it. */
+	const uint32_t size = __atomic_load_n(&lengths[sample], __ATOMIC_RELAXED);
+	const uint64_t most = stream->tail.field[field].max_bytes;
+	if (size > most)
+		return error_set(-EPROTO,
+			"field %s of sample %u has %u bytes, beyond the %llu that it may have: the "
+			"daemon is broken",
+			stream->tail.field[field].name, sample, size, (unsigned long long)most);
+	*ret_bytes = data + slots_field_stride(most) * sample;
+	*ret_size = size;
+	return 0;
+}

@@ -33,6 +33,23 @@ static uint64_t extent_row_bytes(
 	return (uint64_t)height * width * channels * slots_pixel_bytes(pixel_type);
 }
 
+/* Lays out the table of the fields at `offset`, and the fields after it. Returns where they end. */
+static uint64_t extent_lay_fields(const struct extent_geometry *g, uint64_t offset,
+	struct slots_field field[SLOTS_FIELDS_MAX])
+{
+	uint64_t end = offset + g->fields * sizeof *field;
+	for (uint32_t i = 0; i < g->fields; i++) {
+		uint64_t data = util_align(end, EXTENT_FIELD_ALIGN);
+		uint64_t bytes = slots_field_stride(g->field_bytes[i]) * g->batch_size;
+		uint64_t lengths = util_align(data + bytes, EXTENT_FIELD_ALIGN);
+		field[i] = (struct slots_field){.max_bytes = g->field_bytes[i],
+			.data_offset = data,
+			.lengths_offset = lengths};
+		end = lengths + sizeof(uint32_t) * g->batch_size;
+	}
+	return end;
+}
+
 /* Lays out the images of groups from `images` on; returns where they end. */
 static uint64_t extent_lay_groups(const struct extent_geometry *g, uint64_t images,
 	struct slots_group group[SLOTS_GROUPS_MAX])
@@ -63,6 +80,7 @@ static struct slots_head extent_layout(
 	uint64_t labels = g->groups ? extent_lay_groups(g, images, group)
 				    : images + util_align(row * rows, EXTENT_FIELD_ALIGN);
 	uint64_t records = labels + util_align(label * g->batch_size, EXTENT_FIELD_ALIGN);
+	uint64_t fields = records + sizeof(struct slots_record) * rows;
 	return (struct slots_head){
 		.magic = SLOTS_MAGIC,
 		.version = SLOTS_VERSION,
@@ -82,6 +100,7 @@ static struct slots_head extent_layout(
 		.images_offset = images,
 		.labels_offset = labels,
 		.records_offset = records,
+		.fields_offset = g->fields ? util_align(fields, EXTENT_FIELD_ALIGN) : 0,
 	};
 }
 
@@ -90,7 +109,11 @@ uint64_t extent_stride(const struct extent_geometry *geometry)
 	struct slots_group group[SLOTS_GROUPS_MAX];
 	struct slots_head head = extent_layout(geometry, group);
 	uint64_t rows = (uint64_t)geometry->batch_size * geometry->views;
-	return util_align(head.records_offset + sizeof(struct slots_record) * rows, SLOTS_ALIGN);
+	uint64_t end = head.records_offset + sizeof(struct slots_record) * rows;
+	struct slots_field field[SLOTS_FIELDS_MAX];
+	if (geometry->fields)
+		end = extent_lay_fields(geometry, head.fields_offset, field);
+	return util_align(end, SLOTS_ALIGN);
 }
 
 /* A cgroup does not refuse memory beyond its limit: the kernel kills a process. So this asks for
@@ -157,6 +180,8 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 			extent->group_of[extent->group[i].first_view + view] = (uint8_t)i;
 	for (uint32_t i = 0; i < slots; i++)
 		(void)extent_reshape(extent, i, geometry->height, geometry->width);
+	extent->fields = geometry->fields;
+	(void)extent_lay_fields(geometry, extent->layout.fields_offset, extent->field);
 	uint64_t bytes = extent->stride * slots;
 	int result = extent_room(bytes, fault);
 	if (result)
@@ -180,6 +205,9 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	for (uint32_t i = 0; i < slots; i++)
 		memcpy(extent->memory + extent->stride * i + SLOTS_GROUPS_OFFSET, extent->group,
 			geometry->groups * sizeof extent->group[0]);
+	for (uint32_t i = 0; i < slots && extent->fields; i++)
+		memcpy(extent->memory + extent->stride * i + extent->layout.fields_offset,
+			extent->field, extent->fields * sizeof extent->field[0]);
 	extent->locked = mlock(extent->memory, extent->bytes) == 0;
 	return 0;
 }
@@ -272,4 +300,32 @@ struct slots_record *extent_records(const struct extent *extent, uint32_t slot)
 	assert(slot < extent->slots);
 	return (struct slots_record *)(extent->memory + extent->stride * slot +
 				       extent->layout.records_offset);
+}
+
+uint8_t *extent_field(const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample)
+{
+	assert(slot < extent->slots && field < extent->fields);
+	assert(sample < extent->layout.batch_size);
+	const struct slots_field *at = &extent->field[field];
+	return extent->memory + extent->stride * slot + at->data_offset +
+	       slots_field_stride(at->max_bytes) * sample;
+}
+
+void extent_set_field(
+	const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample, uint32_t size)
+{
+	const struct slots_field *at = &extent->field[field];
+	uint8_t *bytes = extent_field(extent, slot, field, sample);
+	assert(size <= at->max_bytes);
+	memset(bytes + size, 0, slots_field_stride(at->max_bytes) - size);
+	uint8_t *lengths = extent->memory + extent->stride * slot + at->lengths_offset;
+	memcpy(lengths + sizeof size * sample, &size, sizeof size);
+}
+
+void extent_put_field(const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample,
+	const void *bytes, uint32_t size)
+{
+	if (size)
+		memcpy(extent_field(extent, slot, field, sample), bytes, size);
+	extent_set_field(extent, slot, field, sample, size);
 }

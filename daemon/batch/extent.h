@@ -30,6 +30,8 @@ struct extent_geometry {
 	enum slots_pixel_layout pixel_layout;
 	enum slots_label_type label_type;
 	uint32_t label_width;
+	uint32_t fields; /* beside each sample's images */
+	uint32_t field_bytes[SLOTS_FIELDS_MAX]; /* the most that a sample has of each */
 };
 
 /* Square RGB images of uint8, NHWC, with one label each. */
@@ -53,6 +55,8 @@ struct extent {
 	uint32_t slots;
 	bool huge_pages, locked; /* 2 MiB pages; mlocked */
 	struct slots_head layout; /* of a slot with the largest images */
+	uint32_t fields;
+	struct slots_field field[SLOTS_FIELDS_MAX]; /* in every slot */
 	struct slots_group group[SLOTS_GROUPS_MAX]; /* layout.groups of them, in every slot */
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
 	/* Of the images in each slot; with groups, of those of the first group. */
@@ -92,3 +96,13 @@ struct extent_shape extent_row_shape(const struct extent *extent, uint32_t slot,
 int64_t *extent_labels(const struct extent *extent, uint32_t slot);
 float *extent_label_values(const struct extent *extent, uint32_t slot);
 struct slots_record *extent_records(const struct extent *extent, uint32_t slot);
+
+/* Writes a sample's field, at most its max_bytes; the bytes after it become zeros. */
+void extent_put_field(const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample,
+	const void *bytes, uint32_t size);
+
+/* Where a sample's field is stored: max_bytes of room. extent_set_field says how many were
+ * written. */
+uint8_t *extent_field(const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample);
+void extent_set_field(
+	const struct extent *extent, uint32_t slot, uint32_t field, uint32_t sample, uint32_t size);

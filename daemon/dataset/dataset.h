@@ -18,6 +18,7 @@
  *   index_files.[ch]       the bounded table of open index files and sidecars
  *   index_progress.h       reports progress while indexes are built
  *   fields.[ch]            what is delivered beside an image, and where it is
+ *   field_keys.[ch]        reads and writes the key `fields` of a stream's definition
  *   digest.h               the running value from which the fingerprint is computed
  *   mtime.h                when a file was last changed
  *   sidecar.[ch]           a file beside each shard for something small per sample: entry points

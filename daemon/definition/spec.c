@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "base/yaml.h"
+#include "dataset/field_keys.h"
 #include "definition/label_keys.h"
 #include "definition/spec_check.h"
 #include "definition/spec_keys.h"
@@ -282,6 +283,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 			views_json(json, key->name, field);
 		else if (key->read == label_keys_read)
 			label_keys_json(json, key->name, field);
+		else if (key->read == field_keys_read)
+			field_keys_json(json, key->name, field);
 		else if (key->read == sampling_read_sources)
 			sampling_json_sources(json, key->name, field);
 		else if (key->read == sampling_read_per_class)
@@ -301,6 +304,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 	if (key == SPEC_KEY_sources || key == SPEC_KEY_source)
 		return (spec->sampling.sources.count > 0) == (key == SPEC_KEY_sources) &&
 		       spec->source[0];
+	if (key == SPEC_KEY_fields)
+		return spec->fields.count;
 	if (key == SPEC_KEY_epoch_length)
 		return spec->sampling.epoch_length;
 	if (key == SPEC_KEY_repeats)

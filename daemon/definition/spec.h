@@ -28,6 +28,7 @@
 
 #include "base/fault.h"
 #include "dataset/dataset.h"
+#include "dataset/fields.h"
 #include "definition/sampling.h"
 #include "definition/shape.h"
 #include "definition/transforms/transforms.h"
@@ -102,6 +103,7 @@ struct stream_spec {
 	struct pixel_size image_size;
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
+	struct field_list fields; /* count 0: none */
 	enum class_order class_order;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	enum spec_decode decode;

@@ -2,6 +2,7 @@
 #include "definition/spec_differ.h"
 
 #include "base/util.h"
+#include "dataset/field_keys.h"
 #include "definition/label_keys.h"
 #include "definition/spec_keys.h"
 #include "proto/jsontext.h"
@@ -52,6 +53,8 @@ static void differ_json(
 	jsontext_array(&json, NULL);
 	if (key == SPEC_KEY_labels)
 		label_keys_json(&json, NULL, &spec->labels);
+	else if (key == SPEC_KEY_fields)
+		field_keys_json(&json, NULL, &spec->fields);
 	else if (key == SPEC_KEY_mean)
 		shape_json_channels(&json, NULL, &spec->shape.mean);
 	else if (key == SPEC_KEY_std)

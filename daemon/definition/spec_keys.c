@@ -1,6 +1,7 @@
 /* spec_keys: see spec_keys.h. */
 #include "definition/spec_keys.h"
 
+#include "dataset/field_keys.h"
 #include "definition/label_keys.h"
 #include "definition/spec_state.h"
 #include "order/sampler.h"
@@ -78,6 +79,8 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 		return label_keys_equal(&a->labels, &b->labels);
 	case SPEC_KEY_views:
 		return views_equal(&a->views, &b->views);
+	case SPEC_KEY_fields:
+		return field_list_equal(&a->fields, &b->fields);
 	case SPEC_KEY_transforms:
 		return spec_transform_hash(a) == spec_transform_hash(b);
 	case SPEC_KEY_image_size:

@@ -174,6 +174,17 @@ static uint64_t spec_hash_groups(uint64_t h, const struct stream_spec *spec)
 	return h;
 }
 
+/* Fields decide which samples are broken, and belong to what is delivered. */
+static uint64_t spec_hash_fields(uint64_t h, const struct field_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct field *field = &list->at[i];
+		h = hash_bytes(hash_bytes(h, "field", 5), field->name, strlen(field->name) + 1);
+		h = hash_u64(hash_u64(h, field->max), 2u * field->cut + field->empty);
+	}
+	return h;
+}
+
 uint64_t spec_transform_hash(const struct stream_spec *spec)
 {
 	static const struct stream_spec plain = SPEC_DEFAULT;
@@ -196,5 +207,6 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 	h = spec_hash_groups(h, spec);
 	if (spec->salt[0])
 		h = hash_u64(hash_bytes(h, "salt", 4), spec_salt(spec));
+	h = spec_hash_fields(h, &spec->fields);
 	return hash_mix(shape_hash(&spec->shape, h));
 }

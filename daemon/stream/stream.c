@@ -32,6 +32,9 @@ struct extent_geometry stream_geometry(
 		geometry.label_type = whole ? SLOTS_LABEL_I64 : SLOTS_LABEL_F32;
 		geometry.label_width = dataset_label_width(dataset);
 	}
+	geometry.fields = spec->fields.count;
+	for (uint32_t i = 0; i < spec->fields.count; i++)
+		geometry.field_bytes[i] = spec->fields.at[i].max;
 	return geometry;
 }
 
@@ -346,6 +349,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	struct extent_geometry geometry;
 	uint32_t slots = 0;
 	int result = stream_open(stream, &options, fault);
+	if (!result)
+		result = stream_check_fields(stream, fault);
 	if (!result) {
 		stream_warn_unlabelled(stream);
 		result = stream_choose(stream, &options, fault);
@@ -450,6 +455,9 @@ static void stream_blank(struct stream *stream, uint32_t slot, uint32_t from)
 	if (from == extent->layout.batch_size)
 		return;
 	stream_blank_labels(extent, slot, from);
+	for (uint32_t field = 0; field < extent->fields; field++)
+		for (uint32_t i = from; i < extent->layout.batch_size; i++)
+			extent_set_field(extent, slot, field, i, 0);
 	for (uint32_t row = from * views; row < rows; row++) {
 		memset(extent_image(extent, slot, row), 0,
 			extent_row_shape(extent, slot, row).row_bytes);

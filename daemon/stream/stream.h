@@ -6,6 +6,7 @@
  *   stream_groups.c   how the views of a sample are made, group by group
  *   stream_renew.c    goes on when images of a folder were rewritten in place
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
+ *   tickets_fields.c  their fields: the bytes beside an image
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
  *   large.[ch]        the bytes of a sample that no read buffer holds
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet

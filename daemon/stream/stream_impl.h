@@ -27,7 +27,15 @@ struct stream_ticket {
 	uint32_t padded; /* SLOTS_PADDED or 0 */
 	bool mapped; /* the item's bytes come from large.h, not from fetch */
 	struct sidecar_place place; /* of its entry points, once its bytes have been read */
+	struct ticket_field *field; /* those of the stream's definition, in its order */
+	uint32_t arriving; /* the items that fetch has yet to deliver; under the lock */
 	struct fault fault;
+};
+
+/* One field of a sample in flight. */
+struct ticket_field {
+	struct fetch_item item;
+	struct stream_ticket *ticket;
 };
 
 struct stream_slot {
@@ -80,11 +88,12 @@ struct stream {
 	uint64_t issue_serial; /* the batch whose samples are being given to tickets */
 	uint64_t filled; /* bit per slot whose last row is written */
 	struct stream_ticket *ticket, *free;
+	struct ticket_field *ticket_fields; /* of all tickets */
 	uint32_t tickets, tickets_free;
 	bool cancelled;
 	int failed; /* 0, or the negative errno for which the stream cannot go on */
 	struct fault fault;
-	uint64_t images, batches, pixel_ns, reading, queued;
+	uint64_t images, batches, pixel_ns, reading, queued, field_bytes;
 	uint64_t stage_ns[DECODE_STAGES];
 	uint64_t broken[STREAM_REASONS], fallbacks[STEPBACKS];
 	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
@@ -132,6 +141,29 @@ int stream_groups_init(struct stream *stream, struct fault *fault);
 /* Makes the workers' scratch, which must have been reserved. Errors as postprocessor_new. */
 int stream_groups_postprocess(struct stream *stream, struct fault *fault);
 void stream_groups_deinit(struct stream *stream);
+
+/* tickets_fields.c */
+
+/* What the fields of `tickets` tickets take of the memory budget. */
+uint64_t tickets_fields_bytes(const struct stream_spec *spec, uint32_t tickets);
+/* Gives each ticket the items of its fields; `done` is called for each of them. 0 or -ENOMEM. */
+int tickets_fields_init(
+	struct stream *stream, void (*done)(struct fetch_item *item), struct fault *fault);
+void tickets_fields_deinit(struct stream *stream);
+/* Looks at a few samples of each dataset. 0, or -EINVAL with a fault when none of them has a field
+ * that all must have: then its name is wrong. Blocks. */
+int stream_check_fields(const struct stream *stream, struct fault *fault);
+/* Links the items of a ticket, the image's first, for fetch. Returns the place of what comes after
+ * them. Under the lock. */
+struct fetch_item **ticket_chain(struct stream_ticket *t);
+/* Writes the ticket's fields into its slot and gives their buffers back. False: the sample is
+ * broken or the stream fails: then the result of the ticket's item and its fault say why. A
+ * worker. */
+bool ticket_take_fields(struct stream_ticket *t);
+/* Gives the buffers of the fields back. */
+void ticket_release_fields(struct stream_ticket *t);
+/* The row has no fields. */
+void ticket_blank_fields(struct stream_ticket *t);
 
 /* stream_renew.c */
 

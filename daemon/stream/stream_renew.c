@@ -41,6 +41,7 @@ struct dataset_options stream_dataset_options(
 	return (struct dataset_options){.cache_dir = stream->environment->cache_dir,
 		.index_in_cache = roots_count() > 0,
 		.rule = &stream->spec.labels,
+		.fields = &stream->spec.fields,
 		.class_order = stream->spec.class_order,
 		.nested = stream->spec.nested,
 		.progress = progress,

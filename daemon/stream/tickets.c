@@ -33,6 +33,7 @@ const char *stream_reason_name(unsigned reason)
 }
 
 static void ticket_arrived(struct fetch_item *item);
+static void ticket_field_arrived(struct fetch_item *item);
 static void ticket_run(struct workers_job *job, struct row_maker *maker);
 
 static uint32_t tickets_count(const struct stream_spec *spec, uint32_t slots)
@@ -42,7 +43,8 @@ static uint32_t tickets_count(const struct stream_spec *spec, uint32_t slots)
 
 uint64_t tickets_bytes(const struct stream_spec *spec, uint32_t slots)
 {
-	return tickets_count(spec, slots) * sizeof(struct stream_ticket);
+	const uint32_t tickets = tickets_count(spec, slots);
+	return tickets * sizeof(struct stream_ticket) + tickets_fields_bytes(spec, tickets);
 }
 
 int tickets_init(struct stream *stream, struct fault *fault)
@@ -64,13 +66,14 @@ int tickets_init(struct stream *stream, struct fault *fault)
 		t->next_free = stream->free;
 		stream->free = t;
 	}
-	return 0;
+	return tickets_fields_init(stream, ticket_field_arrived, fault);
 }
 
 void tickets_deinit(struct stream *stream)
 {
 	if (stream->reserved_jobs)
 		(void)workers_reserve(stream->environment->workers, -(int)stream->tickets);
+	tickets_fields_deinit(stream);
 	free(stream->ticket);
 }
 
@@ -161,7 +164,7 @@ static struct fetch_item *tickets_collect(struct stream *stream, uint32_t at_lea
 		while (stream->free && slot->issued < slot->batch.count) {
 			struct stream_ticket *t = ticket_issue(stream, slot, urgency);
 			*last = &t->item;
-			last = &t->item.next;
+			last = ticket_chain(t);
 			stream->reading++;
 		}
 		if (slot->issued < slot->batch.count)
@@ -181,22 +184,37 @@ void tickets_issue(struct stream *stream)
 		fetch_submit(stream->environment->fetch, chain);
 }
 
+/* The last item of a ticket takes it to the workers. */
+static void ticket_count_arrival(struct stream_ticket *t)
+{
+	struct stream *stream = t->stream;
+	pthread_mutex_lock(&stream->lock);
+	bool all = --t->arriving == 0;
+	stream->reading -= all;
+	stream->queued += all;
+	pthread_mutex_unlock(&stream->lock);
+	if (all)
+		workers_push(stream->environment->workers, &t->job);
+}
+
+static void ticket_field_arrived(struct fetch_item *item)
+{
+	ticket_count_arrival(
+		((struct ticket_field *)((char *)item - offsetof(struct ticket_field, item)))
+			->ticket);
+}
+
 static void ticket_arrived(struct fetch_item *item)
 {
 	struct stream_ticket *t =
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
-	struct stream *stream = t->stream;
 	struct sidecar *sidecar = ticket_sidecar(t);
 	if (sidecar && item->result == FETCH_OK) {
 		sidecar_place(item->dataset, item->number, item->shard, item->position, item->size,
 			&t->place);
 		sidecar_ahead(sidecar, &t->place);
 	}
-	pthread_mutex_lock(&stream->lock);
-	stream->reading--;
-	stream->queued++;
-	pthread_mutex_unlock(&stream->lock);
-	workers_push(stream->environment->workers, &t->job);
+	ticket_count_arrival(t);
 }
 
 /* Puts the ticket back, and wakes the event loop after the slot's last row. Once the lock is
@@ -345,6 +363,7 @@ static void ticket_zero_rows(struct stream_ticket *t)
 	struct stream *stream = t->stream;
 	const struct extent *extent = &stream->extent;
 	ticket_label(t, t->item.label);
+	ticket_blank_fields(t);
 	for (uint32_t view = 0; view < stream->spec.shape.views; view++) {
 		uint32_t row = ticket_row(t, view);
 		memset(extent_image(extent, t->slot, row), 0,
@@ -361,7 +380,7 @@ static void ticket_zero_rows(struct stream_ticket *t)
 /* A ticket that a worker had goes back to fetch, with its sample or another one. Under the lock. */
 static void ticket_again(struct stream_ticket *t)
 {
-	t->item.next = NULL;
+	*ticket_chain(t) = NULL;
 	t->view = 0;
 	t->fault.text[0] = 0;
 	t->stream->reading++;
@@ -495,7 +514,7 @@ void tickets_unpark(struct stream *stream, int part)
 		t->entry = stream->through[t->part];
 		t->item.dataset = t->entry->dataset;
 		ticket_again(t);
-		t->item.next = chain;
+		*ticket_chain(t) = chain;
 		chain = &t->item;
 	}
 	pthread_mutex_unlock(&stream->lock);
@@ -527,6 +546,7 @@ static bool tickets_stopped(struct stream *stream)
 
 static void ticket_release(struct stream_ticket *t)
 {
+	ticket_release_fields(t);
 	if (t->mapped)
 		large_free(t->item.data, t->item.size);
 	else
@@ -555,6 +575,22 @@ static void ticket_read_large(struct stream_ticket *t)
 	t->item.resized = large_resized(t->item.dataset, t->item.number, t->item.result);
 }
 
+/* Whether the ticket has its image, within the limits, and its fields, which are then in the
+ * slot. */
+static bool ticket_is_complete(struct stream_ticket *t)
+{
+	if (t->item.result != FETCH_OK || ticket_is_too_large(t))
+		return false;
+	if (t->view || ticket_take_fields(t))
+		return true;
+	/* The image has the size that the index says. */
+	const int result = t->item.result;
+	ticket_release(t);
+	t->item.result = result;
+	t->item.resized = false;
+	return false;
+}
+
 /* Deals with a ticket whose bytes were not read, or whose stream has stopped. */
 static void ticket_unread(struct stream_ticket *t)
 {
@@ -572,6 +608,7 @@ static void ticket_unread(struct stream_ticket *t)
 		if (read)
 			ticket_release(t);
 	}
+	ticket_release_fields(t);
 	if (result > 0 && !tickets_stopped(stream)) {
 		enum ticket_fate fate = ticket_park(t);
 		/* A ticket that was parked may have been returned by now, and its stream freed. */
@@ -646,7 +683,7 @@ static struct row_job *ticket_next(void *context)
 		bool stopped = tickets_stopped(t->stream);
 		if (!stopped)
 			ticket_read_large(t);
-		if (t->item.result == FETCH_OK && !stopped && !ticket_is_too_large(t)) {
+		if (!stopped && ticket_is_complete(t)) {
 			ticket_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}

@@ -238,6 +238,13 @@ struct penstock_options {
 	 * VIEWS in penstock.yaml(5) and penstock_stream_group. Only programs that were compiled
 	 * with this field can open a stream with groups. */
 	const char *view_groups;
+	/* NULL; or what to deliver beside each image: bytes of the members of a tar with the same
+	 * key, or of the files of a folder with the same path, and another extension. One
+	 * extension, `txt`; or JSON: a list of at most 8 of them, in which a mapping says more:
+	 * `["txt", {"name": "npy", "max": 4096, "long": "cut", "missing": "empty"}]`. A row has
+	 * room for `max` bytes (4,096); a longer field makes its sample broken, unless `long` is
+	 * `cut`, and a missing one does, unless `missing` is `empty`. See penstock_batch_field. */
+	const char *fields;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled
@@ -431,6 +438,33 @@ PENSTOCK_API int penstock_stream_group(const struct penstock_stream *stream, uin
  * no such group. Does not block. */
 PENSTOCK_API const void *penstock_batch_images(
 	const struct penstock_stream *stream, const struct penstock_batch *batch, uint32_t group);
+
+/* One of the fields that come with a stream's samples (options.fields): bytes beside an image. */
+struct penstock_field {
+	/* The extension: "txt". */
+	char name[64];
+	/* The most that a sample has. */
+	size_t max_bytes;
+};
+
+/* How many fields the stream has; 0: it was opened without any. Never fails and does not block. */
+PENSTOCK_API uint32_t penstock_stream_fields(const struct penstock_stream *stream);
+
+/* Describes a field, from 0, in the order in which they were asked for. Does not block. Returns 0,
+ * or -EINVAL: there is no such field. */
+PENSTOCK_API int penstock_stream_field(
+	const struct penstock_stream *stream, uint32_t field, struct penstock_field *ret_field);
+
+/* The bytes of a sample's field in a held batch, valid until the batch is released: *ret_bytes
+ * points into shared memory, at a multiple of 8 bytes, and need not end with a zero byte. `sample`
+ * counts the batch's samples, not its rows: 0 to info.batch_size - 1. A sample without the field,
+ * a row that is marked PENSTOCK_INVALID and one after the last valid sample have 0 bytes. Does not
+ * block. Returns 0, or a negative errno:
+ *   -EINVAL  the batch is not held, or there is no such field or sample
+ *   -EPROTO  the daemon is broken: the length is impossible */
+PENSTOCK_API int penstock_batch_field(const struct penstock_stream *stream,
+	const struct penstock_batch *batch, uint32_t field, uint32_t sample, const void **ret_bytes,
+	size_t *ret_size);
 
 /* The next batch. The caller holds it until it gives it back with penstock_batch_release().
  *

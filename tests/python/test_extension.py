@@ -1157,7 +1157,7 @@ PYTHON_3_9 = """
     PyExc_BufferError PyExc_ImportError PyExc_OverflowError PyExc_TypeError PyExc_UnicodeError PyExc_ValueError
     PyFloat_AsDouble PyGC_Collect PyImport_ImportModule PyInterpreterState_Get PyInterpreterState_GetID
     PyList_Append PyList_New PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyLong_FromLong
-    PyLong_FromSize_t PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyLong_FromVoidPtr PyModuleDef_Init
+    PyLong_FromSize_t PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyLong_FromVoidPtr PyMemoryView_FromObject PyModuleDef_Init
     PyModule_AddObject PyModule_GetState PyNumber_Index PyObject_CallFunction PyObject_Free PyObject_GetAttrString
     PyObject_Str PySequence_GetItem PySequence_Size PyTuple_New PyTuple_SetItem PyType_FromModuleAndSpec
     PyType_GenericAlloc PyType_GetFlags PyType_GetModuleState PyType_IsSubtype PyUnicode_AsUTF8AndSize

@@ -22,6 +22,7 @@ A map of this folder:
   advice.py         what to write in place of transforms that the daemon does not have
   mixing.py         mixup=, cutmix=, label_smoothing= and the like
   labelling.py      labels=
+  fields.py         fields=, and the fields of a batch
   subset.py         indices=
   weighing.py       weights=
   naming.py         paths in indices= and weights=

@@ -23,6 +23,7 @@ class Stream:
     info: dict[str, int]  # the fields of struct penstock_stream_info
     # (views, height, width, name) of each group of views; empty if they are not divided into groups.
     groups: list[tuple[int, int, int, str]]
+    fields: list[str]  # the names of what comes beside each image
     daemon_pid: int
     # How many daemons were replaced by others, and the pids of the last pair (0, 0, 0: none). May be
     # asked while a Cuda is attached.
@@ -55,6 +56,9 @@ class Batch:
         """The valid part of `images` (rows x height x width x 3, or in planes, of the stream's
         dtype; bfloat16 as uint16), `labels` (int64; or float32, count x label_width) or `samples`
         (64 bytes for each row)."""
+    def field(self, number: int, copy: bool) -> "list[Any]":
+        """The field of each valid sample: bytes; without `copy`, read-only memoryviews of the batch's
+        memory, which keep it alive."""
     def release(self) -> None:
         """Returns the batch to the daemon now. HeldError if views are still alive. DetachedError if
         the daemon took the batch back meanwhile: then the data that was read must not be used. A

@@ -10,10 +10,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Tuple
 
-from . import checks, devices, environment, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
+from . import checks, devices, environment, fields, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
 from ._penstock import KEYS
 from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
 from .functions.reader import Functions
@@ -79,6 +79,7 @@ class Opening:
     group: Optional[str]
     mask: Optional[int] = None
     listed: Optional[int] = None
+    kinds: "Mapping[str, str]" = field(default_factory=dict)  # of the fields: "bytes", "str" or "numpy"
 
 
 def _dtype(value: Any) -> str:
@@ -218,6 +219,7 @@ def _definition(
         else:
             options["image_sizes"] = json.dumps(size)
     _maybe(options, "labels", labelling.option(given["labels"]))
+    _maybe(options, "fields", fields.option(given["fields"]))
     _maybe(options, "transforms", plan.json)
     if given["indices"] is not None:
         options["indices"] = subset.save(given["indices"])
@@ -467,4 +469,5 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     if output.cuda is not None:
         options["pin_memory"] = 1
     mask = None if given["indices"] is None else subset.mask_length(given["indices"])
-    return Opening(options, output, source, _is_shared(options, named), options.get("group"), mask, listed)
+    made = fields.kinds(given["fields"])
+    return Opening(options, output, source, _is_shared(options, named), options.get("group"), mask, listed, made)

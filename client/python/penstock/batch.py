@@ -39,14 +39,17 @@ class Told(Protocol):
     def batch(self) -> int: ...
     @property
     def samples(self) -> Any: ...
+    @property
+    def fields(self) -> Any: ...
 
 
 class Batch:
     """A batch: unpack it (`images, labels = batch`) or use its attributes. Its contents belong to
     the user and stay valid as long as they are kept. With several views, `images` is a tuple with a
-    tensor for each view."""
+    tensor for each view. With fields=, it unpacks into three: images, labels and `fields`, a dict by
+    name with a list of as many values as the batch has samples."""
 
-    __slots__ = ("_records", "batch", "count", "epoch", "images", "labels", "last")
+    __slots__ = ("_fields", "_records", "batch", "count", "epoch", "images", "labels", "last")
 
     def __init__(self, images: Any, labels: Any, told: Told) -> None:
         self.images = images
@@ -57,6 +60,13 @@ class Batch:
         self.epoch: int = told.epoch
         self.batch: int = told.batch  # its number in the epoch, from 0
         self._records: Any = told.samples
+        self._fields: Any = told.fields
+
+    @property
+    def fields(self) -> "dict[str, Any]":
+        """What comes beside each image, by name: for each sample bytes, or a str or an array as fields=
+        says. Empty without fields=."""
+        return {} if self._fields is None else self._fields
 
     @property
     def samples(self) -> Any:
@@ -76,7 +86,7 @@ class Batch:
         return np.asarray((flags & (PADDED | INVALID)) == 0).all(1)
 
     def __iter__(self) -> Any:
-        return iter((self.images, self.labels))
+        return iter((self.images, self.labels) if self._fields is None else (self.images, self.labels, self._fields))
 
     def __len__(self) -> int:
         return self.count

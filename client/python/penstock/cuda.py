@@ -25,6 +25,7 @@ import numpy as np
 
 from . import _penstock, errors
 from .batch import SAMPLE, Yielded
+from .fields import Fields
 from .frameworks import TorchArrays
 from .grouped import delivering
 from .readers import OwnedReader, Reader, StreamReader
@@ -49,6 +50,7 @@ class DeviceBatch:
     epoch: int
     batch: int
     samples: bytes  # 64 bytes for each row, as in `Batch.view("samples")`: for np.frombuffer
+    fields: Any = None  # on the host; None: the stream has none
 
 
 class _DeviceMemory:
@@ -287,8 +289,9 @@ class _Pinned:
 class _Copied(StreamReader):
     """Reads through torch. Of two buffers, one is filled while the device copies from the other."""
 
-    def __init__(self, stream: Stream, normalize: Normalizer, buffers: List[Any]) -> None:
+    def __init__(self, stream: Stream, normalize: Normalizer, buffers: List[Any], fields: Fields) -> None:
         super().__init__(stream)
+        self._fields = fields
         self._normalize = normalize
         self._buffers = buffers
 
@@ -299,7 +302,8 @@ class _Copied(StreamReader):
         buffer = self._buffers[0]
         self._buffers.reverse()
         buffer.fill(batch)
-        told = DeviceBatch(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
+        fields = self._fields.read(batch)
+        told = DeviceBatch(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")), fields)
         batch.release()
         pixels, labels = buffer.copy(told.count)
         return self._normalize(pixels), labels, told
@@ -317,10 +321,11 @@ class _Moved(OwnedReader):
         std: Sequence[float],
         mixing: Optional[Mixing],
         functions: Optional[Functions] = None,
+        fields: Optional[Fields] = None,
     ) -> None:
         arrays = TorchArrays(tensors.dtype, tensors.channels_last)
         converter = _penstock.Converter(tensors.dtype, tensors.channels_last, mean, std)
-        super().__init__(stream, arrays, converter, tensors.dtype, mixing, functions)
+        super().__init__(stream, arrays, converter, tensors.dtype, mixing, functions, fields)
         import torch
 
         cuda: Any = torch.cuda
@@ -359,28 +364,39 @@ def _torch_device(device: Any) -> Any:
 
 
 def _through_torch(
-    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing] = None
+    stream: Stream,
+    tensors: Tensors,
+    mean: Sequence[float],
+    std: Sequence[float],
+    mixing: Optional[Mixing],
+    fields: Fields,
 ) -> Reader:
     if mixing is not None:
-        return _Moved(stream, tensors, mean, std, mixing)
+        return _Moved(stream, tensors, mean, std, mixing, None, fields)
     info = stream.info
     copies = _Copies(tensors.device)
     buffers = [_Pinned(info["batch_size"], info["height"], info["width"], copies) for _ in range(2)]
-    return _Copied(stream, Normalizer(tensors, mean, std), buffers)
+    return _Copied(stream, Normalizer(tensors, mean, std), buffers, fields)
 
 
 def _make_reader(
-    stream: Stream, tensors: Tensors, mean: Sequence[float], std: Sequence[float], mixing: Optional[Mixing] = None
+    stream: Stream,
+    tensors: Tensors,
+    mean: Sequence[float],
+    std: Sequence[float],
+    mixing: Optional[Mixing],
+    fields: Fields,
 ) -> Reader:
-    if not hasattr(_penstock, "Cuda"):
-        return _through_torch(stream, tensors, mean, std, mixing)
+    # libpenstock_cuda returns a batch before Python could read its fields.
+    if not hasattr(_penstock, "Cuda") or fields.names:
+        return _through_torch(stream, tensors, mean, std, mixing, fields)
     try:
         return _Attached(stream, tensors, mean, std, mixing)
     except errors.Error as error:
         if error.code != errno.ENOTSUP:
             raise
         warnings.warn(f"torch copies batches, and not ahead of need: {error}", RuntimeWarning, stacklevel=3)
-    return _through_torch(stream, tensors, mean, std, mixing)
+    return _through_torch(stream, tensors, mean, std, mixing, fields)
 
 
 class CudaReader:
@@ -392,8 +408,8 @@ class CudaReader:
     "float16" or "bfloat16". `mean` and `std` have three channels each and are ignored for uint8.
     The kernels of libpenstock_cuda do the `mixing`, or else the CPU. Batches with `functions` of
     the user, with several views, with labels of several values, or (`one_size` False) with images
-    whose size changes with the epoch are made on the CPU and copied. One thread may use it at a
-    time, like the stream itself.
+    whose size changes with the epoch are made on the CPU and copied; those with fields are copied by
+    torch. One thread may use it at a time, like the stream itself.
 
     DeviceError: torch does not support CUDA, or the device does not exist. Then the stream is
     unchanged and still belongs to the caller.
@@ -410,15 +426,17 @@ class CudaReader:
         mixing: Optional[Mixing] = None,
         one_size: bool = True,
         functions: Optional[Functions] = None,
+        fields: Optional[Fields] = None,
     ) -> None:
+        fields = Fields(stream.fields) if fields is None else fields
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         info = stream.info
         usual = one_size and info["views"] == 1 and not info["label_type"] and info["label_width"] == 1 and functions is None
         self._reader: Reader
         if usual:
-            self._reader = _make_reader(stream, tensors, mean, std, mixing)
+            self._reader = _make_reader(stream, tensors, mean, std, mixing, fields)
         else:
-            self._reader = _Moved(stream, tensors, mean, std, mixing, functions)
+            self._reader = _Moved(stream, tensors, mean, std, mixing, functions, fields)
 
     def next(self, timeout_ms: int) -> Optional[Yielded]:
         """(images, labels, batch); None after the last epoch. The tensors are new and belong to the

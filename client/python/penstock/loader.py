@@ -33,6 +33,7 @@ from .dataloader.dataset import Dataset, refuse_number
 from .dataloader.sampler import BatchSampler, Place, Sampler
 from .epochs import Epochs, Turn
 from .events import Watch, warn
+from .fields import Fields
 from .grouped import reading as groups
 from .state import State
 
@@ -73,8 +74,9 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def _pair(given: Yielded) -> Tuple[Any, Any]:
-    return given[0], given[1]
+def _pair(given: Yielded) -> Tuple[Any, ...]:
+    fields = given[2].fields
+    return given[:2] if fields is None else (given[0], given[1], fields)
 
 
 def _batch(given: Yielded) -> Batch:
@@ -137,6 +139,8 @@ class Loader:
     timeout         seconds that a batch may take; None: no limit
     reconnect       seconds that the loader waits for a daemon that is gone; None: no limit
     prefetch        batches that may exist at once, in the daemon and in trainers
+    fields          what comes beside each image, by extension: ["txt", "json"]; then
+                    `for images, labels, fields in loader`, fields["txt"] a list of bytes
     labels          where labels come from: "auto", "none", "folder", "cls", "json",
                     {"manifest": "labels.csv", "type": "multi_hot"}
     class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
@@ -194,6 +198,7 @@ class Loader:
         num_classes: Optional[int] = None,
         label_smoothing: Union[float, Mapping[int, float]] = 0.0,
         labels: Any = "auto",
+        fields: Any = None,
         class_order: str = "bytewise",
         nested: bool = False,
         on_broken: Optional[str] = None,
@@ -317,11 +322,12 @@ class Loader:
             groups.check_mixing(output.mixing)
         if output.mixing is not None and not info["label_type"]:
             output.mixing.check_labelled(self._labelled)
+        fields = Fields(stream.fields, self._opening.kinds)
         converted = bool(info["dtype"] or info["layout"])
         if converted:
             self._check_converted(info)
         if output.zero_copy:
-            return readers.ViewReader(stream)
+            return readers.ViewReader(stream, fields)
         if converted:
             dtype, channels_last = readers.DTYPES[info["dtype"]], info["layout"] == 0
         else:
@@ -338,13 +344,22 @@ class Loader:
                 )
             one_size = not isinstance(self._config.get("image_size"), dict)
             return cuda.CudaReader(
-                stream, output.cuda, dtype, output.mean, output.std, channels_last, output.mixing, one_size, output.functions
+                stream,
+                output.cuda,
+                dtype,
+                output.mean,
+                output.std,
+                channels_last,
+                output.mixing,
+                one_size,
+                output.functions,
+                fields,
             )
         arrays = self._make_arrays(dtype, channels_last, converted)
         converter = None
         if not converted:
             converter = _penstock.Converter(dtype, arrays.channels_last, output.mean, output.std)
-        return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing, output.functions)
+        return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing, output.functions, fields)
 
     def _open(self, state: Optional[State]) -> None:
         try:
@@ -469,9 +484,9 @@ class Loader:
                 self._choose(self._next_opening)
             return _Iteration(self, turn, give)
 
-    def __iter__(self) -> Iterator[Tuple[Any, Any]]:
-        """Iterates over the next epoch, or, after a state was loaded, over the rest of its
-        epoch."""
+    def __iter__(self) -> Iterator[Tuple[Any, ...]]:
+        """Iterates over the next epoch, or, after a state was loaded, over the rest of its epoch. Yields
+        (images, labels); with fields=, (images, labels, fields)."""
         return self._begin(_pair)
 
     def batches(self) -> Iterator[Batch]:

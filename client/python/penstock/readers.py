@@ -20,6 +20,7 @@ import numpy as np
 
 from ._penstock import Mixer, Pool, fill_labels
 from .batch import SAMPLE, Told
+from .fields import Fields
 from .frameworks import numpy_dtype
 from .functions.reader import Mapped
 from .grouped import delivering
@@ -62,6 +63,7 @@ class _Told:
     epoch: int
     batch: int
     samples: Any  # bytes, or an array
+    fields: Any = None  # by name; None: the stream has none
 
 
 class StreamReader:
@@ -120,8 +122,10 @@ class OwnedReader(StreamReader):
         dtype: str,
         mixing: Optional[Mixing] = None,
         functions: Optional[Functions] = None,
+        fields: Optional[Fields] = None,
     ) -> None:
         super().__init__(stream)
+        self._fields = Fields(stream.fields) if fields is None else fields
         info = stream.info
         self._arrays = arrays
         self._converter = converter
@@ -147,7 +151,8 @@ class OwnedReader(StreamReader):
             plan = self._mixed.labels(batch, labels)
         else:
             fill_labels(batch, labels)
-        told = _Told(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")))
+        fields = self._fields.read(batch)
+        told = _Told(batch.count, batch.last, batch.epoch, batch.batch, bytes(batch.view("samples")), fields)
         height, width = batch.height, batch.width
         batch.release()
         if self._mapped is not None:
@@ -167,8 +172,9 @@ class OwnedReader(StreamReader):
 class ViewReader(StreamReader):
     """Delivers views. The slot is returned with the last view of it."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, fields: Optional[Fields] = None) -> None:
         super().__init__(stream)
+        self._fields = Fields(stream.fields) if fields is None else fields
         info = stream.info
         self._views = info["views"]
         self._groups = delivering.groups_of(stream)
@@ -195,5 +201,6 @@ class ViewReader(StreamReader):
             return None
         records: Any = batch.view("samples")
         samples = np.frombuffer(records, SAMPLE).view(SlotArray)
-        told = _Told(batch.count, batch.last, batch.epoch, batch.batch, samples)
+        fields = self._fields.read(batch, copy=False)
+        told = _Told(batch.count, batch.last, batch.epoch, batch.batch, samples, fields)
         return self._images(batch), self._view(batch, "labels"), told

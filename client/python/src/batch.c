@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <structmember.h>
 
@@ -79,6 +80,74 @@ static PyObject *batch_view(PyObject *object, PyObject *args)
 	return lease ? view_new(state, lease, name, group) : NULL;
 }
 
+/* The bytes of one field of a batch's samples. */
+struct batch_field {
+	struct lease *lease;
+	uint32_t field;
+	struct batch_field_bytes {
+		const void *bytes;
+		size_t size;
+	} * sample; /* count of them */
+};
+
+static int batch_ask_field(struct channel *channel, void *data)
+{
+	struct batch_field *ask = data;
+	int result = 0;
+	for (uint32_t i = 0; result == 0 && i < ask->lease->batch.count; i++)
+		result = penstock_batch_field(channel->stream, &ask->lease->batch, ask->field, i,
+			&ask->sample[i].bytes, &ask->sample[i].size);
+	return result;
+}
+
+static PyObject *batch_field_item(struct module_state *state, struct lease *lease,
+	const struct batch_field_bytes *at, bool copy)
+{
+	if (copy)
+		return PyBytes_FromStringAndSize(at->bytes, (Py_ssize_t)at->size);
+	PyObject *view = view_of_bytes(state, lease, at->bytes, at->size);
+	PyObject *memory = view ? PyMemoryView_FromObject(view) : NULL;
+	Py_XDECREF(view);
+	return memory;
+}
+
+static PyObject *batch_field_list(
+	struct module_state *state, const struct batch_field *ask, bool copy)
+{
+	PyObject *list = PyList_New(0);
+	for (uint32_t i = 0; list && i < ask->lease->batch.count; i++) {
+		PyObject *item = batch_field_item(state, ask->lease, &ask->sample[i], copy);
+		if (!item || PyList_Append(list, item) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(item);
+	}
+	return list;
+}
+
+static PyObject *batch_field(PyObject *object, PyObject *args)
+{
+	struct module_state *state = module_state_of(object);
+	unsigned int field;
+	int copy;
+	if (!PyArg_ParseTuple(args, "Ip", &field, &copy))
+		return NULL;
+	struct lease *lease = batch_lease(state, object);
+	if (!lease)
+		return NULL;
+	struct batch_field ask = {.lease = lease_ref(lease), .field = field};
+	struct call call = {.channel = lease->channel};
+	PyObject *list = NULL;
+	ask.sample = calloc(lease->batch.count ? lease->batch.count : 1, sizeof *ask.sample);
+	if (!ask.sample)
+		PyErr_NoMemory();
+	else if (call_run(state, &call, batch_ask_field, &ask) == 0)
+		list = call.result < 0 ? errors_raise(state, call.result, call.sentence)
+				       : batch_field_list(state, &ask, copy != 0);
+	free(ask.sample);
+	lease_unref(ask.lease);
+	return list;
+}
+
 /* `data` is the lease. The caller has taken it out of the object and holds the only reference,
  * so no other thread can make a view of it. */
 static int batch_give_back(struct channel *channel, void *data)
@@ -138,6 +207,8 @@ static PyMethodDef batch_methods[] = {
 	{"view", batch_view, METH_VARARGS,
 		"view(name, group=0): a View of its images (of a group of views), labels or "
 		"samples."},
+	{"field", batch_field, METH_VARARGS,
+		"field(number, copy): the field of each valid sample: bytes, or memoryviews."},
 	{"release", batch_release, METH_NOARGS, "Returns the batch to the daemon now."},
 	{NULL, NULL, 0, NULL},
 };

@@ -545,6 +545,26 @@ static PyObject *stream_get_replaced(PyObject *object, void *unused)
 	return Py_BuildValue("(Iii)", (unsigned int)count, (int)gone, (int)now);
 }
 
+static PyObject *stream_get_fields(PyObject *object, void *unused)
+{
+	(void)unused;
+	const struct channel *channel = stream_channel(module_state_of(object), object);
+	PyObject *list = channel ? PyList_New(0) : NULL;
+	const uint32_t count = channel ? penstock_stream_fields(channel->stream) : 0;
+	for (uint32_t i = 0; list && i < count; i++) {
+		struct penstock_field field;
+		PyObject *name =
+			penstock_stream_field(channel->stream, i, &field) == 0
+				? PyUnicode_DecodeUTF8(field.name, (Py_ssize_t)strlen(field.name),
+					  "surrogateescape")
+				: NULL;
+		if (!name || PyList_Append(list, name) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(name);
+	}
+	return list;
+}
+
 static PyObject *stream_get_closed(PyObject *object, void *unused)
 {
 	(void)unused;
@@ -558,6 +578,7 @@ static PyGetSetDef stream_getters[] = {
 	{"daemon_pid", stream_get_daemon_pid, NULL, NULL, NULL},
 	{"replaced", stream_get_replaced, NULL,
 		"(count, gone pid, pid): how many daemons were replaced, and the last pair.", NULL},
+	{"fields", stream_get_fields, NULL, "The names of the fields.", NULL},
 	{"closed", stream_get_closed, NULL, NULL, NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };

@@ -113,6 +113,22 @@ PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *na
 	return (PyObject *)self;
 }
 
+PyObject *view_of_bytes(
+	struct module_state *state, struct lease *lease, const void *data, size_t size)
+{
+	struct view *self = (struct view *)PyType_GenericAlloc(state->view, 0);
+	if (!self)
+		return NULL;
+	self->lease = lease_ref(lease);
+	self->data = data;
+	self->format = "B";
+	self->item_bytes = 1;
+	self->dims = 1;
+	self->shape[0] = (Py_ssize_t)size;
+	view_lay_out(self);
+	return (PyObject *)self;
+}
+
 int view_check(struct module_state *state, const struct view *view)
 {
 	if (!channel_is_forked(view->lease->channel))

@@ -22,5 +22,9 @@ extern PyType_Spec view_spec;
  * ValueError (another name). */
 PyObject *view_new(struct module_state *state, struct lease *lease, PyObject *name, uint32_t group);
 
+/* A View of `size` bytes of the lease's batch. NULL with an exception. */
+PyObject *view_of_bytes(
+	struct module_state *state, struct lease *lease, const void *data, size_t size);
+
 /* 0; -1 with an exception: this process is a forked child, and the memory belongs to its parent. */
 int view_check(struct module_state *state, const struct view *view);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "proto/opened_tail.h"
 #include "serve/state.h"
 
 #include <errno.h>
@@ -282,16 +283,10 @@ static uint64_t join_fingerprint(const struct member *m)
 					       : stream_fingerprint(group->stream);
 }
 
-/* What follows OPENED in its message. */
-struct join_tail {
-	struct wire_opened_tail counts;
-	struct wire_group group[SLOTS_GROUPS_MAX];
-};
-
-/* Returns the bytes that are used; 0: the stream has no groups. */
-static size_t join_write_tail(const struct stream_spec *spec, struct join_tail *tail)
+/* The names end within their bytes: both ends limit them so. */
+static void join_describe(const struct stream_spec *spec, struct opened_tail *tail)
 {
-	*tail = (struct join_tail){.counts.groups = spec->views.groups};
+	tail->groups = spec->views.groups;
 	for (uint32_t i = 0; i < spec->views.groups; i++) {
 		const struct pixel_size size = spec_group_size(spec, i);
 		tail->group[i] = (struct wire_group){.views = spec_group_views(spec, i),
@@ -299,8 +294,12 @@ static size_t join_write_tail(const struct stream_spec *spec, struct join_tail *
 			.width = size.width};
 		memcpy(tail->group[i].name, spec->views.group[i].name, sizeof tail->group[i].name);
 	}
-	return spec->views.groups ? sizeof tail->counts + spec->views.groups * sizeof tail->group[0]
-				  : 0;
+	tail->fields = spec->fields.count;
+	for (uint32_t i = 0; i < spec->fields.count; i++) {
+		const struct field *field = &spec->fields.at[i];
+		tail->field[i].max_bytes = field->max;
+		memcpy(tail->field[i].name, field->name, sizeof field->name);
+	}
 }
 
 static void join_send_opened(struct member *m)
@@ -348,9 +347,11 @@ static void join_send_opened(struct member *m)
 		.slot_stride = extent->stride,
 		.bytes = extent->bytes,
 	};
-	struct join_tail tail;
-	const size_t tail_bytes = join_write_tail(spec, &tail);
-	client_send(m->client, &opened.head, sizeof opened, &tail, tail_bytes, -1);
+	struct opened_tail tail = {.groups = 0};
+	uint8_t bytes[OPENED_TAIL_BYTES];
+	join_describe(spec, &tail);
+	const size_t tail_bytes = opened_tail_write(&tail, bytes);
+	client_send(m->client, &opened.head, sizeof opened, bytes, tail_bytes, -1);
 	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->handout.give);
 }
 
