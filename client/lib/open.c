@@ -211,6 +211,9 @@ static const struct open_json open_fields = {"fields", "fields", '[', NULL,
 static const struct open_json open_labels = {"labels", "labels", '{', open_label_paths,
 	"a word, or a JSON object and nothing else, such as {\"manifest\": \"labels.csv\"}"};
 
+/* Between a group's name and the number of a choice. */
+#define OPEN_GROUP_MARK '#'
+
 /* ---- keys ---- */
 
 /* Made from the table in proto/keys.h: how each field of the options becomes a member of the
@@ -449,6 +452,87 @@ int open_request(const char *definition, const char *state, bool reconnect, stru
 		return result;
 	if (reconnect)
 		jsontext_bool(json, "reconnect", true);
+	jsontext_end(json);
+	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
+}
+
+static bool open_member_is(const struct open_member *member, const char *key, const char *value)
+{
+	return member->key_size == strlen(key) && memcmp(member->key, key, member->key_size) == 0 &&
+	       (!value || (member->value_size == strlen(value) &&
+				  memcmp(member->value, value, member->value_size) == 0));
+}
+
+int open_may_choose(const char *definition)
+{
+	bool group = false, split = false;
+	struct open_member member;
+	while (open_json_next(&definition, &member)) {
+		group |= open_member_is(&member, "group", NULL);
+		split |= open_member_is(&member, "share", "\"split\"");
+		if (open_member_is(&member, "stream", NULL))
+			return error_set(-EINVAL,
+				"penstock_stream_set_indices: the daemon's configuration says "
+				"which samples the stream has: change it there");
+	}
+	if (!group || split)
+		return 0;
+	return error_set(-EBUSY,
+		"penstock_stream_set_indices: other trainers of the group read the same batches: "
+		"open a stream without a group");
+}
+
+/* "train#2": the name that the group had at first, and the number. */
+static int open_write_group(
+	const struct open_member *member, const struct open_choice *choice, struct jsontext *json)
+{
+	char *name = NULL;
+	size_t size = member->value_size - 1; /* without the last quote */
+	while (choice->numbered && member->value[size - 1] != OPEN_GROUP_MARK)
+		size--;
+	size -= choice->numbered;
+	if (asprintf(&name, "%.*s%c%u\"", (int)size, member->value, OPEN_GROUP_MARK,
+		    choice->number) < 0)
+		return error_set(-ENOMEM, "no memory for the request");
+	const bool fits = strlen(name) - 2 < JOB_GROUP;
+	if (fits)
+		jsontext_raw(json, "group", name);
+	free(name);
+	return fits ? 0
+		    : error_set(-ENAMETOOLONG,
+			      "penstock_stream_set_indices: ranks that open a stream again need a "
+			      "new group, whose name would be longer than %d bytes: use a shorter "
+			      "options.group",
+			      JOB_GROUP - 1);
+}
+
+static int open_copy_member(const struct open_member *member, struct jsontext *json)
+{
+	char *key = strndup(member->key, member->key_size);
+	char *value = strndup(member->value, member->value_size);
+	if (key && value)
+		jsontext_raw(json, key, value);
+	int result = key && value ? 0 : error_set(-ENOMEM, "no memory for the request");
+	free(key);
+	free(value);
+	return result;
+}
+
+int open_choose(const char *definition, const struct open_choice *choice, struct jsontext *json)
+{
+	struct open_member member;
+	int result = 0;
+	jsontext_object(json, NULL);
+	while (result == 0 && open_json_next(&definition, &member)) {
+		if (open_member_is(&member, "group", NULL))
+			result = open_write_group(&member, choice, json);
+		else if (choice->same || !open_member_is(&member, "indices", NULL))
+			result = open_copy_member(&member, json);
+	}
+	if (result == 0 && choice->indices)
+		result = open_write_file("indices", choice->indices, json);
+	if (result < 0)
+		return result;
 	jsontext_end(json);
 	return json->text.failed ? error_set(-ENOMEM, "no memory for the request") : 0;
 }

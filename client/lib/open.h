@@ -25,6 +25,21 @@ int open_take_options(const struct penstock_options *options, struct penstock_op
  * would find the group; the errors of open_write; -ENOMEM. */
 int open_make_group(struct penstock_options *options, struct open_group *group);
 
+/* Whether the samples of a stream with this definition can be chosen anew: they are not defined by
+ * the configuration, and no other trainer gets the same batches. 0; -EINVAL; -EBUSY. */
+int open_may_choose(const char *definition);
+
+struct open_choice {
+	const char *indices; /* NULL: all samples */
+	bool same; /* the indices that the definition has, instead */
+	bool numbered; /* the group's name ends with the number of an earlier choice */
+	unsigned number; /* of this one */
+};
+
+/* Writes a definition with other indices, and if it has a group, with the choice's number in its
+ * name. The caller calls jsontext_free. 0, -EINVAL, -ENAMETOOLONG, -ENOMEM, -errno of getcwd. */
+int open_choose(const char *definition, const struct open_choice *choice, struct jsontext *json);
+
 /* Whether a source (NULL allowed) names a stream of the daemon's configuration. */
 bool open_is_named(const char *source);
 

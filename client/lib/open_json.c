@@ -212,3 +212,24 @@ int open_json_write(const struct open_json *option, const char *text, struct jso
 	free(copy);
 	return result;
 }
+
+bool open_json_next(const char **at, struct open_member *ret)
+{
+	const char *key = *at + strspn(*at, " ,{"),
+		   *end = *key == '"' ? open_skip_string(key) : NULL;
+	if (!end)
+		return false;
+	*ret = (struct open_member){.key = key + 1, .key_size = (size_t)(end - key) - 2};
+	ret->value = end + strspn(end, " :");
+	if (*ret->value == '"')
+		end = open_skip_string(ret->value);
+	else if (*ret->value == '[' || *ret->value == '{')
+		end = open_skip_value(ret->value, *ret->value);
+	else
+		end = ret->value + strcspn(ret->value, ",}");
+	if (!end)
+		return false;
+	ret->value_size = (size_t)(end - ret->value);
+	*at = end;
+	return true;
+}

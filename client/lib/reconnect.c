@@ -471,6 +471,19 @@ static int reconnect_begin(struct penstock_stream *stream)
 	return RECONNECT_E_ON;
 }
 
+int reconnect_anew(struct penstock_stream *stream)
+{
+	stream_send_close(stream);
+	reconnect_drop(stream);
+	stream->opened.head.type = 0;
+	lease_lose(&stream->leases);
+	stream->ended = false;
+	int result = socket_path_open(&stream->connection, &stream->reconnect.place);
+	if (result == CONNECTION_E_ABSENT)
+		return error_set(-EPIPE, "the daemon at %s is gone", stream->connection.path);
+	return result == 0 ? reconnect_watch_fd(stream, stream->connection.fd) : result;
+}
+
 static int reconnect_say(const struct penstock_stream *stream)
 {
 	const struct reconnect *r = &stream->reconnect;

@@ -57,6 +57,10 @@ int reconnect_keep(struct reconnect *reconnect, const struct penstock_options *o
  * with a sentence. */
 int reconnect_watch(struct penstock_stream *stream);
 
+/* Leaves the daemon and connects to it again, for a stream that is to be opened anew. Batches that
+ * the application holds stay mapped. 0; -EPIPE and others with a sentence. */
+int reconnect_anew(struct penstock_stream *stream);
+
 /* Closes and frees, except what a forked child shares with its parent. */
 void reconnect_deinit(struct reconnect *reconnect);
 

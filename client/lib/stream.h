@@ -2,7 +2,7 @@
  *
  * A map of this folder:
  *   stream.[ch]       messages from and to the daemon, the descriptor, the state
- *   stream_open.c     open and close
+ *   stream_open.c     open and close; other samples from the next epoch on
  *   stream_next.c     the next batch, and release: a lease is returned in penstock_batch_release
  *   lease.[ch]        extents, slots, leases: every check of shared memory
  *   map.[ch]          one sealed mapping
@@ -43,6 +43,7 @@ struct penstock_stream {
 	struct lease_table leases;
 	struct reconnect reconnect;
 	char *definition; /* the text of OPEN without the state */
+	unsigned chosen; /* how often it was defined anew (stream_open.c) */
 	uint32_t awaiting; /* the request whose answer is waited for; 0: none */
 	bool ended;
 	/* 0, or the negative errno that ended the stream (or, while reconnecting, the connection),

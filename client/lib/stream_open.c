@@ -1,4 +1,4 @@
-/* stream_open: opening and closing a stream.
+/* stream_open: opening and closing a stream, and opening it again with other samples.
  *
  * Thread: the application's. */
 #include "client/lib/open.h"
@@ -6,6 +6,7 @@
 #include "client/lib/stream.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -176,4 +177,139 @@ void penstock_stream_close(struct penstock_stream *stream)
 	if (stream->connection.owner == getpid())
 		stream_send_close(stream);
 	stream_free(stream);
+}
+
+/* ---- other samples from the next epoch on ----
+ *
+ * A definition cannot change while a stream is open, so the stream is opened again, over another
+ * connection. The daemon refuses a state of another order, and only it knows the new order's hash.
+ * So the stream is first opened at its beginning; if another epoch comes next, it is then opened
+ * there, by a state with that hash.
+ *
+ * Ranks that open again meet in a new group, because the old one still has ranks that have not left
+ * it yet. All ranks count the groups alike. */
+
+enum { CHOOSE_STATE = 512 };
+
+/* What a refusal leaves as it was. */
+struct choose_before {
+	char *definition;
+	bool numbered; /* the group in it has a number, of an earlier choice */
+	bool left; /* the daemon was left: the stream must be opened again */
+	struct wire_opened opened;
+	uint64_t epoch, position;
+	char state[CHOOSE_STATE];
+};
+
+static int choose_check(const struct penstock_stream *stream)
+{
+	if (stream->failed)
+		return error_set(stream->failed, "%s", stream->sentence);
+	if (stream->reconnect.stage != RECONNECT_IDLE)
+		return error_set(-EAGAIN,
+			"the daemon is gone: call penstock_stream_next until another one is found");
+	if (stream->position == 0)
+		return 0;
+	return error_set(-EBUSY,
+		"penstock_stream_set_indices: the stream is within epoch %llu: call it before the "
+		"first batch of an epoch, or after the last one (PENSTOCK_LAST)",
+		(unsigned long long)stream->epoch);
+}
+
+/* Opens the stream by its present definition. 0, the daemon's refusal, or the loss of the
+ * daemon. */
+static int choose_open(struct penstock_stream *stream, const char *state)
+{
+	int result = reconnect_anew(stream);
+	if (result == 0)
+		result = stream_send_open(stream, state, false);
+	return result == 0 ? stream_await_opened(stream) : result;
+}
+
+/* Gives the stream the definition that it had with these indices, or (`same`) with those that it
+ * had, and with a group that no other opening had. */
+static int choose_define(struct penstock_stream *stream, const struct choose_before *before,
+	const char *indices, bool same)
+{
+	struct jsontext text = {0};
+	const struct open_choice choice = {.indices = indices,
+		.same = same,
+		.numbered = before->numbered,
+		.number = ++stream->chosen};
+	int result = open_choose(before->definition, &choice, &text);
+	if (result < 0) {
+		jsontext_free(&text);
+		return result;
+	}
+	if (stream->definition != before->definition)
+		free(stream->definition);
+	stream->definition = text.text.bytes;
+	return 0;
+}
+
+static int choose_new(
+	struct penstock_stream *stream, struct choose_before *before, const char *indices)
+{
+	char state[CHOOSE_STATE];
+	int result = choose_define(stream, before, indices, false);
+	if (result < 0)
+		return result;
+	before->left = true;
+	result = choose_open(stream, NULL);
+	if (result < 0 || stream->epoch == before->epoch)
+		return result;
+	stream->epoch = before->epoch;
+	stream->position = 0;
+	result = penstock_stream_state(stream, state, sizeof state);
+	if (result >= 0)
+		result = choose_define(stream, before, indices, false);
+	return result < 0 ? result : choose_open(stream, state);
+}
+
+/* The stream becomes what it was. If it cannot be opened again, it has lost its daemon, or is over;
+ * penstock_stream_next deals with that. */
+static void choose_undo(
+	struct penstock_stream *stream, const struct choose_before *before, int code)
+{
+	char sentence[ERROR_TEXT];
+	(void)snprintf(sentence, sizeof sentence, "%s", error_text());
+	stream->failed = 0;
+	int result = choose_define(stream, before, NULL, true);
+	if (result == 0)
+		result = choose_open(stream, before->state);
+	if (result < 0) {
+		stream->opened = before->opened;
+		stream->opened.head.type = 0;
+		stream->epoch = before->epoch;
+		stream->position = before->position;
+		if (!stream->failed)
+			(void)stream_fail(stream, result);
+	}
+	(void)error_set(code, "%s", sentence);
+}
+
+int penstock_stream_set_indices(struct penstock_stream *stream, const char *indices)
+{
+	struct choose_before before = {.left = false};
+	int result = stream_check_owner(stream);
+	if (result == 0)
+		result = choose_check(stream);
+	if (result == 0)
+		result = penstock_stream_state(stream, before.state, sizeof before.state);
+	if (result >= 0)
+		result = open_may_choose(stream->definition);
+	if (result < 0)
+		return result;
+	before.definition = stream->definition;
+	before.numbered = stream->chosen > 0;
+	before.opened = stream->opened;
+	before.epoch = stream->epoch;
+	before.position = stream->position;
+	result = choose_new(stream, &before, indices);
+	if (result < 0 && before.left)
+		choose_undo(stream, &before, result);
+	if (stream->definition != before.definition)
+		free(before.definition);
+	stream_ring(stream);
+	return result;
 }

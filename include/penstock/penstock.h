@@ -807,6 +807,22 @@ PENSTOCK_API int penstock_daemon_socket(const char *socket, char *buffer, size_t
  * that this process cannot see, or while the library is waiting for another daemon. */
 PENSTOCK_API int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream);
 
+/* From the next epoch on, epochs consist of these samples: `indices` is as options.indices, NULL
+ * means all samples. For curricula, hard examples and active learning. Call it between epochs:
+ * before the first batch, or after the batch with PENSTOCK_LAST. Epochs go on being counted, and
+ * penstock_stream_info says how many samples and batches they have now. A state knows the samples
+ * by a hash: it continues only a stream with the same indices. Every rank of a job calls it, with
+ * equal indices. Batches that are held stay valid.
+ *
+ * Thread: that of the stream. Blocks as penstock_stream_open. Returns 0, or a negative errno:
+ *   -EBUSY        the stream is within an epoch, or other trainers read the same batches
+ *   -EINVAL       the list is not one, or does not fit; or the configuration defines the stream
+ *   -EAGAIN       the daemon is gone, and another one was not found yet
+ *   others        as penstock_stream_open
+ * After a refusal, the stream continues as before; if its daemon was lost meanwhile,
+ * penstock_stream_next reports or repairs that. */
+PENSTOCK_API int penstock_stream_set_indices(struct penstock_stream *stream, const char *indices);
+
 /* How many times the stream has gone on with another daemon in place of one that was gone
  * (options.reconnect_ms). If that is above 0, *ret_gone_pid and *ret_pid are the pids of the last
  * one that was lost and of its successor, each 0 where this process cannot see it; otherwise they

@@ -8,6 +8,8 @@
  *       sleep_ms=N                  between batches
  *       die_at=N                    SIGKILL itself after batch N was given
  *       opened=1                    print "opened STATE" before the first batch
+ *       choose=N:FILE               after N batches, set_indices(FILE; "all": NULL), up to four
+ *                                   times; prints "chose CODE SAMPLES BATCHES SENTENCE"
  *       states=1                    print "state STATE" after every batch
  *       daemon=1                    print "daemon PID" once it is open
  *       path=1                      also ask for the path of the first row's sample
@@ -32,7 +34,11 @@ struct dump {
 	struct penstock_options options;
 	uint64_t batches;
 	const char *raw;
-	unsigned hold, sleep_ms, path, opened, states, daemon;
+	unsigned hold, sleep_ms, path, opened, states, daemon, choices;
+	struct {
+		uint64_t after;
+		const char *file;
+	} choose[4];
 	int64_t die_at;
 };
 
@@ -103,6 +109,11 @@ static int parse(struct dump *d, const char *key, const char *value)
 		return d->path = (unsigned)number(value), 0;
 	if (strcmp(key, "daemon") == 0)
 		return d->daemon = (unsigned)number(value), 0;
+	if (strcmp(key, "choose") == 0 && d->choices < 4 && strchr(value, ':')) {
+		d->choose[d->choices].after = number(value);
+		d->choose[d->choices++].file = strchr(value, ':') + 1;
+		return 0;
+	}
 	if (strcmp(key, "die_at") == 0)
 		return d->die_at = (int64_t)number(value), 0;
 	return -1;
@@ -154,6 +165,22 @@ static void pause_ms(unsigned ms)
 	nanosleep(&t, NULL);
 }
 
+static void choose(const struct dump *d, struct penstock_stream *stream, uint64_t after)
+{
+	for (unsigned i = 0; i < d->choices; i++) {
+		const char *file = d->choose[i].file;
+		struct penstock_stream_info info;
+		if (d->choose[i].after != after)
+			continue;
+		int result =
+			penstock_stream_set_indices(stream, strcmp(file, "all") == 0 ? NULL : file);
+		penstock_stream_info(stream, &info);
+		printf("chose %d %" PRIu64 " %" PRIu64 " %s\n", result, info.samples, info.batches,
+			result ? penstock_error() : "");
+		fflush(stdout);
+	}
+}
+
 static int run(struct dump *d, struct penstock_stream *stream)
 {
 	struct penstock_batch held[HOLD_MAX];
@@ -168,6 +195,7 @@ static int run(struct dump *d, struct penstock_stream *stream)
 		print_state(stream, "opened");
 	for (uint64_t n = 0; !d->batches || n < d->batches; n++) {
 		struct penstock_batch batch;
+		choose(d, stream, n);
 		result = penstock_stream_next(stream, &batch, PENSTOCK_TIMEOUT_DEFAULT);
 		if (result)
 			break;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import refuse, run
-from harness import CLOSE, INVALID, STREAM, CONFIG, PATH, Daemon, Link, Raw, folder, make_dataset, message, open_stream, rows, run_tests, wait_until
+from harness import CLOSE, INVALID, STREAM, CONFIG, PATH, Daemon, Link, Raw, folder, make_dataset, message, open_stream, rows, run_tests, tool, wait_until
 from order_model import epoch_of, place, substitute
 from stream_checks import SUBSTITUTED, check_rank, npy, plan, refused, reserved, shown
 
@@ -323,6 +323,76 @@ def test_a_stream_on_its_way_is_one():
         ending.send(open_stream(text))
         assert daemon.stop() == 0
         ending.close()
+
+
+# ---- penstock_stream_set_indices ----
+
+def raw_rows(path, side=12):
+    """(index, position) of each row that dump_batches wrote."""
+    data, size = path.read_bytes(), 64 + side * side * 3
+    return [struct.unpack_from("<Q32x4x4xQ", data, at) for at in range(0, len(data), size)] if data else []
+
+
+def test_samples_are_chosen_between_epochs():
+    few, other = [5, 6, 7, 40, 41, 42, 43, 5], list(range(30, 42))
+    with served() as (home, daemon, source):
+        lists = {"few": npy(home / "few.npy", few), "other": npy(home / "other.npy", other), "bad": npy(home / "bad.npy", [60])}
+        keys = dict(source=source, batch_size=4, image_size=12, seed=3, raw=home / "rows", epochs=4)
+        # 15 batches of all samples; then 2 of `few`; refusals; then 3 of `other`, in epoch 2; then all again.
+        lines = daemon.batches(**keys, choose=f"15:{lists['few']}")
+        chose = [line for line in lines if line.startswith("chose ")]
+        assert chose == ["chose 0 8 2 "], lines
+        got = [index for index, _ in raw_rows(home / "rows")]
+        want = [place(SAMPLES, 3, 0, p) for p in range(60)] + [i for e in (1, 2, 3) for i in epoch_of(few, 3, e, True)]
+        assert got == want, (got, want)
+        state = json.loads([line for line in lines if line.startswith("state ")][-1][6:])
+        assert (state["epoch"], state["position"]) == (4, 0)
+
+
+def test_choices_follow_each_other():
+    few, other = [5, 6, 7, 40, 41, 42, 43, 5], list(range(30, 42))
+    with served() as (home, daemon, source):
+        lists = {"few": npy(home / "few.npy", few), "other": npy(home / "other.npy", other), "bad": npy(home / "bad.npy", [60])}
+        tool_keys = [f"source={source}", "batch_size=4", "image_size=12", "seed=3", f"raw={home / 'rows'}", "batches=9", f"indices={lists['few']}"]
+        choices = [f"choose=0:{lists['other']}", f"choose=1:{lists['few']}", f"choose=3:{lists['bad']}", "choose=6:all"]
+        lines = subprocess.run([tool("dump_batches"), f"socket={daemon.socket}", "private=0", *tool_keys, *choices], capture_output=True,
+                               text=True, timeout=60, check=True).stdout.splitlines()
+        chose = [line.split(" ", 4)[1:] for line in lines if line.startswith("chose ")]
+        assert [line[:3] for line in chose] == [["0", "12", "3"], [str(-errno.EBUSY), "12", "3"], [str(-errno.EINVAL), "12", "3"], ["0", "60", "15"]], chose
+        assert "within epoch 0" in chose[1][3] and "[0] is 60, but the dataset has 60 samples" in chose[2][3], chose
+        got = [index for index, _ in raw_rows(home / "rows")]
+        want = [i for e in (0, 1) for i in epoch_of(other, 3, e, True)] + [place(SAMPLES, 3, 2, p) for p in range(12)]
+        assert got == want, (got, want)
+
+
+def test_ranks_choose_samples():
+    other = list(range(30, 46))
+    with served() as (home, daemon, source):
+        path = npy(home / "other.npy", other)
+        ranks = []
+        for rank in range(2):
+            ranks.append(subprocess.Popen([tool("dump_batches"), f"socket={daemon.socket}", "private=0", f"source={source}", "batch_size=4",
+                                           "image_size=12", "seed=3", "epochs=3", "share=split", f"rank={rank}", "world_size=2", "group=odd#name",
+                                           f"raw={home / f'rows{rank}'}", f"choose=7:{path}", f"choose=9:{path}"], stdout=subprocess.PIPE, text=True))
+        for rank in ranks:
+            out, _ = rank.communicate(timeout=60)
+            assert rank.returncode == 0 and out.count("chose 0 16 2 ") == 2, out
+        for rank in range(2):
+            got = [index for index, _ in raw_rows(home / f"rows{rank}")][28:]
+            want = [i for e in (1, 2) for b in range(2) for i in epoch_of(other, 3, e, True)[8 * b + 4 * rank:8 * b + 4 * rank + 4]]
+            assert got == want, (rank, got, want)
+
+
+def test_choices_that_cannot_be():
+    with served() as (home, daemon, source):
+        path = npy(home / "few.npy", [1, 2, 3, 4])
+        for keys, code, words in ((["share=all", "group=g"], errno.EBUSY, "other trainers of the group"),
+                                  ([f"choose=0:{home / 'none.npy'}"], errno.ENOENT, "No such file")):
+            lines = subprocess.run([tool("dump_batches"), f"socket={daemon.socket}", "private=0", f"source={source}", "batch_size=4", "image_size=12",
+                                    "batches=2", *keys, f"choose=0:{path}"], capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+            chose = [line for line in lines if line.startswith("chose ")]
+            assert chose[0].startswith(f"chose -{code} 60 15 ") and words in chose[0], chose
+            assert sum(line[0].isdigit() for line in lines) == 2, "the stream went on"
 
 
 # ---- the command ----
