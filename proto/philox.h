@@ -65,6 +65,13 @@ enum philox_operation {
 	PHILOX_TIMM = 50, /* timm's policies: which operations */
 	PHILOX_TIMM_AMOUNT = 51, /* how much each does */
 	PHILOX_INTERPOLATION = 52, /* which filter an interpolation of "random" is */
+	/* The steps that size images. */
+	PHILOX_RANDOM_RESIZE = 60,
+	PHILOX_SCALE_JITTER = 61,
+	PHILOX_SHORTEST_SIZE = 62,
+	PHILOX_ZOOM_OUT = 63,
+	PHILOX_KEEP_RATIO = 64,
+	PHILOX_CROP_OR_PAD = 65,
 };
 
 struct philox philox_4x32(const uint32_t counter[4], const uint32_t key[2]);

@@ -1,7 +1,7 @@
 /* apply: carries out ops (op.h) one after the other. For augment.c and the families of ops only.
  *
- * Every op makes one image from another of the same size. Pixels are RGB, uint8, rows without gaps,
- * and an op reads and writes nothing beyond 3 x width x height bytes. An op that looks at each
+ * Every op makes one image from another, of the same size unless op_size says otherwise. Pixels are
+ * RGB, uint8, rows without gaps, and an op reads and writes nothing beyond 3 x width x height bytes. An op that looks at each
  * pixel by itself (color.c) may get the same memory twice, and then works in place. All others get
  * two memories that do not overlap. apply_ops goes back and forth between two buffers, and the last
  * op writes to where the result is wanted.
@@ -26,10 +26,18 @@ struct apply {
 	uint8_t *image[2]; /* the image, and where the next op writes */
 	void *scratch; /* for one op while it runs; aligned to 64 */
 	apply_one *mix; /* ops that mix chains: it calls apply_ops for them */
-	/* For these, NULL where the recipe has none: the current chain, and the mix. */
+	struct pixel_sink *sink; /* OP_RESIZE: it resamples; NULL where no recipe has one */
+	/* For those that mix, NULL where the recipe has none: the current chain, and the mix. */
 	uint8_t *chain[2];
 	float *sums;
 };
+
+/* What apply_ops needs for these ops and an image of this size, if `to` is given: bytes of both
+ * buffers (an image is in the first), of the scratch and of one chain of AugMix (0: none). */
+struct apply_room {
+	uint64_t buffer[2], scratch, chain;
+};
+struct apply_room apply_room(const struct op *ops, uint32_t count, struct pixel_size size);
 
 /* Carries out `count` ops on `from`. The result is written to `to` or, if that is NULL, to one of
  * `buffers`; with no ops and no `to` it is `from` itself. Returns where it is. `from` does not

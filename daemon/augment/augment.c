@@ -28,7 +28,7 @@ static uint64_t image_bytes(uint32_t side)
 
 static uint64_t scratch_bytes(uint32_t side)
 {
-	return util_align(UTIL_MAX(filter_scratch(side), warp_scratch(side)), AUGMENT_ALIGN);
+	return util_align(UTIL_MAX(filter_scratch(side, side), warp_scratch(side)), AUGMENT_ALIGN);
 }
 
 static bool recipe_mixes(const struct step_recipe *recipe)
@@ -101,14 +101,63 @@ uint8_t *augmenter_image(struct augmenter *augmenter)
 	return augmenter->apply.image[0];
 }
 
+/* The ops before OP_ERASE. */
+static uint32_t augment_count(const struct step_plan *plan)
+{
+	uint32_t count = plan->count;
+	while (count && plan->op[count - 1].kind == OP_ERASE)
+		count--;
+	return count;
+}
+
 void augmenter_run(struct augmenter *augmenter, const struct step_plan *plan, uint32_t width,
 	uint32_t height, uint8_t *out)
 {
 	const struct apply *apply = &augmenter->apply;
 	assert(width <= augmenter->side && height <= augmenter->side);
-	uint32_t count = plan->count;
-	while (count && plan->op[count - 1].kind == OP_ERASE)
-		count--;
+	uint32_t count = augment_count(plan);
 	const struct op_image image = {apply->image[0], width, height};
 	(void)apply_ops(apply, plan->op, count, &image, apply->image, out);
+}
+
+/* ---- images of any size ---- */
+
+enum { ROOM_IMAGE, ROOM_OTHER, ROOM_SCRATCH, ROOM_CHAIN, ROOM_CHAIN_OTHER, ROOM_SUMS };
+
+void augment_room(const struct step_plan *plan, uint32_t from, struct pixel_size size,
+	struct augment_room *ret)
+{
+	const struct apply_room room =
+		apply_room(plan->op + from, augment_count(plan) - from, size);
+	const uint64_t part[] = {[ROOM_IMAGE] = room.buffer[0],
+		[ROOM_OTHER] = room.buffer[1],
+		[ROOM_SCRATCH] = room.scratch,
+		[ROOM_CHAIN] = room.chain,
+		[ROOM_CHAIN_OTHER] = room.chain,
+		[ROOM_SUMS] = sizeof(float) * room.chain};
+	_Static_assert(UTIL_COUNT(part) == UTIL_COUNT(ret->part), "all parts");
+	ret->bytes = 0;
+	for (size_t i = 0; i < UTIL_COUNT(part); i++) {
+		ret->part[i] = util_align(part[i], AUGMENT_ALIGN);
+		ret->bytes += ret->part[i];
+	}
+}
+
+void augment_run(const struct augment_kernels *kernels, struct pixel_sink *sink,
+	const struct step_plan *plan, uint32_t from, struct pixel_size size,
+	const struct augment_room *room, uint8_t *memory, uint8_t *out)
+{
+	uint8_t *part[UTIL_COUNT(room->part)];
+	for (size_t i = 0; i < UTIL_COUNT(part); i++)
+		part[i] = memory_take(&memory, room->part[i]);
+	const struct apply apply = {.kernels = kernels,
+		.image = {part[ROOM_IMAGE], part[ROOM_OTHER]},
+		.scratch = part[ROOM_SCRATCH],
+		.mix = augmix_apply,
+		.sink = sink,
+		.chain = {part[ROOM_CHAIN], part[ROOM_CHAIN_OTHER]},
+		.sums = (float *)(void *)part[ROOM_SUMS]};
+	const struct op_image image = {part[ROOM_IMAGE], size.width, size.height};
+	(void)apply_ops(
+		&apply, plan->op + from, augment_count(plan) - from, &image, apply.image, out);
 }

@@ -14,11 +14,17 @@ static size_t color_pixels(const struct op_image *image)
 	return (size_t)image->width * image->height;
 }
 
+#define COLOR_PIECE ((size_t)1 << 22)
+
 /* ImageEnhance.Contrast: int(mean of L + 0.5), the mean a quotient of doubles. */
 static uint8_t contrast_level(const struct augment_kernels *k, const struct op_image *from)
 {
 	size_t pixels = color_pixels(from);
-	return (uint8_t)((double)k->light(from->pixels, pixels) / (double)pixels + 0.5);
+	uint64_t light = 0;
+	/* In pieces, since kernels sum in 32 bits. */
+	for (size_t at = 0; at < pixels; at += COLOR_PIECE)
+		light += k->light(from->pixels + 3 * at, UTIL_MIN(pixels - at, COLOR_PIECE));
+	return (uint8_t)((double)light / (double)pixels + 0.5);
 }
 
 /* What torchvision's adjust_hue adds to H: np.int32(hue_factor * 255).astype(np.uint8). */

@@ -62,14 +62,9 @@ struct blur {
 	float *down, *across, *line;
 };
 
-static uint32_t blur_taps_most(uint32_t side)
+static uint64_t blur_scratch(uint32_t width, uint32_t height)
 {
-	return 2 * side;
-}
-
-static uint64_t blur_scratch(uint32_t side)
-{
-	uint64_t taps = blur_taps_most(side), line = (uint64_t)3 * (side + taps);
+	uint64_t taps = (uint64_t)2 * UTIL_MAX(width, height), line = 3 * (width + taps);
 	return taps * (sizeof(uint8_t *) + 2 * sizeof(float)) + line * sizeof(float);
 }
 
@@ -192,9 +187,9 @@ static uint64_t box_line_bytes(uint32_t side)
 	return util_align((uint64_t)3 * side, sizeof(uint32_t));
 }
 
-static uint64_t box_scratch(uint32_t side)
+static uint64_t box_scratch(uint32_t width, uint32_t height)
 {
-	return box_line_bytes(side) * (sizeof(uint32_t) + 1) + (uint64_t)3 * side * side;
+	return box_line_bytes(width) * (sizeof(uint32_t) + 1) + (uint64_t)3 * width * height;
 }
 
 static void filter_pillow_blur(
@@ -222,9 +217,9 @@ static void filter_pillow_blur(
 
 /* ---- the public functions ---- */
 
-uint64_t filter_scratch(uint32_t side)
+uint64_t filter_scratch(uint32_t width, uint32_t height)
 {
-	return UTIL_MAX(blur_scratch(side), box_scratch(side));
+	return UTIL_MAX(blur_scratch(width, height), box_scratch(width, height));
 }
 
 void filter_apply(

@@ -7,5 +7,5 @@
 void filter_apply(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to);
 
-/* Scratch for images of up to side x side. */
-uint64_t filter_scratch(uint32_t side);
+/* Scratch for images of up to this width and height. */
+uint64_t filter_scratch(uint32_t width, uint32_t height);

@@ -33,11 +33,18 @@ static const char *const op_names[OP_KINDS] = {
 	[OP_TIMM_MIX] = "AugMix of timm",
 	[OP_TIMM_BLEND] = "AugMix of timm, blended",
 	[OP_SOLARIZE_ADD] = "solarize add",
+	[OP_WINDOW] = "window",
+	[OP_RESIZE] = "resize",
 };
 
 bool op_mixes(enum op_kind kind)
 {
 	return kind == OP_AUGMIX || kind == OP_TIMM_MIX || kind == OP_TIMM_BLEND;
+}
+
+struct pixel_size op_size(const struct op *op, struct pixel_size size)
+{
+	return op->width ? (struct pixel_size){op->height, op->width} : size;
 }
 
 uint32_t op_length(const struct op *ops)
@@ -88,10 +95,35 @@ static void op_text_affine(const struct op *op, char *buffer, size_t room)
 		(void)snprintf(buffer, room, "%s", op_names[op->kind]);
 }
 
+/* Describes the place of a window in the image, and the size. */
+static void op_text_window(const struct op *op, char *buffer, size_t room)
+{
+	const struct pad_axis *x = &op->axis[0], *y = &op->axis[1];
+	(void)snprintf(buffer, room, "%s %" PRId64 ",%" PRId64 " %" PRIu32 "x%" PRIu32,
+		pad_is_inside(x) && pad_is_inside(y) ? "crop" : "pad",
+		(int64_t)x->place - x->before - x->more, (int64_t)y->place - y->before - y->more,
+		op->width, op->height);
+}
+
+static void op_text_resize(const struct op *op, char *buffer, size_t room)
+{
+	(void)snprintf(buffer, room,
+		"%" PRIu32 ",%" PRIu32 " %" PRIu32 "x%" PRIu32 " to %" PRIu32 "x%" PRIu32,
+		op->box.x, op->box.y, op->box.w, op->box.h, op->width, op->height);
+}
+
 void op_text(const struct op *op, char *buffer, size_t room)
 {
 	if (op->kind == OP_AFFINE) {
 		op_text_affine(op, buffer, room);
+		return;
+	}
+	if (op->kind == OP_WINDOW) {
+		op_text_window(op, buffer, room);
+		return;
+	}
+	if (op->kind == OP_RESIZE) {
+		op_text_resize(op, buffer, room);
 		return;
 	}
 	if (op_has_amount(op->kind))

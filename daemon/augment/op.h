@@ -1,4 +1,4 @@
-/* op: an operation on an image that keeps its size, with every parameter known.
+/* op: an operation on an image, with every parameter known.
  *
  * The draws of a step (step.h) for a sample result in a few ops. replay and `show` report ops, and
  * the tests compare them with Pillow. With equal parameters the bytes equal torchvision's on PIL
@@ -9,6 +9,7 @@
  * and parameters; the caller provides scratch (augment.h). */
 #pragma once
 
+#include "pixel/pad.h"
 #include "pixel/weights.h"
 
 #include <stdbool.h>
@@ -48,6 +49,9 @@ enum op_kind {
 	OP_TIMM_MIX,
 	OP_TIMM_BLEND,
 	OP_SOLARIZE_ADD, /* color.c: `amount` (0 .. 128) is added to values below 128 */
+	/* size.c: what changes the image's size, as OP_AFFINE and OP_ROTATE_QUARTERS may */
+	OP_WINDOW, /* `axis`: part of the padded image; pixels from outside are `fill` */
+	OP_RESIZE, /* Image.crop(box), then Image.resize to width x height by `filter` */
 	OP_KINDS,
 };
 
@@ -55,7 +59,9 @@ enum { OP_MATRIX = 8 };
 
 struct op {
 	enum op_kind kind;
-	enum weights_filter filter; /* OP_AFFINE, OP_PERSPECTIVE: NEAREST, BILINEAR, BICUBIC */
+	/* OP_AFFINE, OP_PERSPECTIVE: NEAREST, BILINEAR, BICUBIC; OP_RESIZE: any. */
+	enum weights_filter filter;
+	uint32_t width, height; /* of the result; 0: of the image */
 	double amount;
 	double matrix[OP_MATRIX];
 	uint32_t kernel[2]; /* odd, below twice the side of the augmenter; width, height */
@@ -66,16 +72,22 @@ struct op {
 		double value[3]; /* in the units of the row; see step.h */
 		bool noise;
 	} box;
+	struct pad_axis axis[2]; /* x, y */
 	uint32_t chains, length;
 };
 
+/* The longest side that an op takes or makes. Nearest warps count in 16.16 fixed point. */
+enum { OP_SIDE_MAX = 32767 };
+
 struct op_image {
 	uint8_t *pixels;
-	uint32_t width, height; /* 1 .. 4096 */
+	uint32_t width, height; /* 1 .. OP_SIDE_MAX */
 };
 
 /* Whether the op mixes the chains that follow it. */
 bool op_mixes(enum op_kind kind);
+/* The size of the op's result for an image of this size. */
+struct pixel_size op_size(const struct op *op, struct pixel_size size);
 
 /* The number of ops that belong to the first op of `ops`, including itself: more than one only for
  * those that mix chains. */

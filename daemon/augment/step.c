@@ -11,11 +11,20 @@
  *   RandomPerspective  1  top left x, y, top right x, y; 2  bottom right x, y, bottom left x, y
  *   ThreeAugment       0  word 0: which operation; 1: the radius of the blur
  *   RandomErasing      see proto/erase.h
+ *   RandomResizedCrop  a  of attempt a, see pixel/draw.h
+ *   RandomCrop         0  words 0 and 1: row; 2 and 3: column; so does RandomCropOrPad
+ *   RandomResize       0  words 0 and 1: the size
+ *   ScaleJitter        0  word 0: the scale, in 24 bits as torch.rand
+ *   RandomShortestSize 0  words 0 and 1: which size
+ *   RandomZoomOut      1  words 0, 1, 2: side, left, top, in 24 bits
+ *   all that resize    k  of PHILOX_INTERPOLATION, k the kind, word 0: a filter that is random
+ *   ResizeKeepRatio    0  words 0 and 1: whether to scale; 2: scale; 1  the same of the aspect
  *   RandomChoice       0  words 0 and 1: which step
  *   RandomOrder        i  words 0 and 1: with which of the i + 1 first the i-th changes places */
 #include "augment/step.h"
 
 #include "augment/step_policy.h"
+#include "augment/step_size.h"
 #include "augment/step_timm.h"
 #include "base/util.h"
 #include "proto/erase.h"
@@ -159,6 +168,11 @@ static void step_gaussian_blur(struct step_sample *sample, const struct step *st
 		return;
 	}
 	double sigma = step_between(r.word[0], step->sigma);
+	if (step->kernel_size[0] >= 2 * sample->width ||
+		step->kernel_size[1] >= 2 * sample->height) {
+		step_refuse(sample, step, STEP_E_SMALL);
+		return;
+	}
 	assert(sigma > 0 && (step->kernel_size[0] & step->kernel_size[1] & 1));
 	step_push(sample, &(const struct op){.kind = OP_BLUR,
 				  .kernel = {step->kernel_size[0], step->kernel_size[1]},
@@ -214,8 +228,12 @@ static void step_rotation(struct step_sample *sample, const struct step *step)
 	struct op op;
 	struct philox r = step_words(sample, PHILOX_ROTATION, step, 0);
 	struct step_warp warp = step_warp_of(sample, step);
-	if (step_warp_rotate(&warp, step_between(r.word[0], step->degrees),
-		    step->has_center ? step->center : NULL, &op))
+	double angle = step_between(r.word[0], step->degrees);
+	const double *center = step->has_center ? step->center : NULL;
+	struct pixel_size size;
+	if (step->expand && step_warp_rotate_all(&warp, angle, center, &op, &size))
+		step_push_size(sample, step, &op, size.width, size.height);
+	else if (!step->expand && step_warp_rotate(&warp, angle, center, &op))
 		step_push(sample, &op);
 }
 
@@ -274,6 +292,18 @@ static void step_erasing(struct step_sample *sample, const struct step *step)
 typedef void step_fn(struct step_sample *sample, const struct step *step);
 
 static step_fn *const step_functions[STEP_KINDS] = {
+	[STEP_RANDOM_RESIZED_CROP] = step_resized_crop,
+	[STEP_RESIZE] = step_resize,
+	[STEP_CENTER_CROP] = step_center_crop,
+	[STEP_RANDOM_CROP] = step_random_crop,
+	[STEP_PAD] = step_pad,
+	[STEP_RANDOM_RESIZE] = step_random_resize,
+	[STEP_SCALE_JITTER] = step_scale_jitter,
+	[STEP_RANDOM_SHORTEST_SIZE] = step_shortest_size,
+	[STEP_RANDOM_ZOOM_OUT] = step_zoom_out,
+	[STEP_RESIZE_KEEP_RATIO] = step_keep_ratio,
+	[STEP_CENTER_CROP_OR_PAD] = step_center_crop,
+	[STEP_RANDOM_CROP_OR_PAD] = step_crop_or_pad,
 	[STEP_RANDOM_HORIZONTAL_FLIP] = step_flip_horizontal,
 	[STEP_RANDOM_VERTICAL_FLIP] = step_flip_vertical,
 	[STEP_COLOR_JITTER] = step_color_jitter,
@@ -370,13 +400,14 @@ static void step_stack(struct step_list *stack, const struct step_list *list)
 void step_plan(const struct step_recipe *recipe, const struct pixel_key *key, uint32_t width,
 	uint32_t height, struct step_plan *ret)
 {
-	struct step_sample sample = {key, width, height, ret};
+	struct step_sample sample = {key, width, height, ret, recipe->pixels};
 	struct step_list stack = {0}, list;
 	assert(recipe->count <= STEP_MAX && width >= 1 && height >= 1);
 	ret->count = 0;
+	ret->refusal = STEP_FITS;
 	step_direct(recipe, 0, recipe->count, &list);
 	step_stack(&stack, &list);
-	while (stack.count) {
+	while (stack.count && !ret->refusal) {
 		uint32_t at = stack.at[--stack.count];
 		step_fn *function = step_functions[recipe->step[at].kind];
 		if (function) {
@@ -386,6 +417,7 @@ void step_plan(const struct step_recipe *recipe, const struct pixel_key *key, ui
 		step_open(&sample, recipe, at, &list);
 		step_stack(&stack, &list);
 	}
+	ret->size = (struct pixel_size){sample.height, sample.width};
 }
 
 /* ---- how many ops ---- */

@@ -1,5 +1,8 @@
-/* step: the random operations of a list after its crop, with torchvision's names, parameters and
- * defaults, and their draws.
+/* step: the operations of a list, with torchvision's names, parameters and defaults, and their
+ * draws.
+ *
+ * A list that begins with a crop or a resize has its sizing done by pixel/, and its other operations
+ * are steps, which keep the image's size. In all other lists every operation is a step.
  *
  * A recipe is a flat list in the written order; the steps nested in RandomApply, RandomChoice
  * and RandomOrder follow these. step_plan turns it into concrete ops (op.h) for one sample: a
@@ -16,7 +19,22 @@
 #include <stdint.h>
 
 enum step_kind {
-	STEP_RANDOM_HORIZONTAL_FLIP,
+	/* Those that decide the image's size: */
+	STEP_RANDOM_RESIZED_CROP,
+	STEP_RESIZE,
+	STEP_CENTER_CROP,
+	STEP_RANDOM_CROP,
+	STEP_PAD,
+	STEP_RANDOM_RESIZE,
+	STEP_SCALE_JITTER,
+	STEP_RANDOM_SHORTEST_SIZE,
+	STEP_RANDOM_ZOOM_OUT,
+	STEP_RESIZE_KEEP_RATIO, /* timm's, and the next two */
+	STEP_CENTER_CROP_OR_PAD,
+	STEP_RANDOM_CROP_OR_PAD,
+	STEP_SIZINGS, /* how many they are */
+	/* Those that do not, except for RandomRotation with expand: */
+	STEP_RANDOM_HORIZONTAL_FLIP = STEP_SIZINGS,
 	STEP_RANDOM_VERTICAL_FLIP,
 	STEP_COLOR_JITTER,
 	STEP_GRAYSCALE, /* Grayscale(num_output_channels=3) */
@@ -128,8 +146,23 @@ struct step {
 	int32_t chain_depth; /* 1 .. 16, or -1: 1 to 3, drawn for each chain */
 	double alpha; /* 0.01 .. 100 */
 	bool all_ops;
-	/* NEAREST, BILINEAR, BICUBIC; TimmAutoAugment: also RANDOM */
+	/* Of warps NEAREST, BILINEAR, BICUBIC, and TimmAutoAugment: also RANDOM; of resizes any. */
 	enum weights_filter interpolation;
+	/* Sizes: `both` sides, or one number for the shorter side. ScaleJitter, ResizeKeepRatio:
+	 * the target. */
+	struct pixel_size size;
+	bool both;
+	/* Resize, RandomShortestSize: the longest side that may result; 0: any. RandomResize: the
+	 * sides below it are drawn. */
+	uint32_t max_size;
+	bool no_size; /* Resize: max_size is the longer side, whatever the shorter one becomes */
+	uint32_t min_size[STEP_SAME_MAX], min_sizes; /* RandomShortestSize; RandomResize: one */
+	struct pixel_padding padding; /* Pad, crops */
+	bool expand; /* RandomRotation */
+	double longest; /* ResizeKeepRatio, and these: 0 .. 1 */
+	double random_scale_prob, random_aspect_prob;
+	double random_scale_range[2], random_aspect_range[2]; /* 0.01 .. 100 */
+	bool random_scale_area;
 	double fill[3]; /* integers, 0 .. 255; fill=None is 0 */
 	double value[3]; /* RandomErasing, in the units of the row: 0 .. 255, or normalized */
 	bool value_random;
@@ -140,10 +173,23 @@ struct step {
 
 struct step_recipe {
 	uint32_t count;
+	/* The most pixels that an image may have between two steps; 0: any number. */
+	uint64_t pixels;
 	struct step step[STEP_MAX];
 };
 
+/* Why a sample has no plan. */
+enum step_refusal {
+	STEP_FITS,
+	STEP_E_SMALL, /* the image is smaller than RandomCrop's window or GaussianBlur's kernel */
+	STEP_E_LARGE, /* a step would make an image of more than OP_SIDE_MAX or `pixels` */
+};
+
 struct step_plan {
+	enum step_refusal refusal;
+	enum step_kind refused; /* by this kind of step, whose image is of this size: */
+	struct pixel_size at;
+	struct pixel_size size; /* of the image after all ops */
 	uint32_t count;
 	struct op op[STEP_PLAN_MAX];
 };
@@ -151,6 +197,7 @@ struct step_plan {
 /* The most ops that the recipe may result in: reading a list refuses more than STEP_PLAN_MAX. */
 uint32_t step_most(const struct step_recipe *recipe);
 
-/* Makes the plan for one sample, whose image is width x height. Pure. */
+/* Makes the plan for one sample, whose image is width x height. With a refusal the plan must not be
+ * carried out; recipes whose steps all keep the size are never refused. Pure. */
 void step_plan(const struct step_recipe *recipe, const struct pixel_key *key, uint32_t width,
 	uint32_t height, struct step_plan *ret);

@@ -26,6 +26,26 @@ uint32_t step_pick(uint32_t word, uint32_t count)
 	return (uint32_t)philox_below(word, 0, count);
 }
 
+void step_refuse(struct step_sample *sample, const struct step *step, enum step_refusal refusal)
+{
+	sample->plan->refusal = refusal;
+	sample->plan->refused = step->kind;
+	sample->plan->at = (struct pixel_size){sample->height, sample->width};
+}
+
+void step_push_size(struct step_sample *sample, const struct step *step, struct op *op,
+	uint64_t width, uint64_t height)
+{
+	const uint64_t most = OP_SIDE_MAX, pixels = sample->pixels;
+	if (width > most || height > most || (pixels && width * height > pixels)) {
+		step_refuse(sample, step, STEP_E_LARGE);
+		return;
+	}
+	op->width = sample->width = (uint32_t)width;
+	op->height = sample->height = (uint32_t)height;
+	step_push(sample, op);
+}
+
 void step_push(struct step_sample *sample, const struct op *op)
 {
 	assert(sample->plan->count < STEP_PLAN_MAX);

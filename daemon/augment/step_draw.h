@@ -6,11 +6,13 @@
 #include "augment/step_warp.h"
 #include "pixel/draw.h"
 
-/* The sample that is being planned: new ops follow those in `plan`. */
+/* The sample that is being planned: new ops follow those in `plan`. Width and height are those of
+ * the image after them. */
 struct step_sample {
 	const struct pixel_key *key;
 	uint32_t width, height;
 	struct step_plan *plan;
+	uint64_t pixels;
 };
 
 /* Draw `number` of a step. */
@@ -24,7 +26,14 @@ bool step_happens(struct philox r, double p);
 double step_between(uint32_t word, const double range[2]);
 uint32_t step_pick(uint32_t word, uint32_t count);
 
-/* Adds an op. */
+/* Says that the sample has no plan. */
+void step_refuse(struct step_sample *sample, const struct step *step, enum step_refusal refusal);
+
+/* Adds an op that makes an image of this size, or refuses it. */
+void step_push_size(struct step_sample *sample, const struct step *step, struct op *op,
+	uint64_t width, uint64_t height);
+
+/* Adds an op that keeps the size. */
 void step_push(struct step_sample *sample, const struct op *op);
 void step_push_amount(struct step_sample *sample, enum op_kind kind, double amount);
 

@@ -134,6 +134,53 @@ bool step_warp_rotate(
 	return warp_moves(m);
 }
 
+/* Image.rotate's transform(x, y, matrix). */
+static void warp_place(const double *m, double x, double y, double ret[2])
+{
+	ret[0] = m[0] * x + m[1] * y + m[2];
+	ret[1] = m[3] * x + m[4] * y + m[5];
+}
+
+/* The size that holds all corners. */
+static struct pixel_size warp_corners(const struct step_warp *warp, const double *m)
+{
+	double least[2] = {INFINITY, INFINITY}, most[2] = {-INFINITY, -INFINITY}, at[2];
+	for (unsigned corner = 0; corner < 4; corner++) {
+		bool right = corner == 1 || corner == 2, bottom = corner >= 2;
+		warp_place(m, right ? warp->width : 0, bottom ? warp->height : 0, at);
+		for (int i = 0; i < 2; i++) {
+			least[i] = fmin(least[i], at[i]);
+			most[i] = fmax(most[i], at[i]);
+		}
+	}
+	return (struct pixel_size){.width = (uint32_t)(ceil(most[0]) - floor(least[0])),
+		.height = (uint32_t)(ceil(most[1]) - floor(least[1]))};
+}
+
+bool step_warp_rotate_all(const struct step_warp *warp, double angle, const double *center,
+	struct op *ret, struct pixel_size *ret_size)
+{
+	const struct pixel_size size = {warp->height, warp->width};
+	double circle = warp_circle(angle);
+	bool quarter = !center && (circle == 90 || circle == 270);
+	*ret_size = quarter ? (struct pixel_size){size.width, size.height} : size;
+	if (quarter) {
+		*ret = warp_op(warp, OP_ROTATE_QUARTERS);
+		ret->amount = circle == 90 ? 1 : 3;
+		return true;
+	}
+	bool moves = step_warp_rotate(warp, angle, center, ret);
+	if (!moves || ret->kind == OP_ROTATE_QUARTERS)
+		return moves;
+	double *m = ret->matrix, at[2];
+	*ret_size = warp_corners(warp, m);
+	warp_place(m, -((double)ret_size->width - size.width) / 2.0,
+		-((double)ret_size->height - size.height) / 2.0, at);
+	m[2] = at[0];
+	m[5] = at[1];
+	return true;
+}
+
 /* The map of the unit square to the corners (Heckbert, "Fundamentals of texture mapping and
  * image warping", 1989, 2.2.3), times its denominator: the rows of a 3 x 3 matrix. With sides of
  * up to 2^12 all entries are below 2^41. */

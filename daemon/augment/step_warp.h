@@ -37,6 +37,10 @@ bool step_warp_affine(
 bool step_warp_rotate(
 	const struct step_warp *warp, double angle, const double *center, struct op *ret);
 
+/* The same with expand=True: the size of the result follows from the angle. */
+bool step_warp_rotate_all(const struct step_warp *warp, double angle, const double *center,
+	struct op *ret, struct pixel_size *ret_size);
+
 /* F.perspective from the image's corners to `corners`: x, y of top left, top right, bottom
  * right, bottom left, each inside the image, as RandomPerspective.get_params draws them. If they
  * are so degenerate that no such map exists (torchvision's solver then returns anything or

@@ -30,13 +30,14 @@ struct warp {
 	const struct op *op;
 	const uint8_t *from;
 	uint8_t *to;
-	uint32_t width, height;
-	size_t row; /* bytes */
+	uint32_t width, height; /* of the source */
+	struct pixel_size size; /* of the result */
+	size_t row, to_row; /* bytes of a row of each */
 };
 
 static uint8_t *warp_to(const struct warp *warp, uint32_t x, uint32_t y)
 {
-	return warp->to + warp->row * y + (size_t)WARP_PIXEL * x;
+	return warp->to + warp->to_row * y + (size_t)WARP_PIXEL * x;
 }
 
 static const uint8_t *warp_from(const struct warp *warp, uint32_t x, uint32_t y)
@@ -97,8 +98,9 @@ static void warp_walk(const struct warp *warp, uint32_t y, uint32_t begin, uint3
 			warp_from(warp, (uint32_t)walk.x >> WARP_FRACTION,
 				(uint32_t)walk.y >> WARP_FRACTION),
 			(size_t)WARP_PIXEL * (end - begin));
-	else if (warp_reaches(across, begin, end, warp->width) &&
-		 warp_reaches(down, begin, end, warp->height))
+	else if (warp->row >= AUGMENT_WALK_ROW ||
+		 (warp_reaches(across, begin, end, warp->width) &&
+			 warp_reaches(down, begin, end, warp->height)))
 		augment_kernels_c.walk(to, &walk, end - begin);
 	else
 		warp->kernels->walk(to, &walk, end - begin);
@@ -130,15 +132,16 @@ static void warp_upside_down(const struct warp *warp)
 static void warp_quarters(const struct warp *warp, unsigned quarters)
 {
 	uint32_t right = warp->width - 1, bottom = warp->height - 1;
-	assert(quarters <= 3 && (quarters % 2 == 0 || right == bottom));
-	for (uint32_t y = 0; y <= bottom; y++) {
+	assert(quarters <= 3 && (quarters % 2 == 0 || (warp->size.width == warp->height &&
+							      warp->size.height == warp->width)));
+	for (uint32_t y = 0; y < warp->size.height; y++) {
 		const struct warp_line turned[][2] = {
 			{{warp_middle(0), WARP_ONE}, {warp_middle(y), 0}},
 			{{warp_middle(right - y), 0}, {warp_middle(0), WARP_ONE}},
 			{{warp_middle(right), -WARP_ONE}, {warp_middle(bottom - y), 0}},
 			{{warp_middle(y), 0}, {warp_middle(bottom), -WARP_ONE}},
 		};
-		warp_walk(warp, y, 0, warp->width, turned[quarters]);
+		warp_walk(warp, y, 0, warp->size.width, turned[quarters]);
 	}
 }
 
@@ -161,7 +164,7 @@ static struct warp_span warp_columns(const struct warp *warp, uint32_t *column)
 	const double *m = warp->op->matrix;
 	struct warp_span span = {.straight = true};
 	double at = m[2] + m[0] * 0.5;
-	for (uint32_t x = 0; x < warp->width; x++, at += m[0]) {
+	for (uint32_t x = 0; x < warp->size.width; x++, at += m[0]) {
 		int32_t from = warp_nearest(at, warp->width);
 		if (from < 0)
 			continue;
@@ -182,7 +185,7 @@ static void warp_scale_row(const struct warp *warp, const struct warp_span *span
 	uint8_t *to = warp_to(warp, span->begin, y);
 	uint32_t count = span->end - span->begin;
 	warp_fill(warp, y, 0, span->begin);
-	warp_fill(warp, y, span->end, warp->width);
+	warp_fill(warp, y, span->end, warp->size.width);
 	if (span->straight && count) {
 		memcpy(to, from + (size_t)WARP_PIXEL * column[span->begin],
 			(size_t)WARP_PIXEL * count);
@@ -197,10 +200,10 @@ static void warp_scale(const struct warp *warp, uint32_t *column)
 	const double *m = warp->op->matrix;
 	struct warp_span span = warp_columns(warp, column);
 	double at = m[5] + m[4] * 0.5;
-	for (uint32_t y = 0; y < warp->height; y++, at += m[4]) {
+	for (uint32_t y = 0; y < warp->size.height; y++, at += m[4]) {
 		int32_t from_y = warp_nearest(at, warp->height);
 		if (from_y < 0)
-			warp_fill(warp, y, 0, warp->width);
+			warp_fill(warp, y, 0, warp->size.width);
 		else
 			warp_scale_row(warp, &span, column, y, (uint32_t)from_y);
 	}
@@ -218,7 +221,7 @@ static bool warp_corner_fits(const double *m, uint32_t x, uint32_t y)
 static bool warp_fits(const struct warp *warp)
 {
 	const double *m = warp->op->matrix;
-	uint32_t w = warp->width, h = warp->height;
+	uint32_t w = warp->size.width, h = warp->size.height;
 	return warp_corner_fits(m, 0, 0) && warp_corner_fits(m, w, h) &&
 	       warp_corner_fits(m, 0, h) && warp_corner_fits(m, w, 0);
 }
@@ -263,12 +266,12 @@ static void warp_fixed(const struct warp *warp)
 		{warp_fix(m[5] + m[3] * 0.5 + m[4] * 0.5), warp_fix(m[3])},
 	};
 	int64_t x_down = warp_fix(m[1]), y_down = warp_fix(m[4]);
-	for (uint32_t y = 0; y < warp->height; y++) {
-		struct warp_span span = {.end = warp->width};
+	for (uint32_t y = 0; y < warp->size.height; y++) {
+		struct warp_span span = {.end = warp->size.width};
 		warp_cut(&span, &lines[0], warp->width);
 		warp_cut(&span, &lines[1], warp->height);
 		warp_fill(warp, y, 0, span.begin);
-		warp_fill(warp, y, span.end, warp->width);
+		warp_fill(warp, y, span.end, warp->size.width);
 		warp_walk(warp, y, span.begin, span.end, lines);
 		lines[0].at += x_down;
 		lines[1].at += y_down;
@@ -288,9 +291,9 @@ static void warp_summed(const struct warp *warp)
 {
 	const double *m = warp->op->matrix;
 	double row_x = m[2] + m[1] * 0.5 + m[0] * 0.5, row_y = m[5] + m[4] * 0.5 + m[3] * 0.5;
-	for (uint32_t y = 0; y < warp->height; y++, row_x += m[1], row_y += m[4]) {
+	for (uint32_t y = 0; y < warp->size.height; y++, row_x += m[1], row_y += m[4]) {
 		double at_x = row_x, at_y = row_y;
-		for (uint32_t x = 0; x < warp->width; x++, at_x += m[0], at_y += m[3]) {
+		for (uint32_t x = 0; x < warp->size.width; x++, at_x += m[0], at_y += m[3]) {
 			memcpy(warp_to(warp, x, y), warp_pixel(warp, at_x, at_y), WARP_PIXEL);
 		}
 	}
@@ -313,16 +316,16 @@ static void warp_filtered(const struct warp *warp)
 {
 	const struct augment_warp told = warp_for_kernels(warp);
 	bool bilinear = warp->op->filter == WEIGHTS_BILINEAR;
-	for (uint32_t y = 0; y < warp->height; y++)
+	for (uint32_t y = 0; y < warp->size.height; y++)
 		(bilinear ? warp->kernels->bilinear : warp->kernels->bicubic)(
-			warp_to(warp, 0, y), &told, 0, y, warp->width);
+			warp_to(warp, 0, y), &told, 0, y, warp->size.width);
 }
 
 static void warp_perspective_nearest(const struct warp *warp)
 {
 	const double *m = warp->op->matrix;
-	for (uint32_t y = 0; y < warp->height; y++)
-		for (uint32_t x = 0; x < warp->width; x++) {
+	for (uint32_t y = 0; y < warp->size.height; y++)
+		for (uint32_t x = 0; x < warp->size.width; x++) {
 			double u = x + 0.5, v = y + 0.5, share = m[6] * u + m[7] * v + 1;
 			double at_x = (m[0] * u + m[1] * v + m[2]) / share;
 			double at_y = (m[3] * u + m[4] * v + m[5]) / share;
@@ -352,21 +355,24 @@ static void warp_affine(const struct warp *warp, void *scratch)
 		warp_summed(warp);
 }
 
-uint64_t warp_scratch(uint32_t side)
+uint64_t warp_scratch(uint32_t width)
 {
-	return sizeof(uint32_t) * side; /* the columns of warp_scale */
+	return sizeof(uint32_t) * width; /* the columns of warp_scale */
 }
 
 void warp_apply(
 	const struct apply *apply, const struct op *op, const struct op_image *from, uint8_t *to)
 {
+	const struct pixel_size size = op_size(op, (struct pixel_size){from->height, from->width});
 	const struct warp warp = {.kernels = apply->kernels,
 		.op = op,
 		.from = from->pixels,
 		.to = to,
 		.width = from->width,
 		.height = from->height,
-		.row = (size_t)WARP_PIXEL * from->width};
+		.size = size,
+		.row = (size_t)WARP_PIXEL * from->width,
+		.to_row = (size_t)WARP_PIXEL * size.width};
 	switch (op->kind) {
 	case OP_FLIP_HORIZONTAL:
 		warp_mirror(&warp);

@@ -86,7 +86,10 @@ const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
 void spec_steps(const struct stream_spec *spec, uint32_t group, struct step_recipe *ret)
 {
 	struct transforms room;
-	transforms_steps(spec_group_list(spec, group, &room), ret);
+	const struct transforms *list = spec_group_list(spec, group, &room);
+	transforms_steps(list, ret);
+	if (transforms_whole(list))
+		ret->pixels = spec->max_image_pixels;
 }
 
 uint32_t spec_salt(const struct stream_spec *spec)

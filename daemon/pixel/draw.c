@@ -61,14 +61,14 @@ static struct draw_box draw_central(const double allowed[2], uint32_t src_w, uin
 		.h = (uint32_t)h};
 }
 
-struct draw_box draw_resized_crop(const struct pixel_key *key, const double scale[2],
+struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t same, const double scale[2],
 	const double ratio[2], uint32_t src_w, uint32_t src_h)
 {
 	assert(src_w >= 1 && src_h >= 1 && src_w <= 65535 && src_h <= 65535);
 	double area = (double)src_w * (double)src_h;
 	double narrow = draw_log(ratio[0]), wide = draw_log(ratio[1]);
 	for (uint32_t attempt = 0; attempt < DRAW_ATTEMPTS; attempt++) {
-		struct philox r = draw_words(key, PHILOX_RESIZED_CROP, 0, attempt);
+		struct philox r = draw_words(key, PHILOX_RESIZED_CROP, same, attempt);
 		double target = area * draw_uniform(r.word[0], scale[0], scale[1]);
 		double shape = elementary_exp(draw_uniform(r.word[1], narrow, wide));
 		uint64_t w = draw_round(sqrt(target * shape)), h = draw_round(sqrt(target / shape));

@@ -2,6 +2,7 @@
 #include "pixel/pad.h"
 
 #include "base/util.h"
+#include "pixel/draw.h"
 
 #include <assert.h>
 #include <string.h>
@@ -11,6 +12,34 @@ enum { PAD_PIXEL = 3 };
 uint32_t pad_side(const struct pad_axis *axis)
 {
 	return axis->side + axis->before + axis->after + 2 * axis->more;
+}
+
+struct pad_axis pad_center(uint32_t size, uint32_t side)
+{
+	uint32_t missing = side < size ? size - side : 0;
+	/* int(round(spare / 2.0)): Python rounds halves to even. */
+	uint32_t place = side > size ? (uint32_t)draw_round((double)(side - size) / 2.0) : 0;
+	return (struct pad_axis){.side = side,
+		.before = missing / 2,
+		.after = missing - missing / 2,
+		.place = place,
+		.window = size};
+}
+
+struct pad_axis pad_random(
+	enum pixel_padding_mode mode, uint32_t size, uint32_t side, uint32_t before, uint32_t after)
+{
+	struct pad_axis axis = {
+		.mode = mode, .side = side, .before = before, .after = after, .window = size};
+	uint32_t padded = pad_side(&axis);
+	axis.more = padded < size ? size - padded : 0;
+	return axis;
+}
+
+bool pad_is_inside(const struct pad_axis *axis)
+{
+	uint64_t from = (uint64_t)axis->before + axis->more;
+	return axis->place >= from && axis->place - from + axis->window <= (uint64_t)axis->side;
 }
 
 /* `at` modulo `period`, never negative. */

@@ -24,6 +24,17 @@ struct pad_axis {
 	bool mirrored; /* the window, afterwards */
 };
 
+/* CenterCrop's window of `size` pixels; an image that is too small is padded equally. */
+struct pad_axis pad_center(uint32_t size, uint32_t side);
+
+/* RandomCrop's window at its first place: padding as written, and as much more at each end as is
+ * missing then. */
+struct pad_axis pad_random(enum pixel_padding_mode mode, uint32_t size, uint32_t side,
+	uint32_t before, uint32_t after);
+
+/* Whether the window is inside the image. */
+bool pad_is_inside(const struct pad_axis *axis);
+
 /* Pixels of the padded image. */
 uint32_t pad_side(const struct pad_axis *axis);
 

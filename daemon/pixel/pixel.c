@@ -70,53 +70,21 @@ static void pixel_plan_resize(const struct pixel_recipe *recipe, struct pixel_pl
 
 /* ---- the position of the window ---- */
 
-/* The padding of RandomCrop for an axis of `side` pixels and a window of `size`. */
-static struct pad_axis pixel_random_axis(const struct pixel_recipe *recipe, uint32_t size,
-	uint32_t side, uint32_t before, uint32_t after)
-{
-	struct pad_axis axis = {.mode = recipe->padding.mode,
-		.side = side,
-		.before = before,
-		.after = after,
-		.window = size};
-	uint32_t padded = pad_side(&axis);
-	axis.more = padded < size ? size - padded : 0;
-	return axis;
-}
-
-/* The padding of CenterCrop, and the position of its window. */
-static struct pad_axis pixel_center_axis(uint32_t size, uint32_t side)
-{
-	uint32_t missing = side < size ? size - side : 0;
-	return (struct pad_axis){.side = side,
-		.before = missing / 2,
-		.after = missing - missing / 2,
-		.place = side > size ? pixel_center(side - size) : 0,
-		.window = size};
-}
-
 /* Computes both axes of a plan whose crop and sizes are known, for a random window at its first
  * position. */
 static void pixel_axes(const struct pixel_recipe *recipe, const struct pixel_plan *plan,
 	struct pad_axis *ret_x, struct pad_axis *ret_y)
 {
 	if (!recipe->random_window) {
-		*ret_x = pixel_center_axis(recipe->size.width, plan->resize_w);
-		*ret_y = pixel_center_axis(recipe->size.height, plan->resize_h);
+		*ret_x = pad_center(recipe->size.width, plan->resize_w);
+		*ret_y = pad_center(recipe->size.height, plan->resize_h);
 		return;
 	}
 	const struct pixel_padding *padding = &recipe->padding;
-	*ret_x = pixel_random_axis(
-		recipe, recipe->size.width, plan->resize_w, padding->left, padding->right);
-	*ret_y = pixel_random_axis(
-		recipe, recipe->size.height, plan->resize_h, padding->top, padding->bottom);
-}
-
-/* Whether the window is inside the image. */
-static bool pixel_axis_inside(const struct pad_axis *axis)
-{
-	uint64_t from = (uint64_t)axis->before + axis->more;
-	return axis->place >= from && axis->place - from + axis->window <= (uint64_t)axis->side;
+	*ret_x = pad_random(
+		padding->mode, recipe->size.width, plan->resize_w, padding->left, padding->right);
+	*ret_y = pad_random(
+		padding->mode, recipe->size.height, plan->resize_h, padding->top, padding->bottom);
 }
 
 static void pixel_plan_window(
@@ -124,7 +92,7 @@ static void pixel_plan_window(
 {
 	plan->place_x = x->place;
 	plan->place_y = y->place;
-	plan->padded = !pixel_axis_inside(x) || !pixel_axis_inside(y);
+	plan->padded = !pad_is_inside(x) || !pad_is_inside(y);
 	if (!plan->padded) {
 		plan->window_x = x->place - x->before - x->more;
 		plan->window_y = y->place - y->before - y->more;
@@ -215,7 +183,7 @@ void pixel_plan_make(const struct pixel_recipe *recipe, const struct pixel_key *
 {
 	struct draw_box box = {.w = src_w, .h = src_h};
 	if (recipe->kind == PIXEL_RESIZED_CROP)
-		box = draw_resized_crop(key, recipe->scale, recipe->ratio, src_w, src_h);
+		box = draw_resized_crop(key, 0, recipe->scale, recipe->ratio, src_w, src_h);
 	bool flip = draw_flip(key, PHILOX_HORIZONTAL_FLIP, recipe->flip);
 	pixel_plan_from_crop(recipe, box.x, box.y, box.w, box.h, flip, src_w, src_h, ret);
 	ret->flip_vertical = draw_flip(key, PHILOX_VERTICAL_FLIP, recipe->flip_vertical);
@@ -349,6 +317,23 @@ void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe
 		.x1 = x + region.x1,
 		.y1 = y + region.y1,
 	};
+}
+
+void pixel_sink_place(struct pixel_sink *sink, uint8_t *out)
+{
+	assert(!sink->padded);
+	resample_place(sink->resample, out);
+}
+
+void pixel_sink_weave(const struct pixel_sink *sink, uint8_t *to,
+	const uint8_t *const rgb[PIXEL_PLANES], uint32_t pixels)
+{
+	resample_weave(sink->resample, to, rgb, pixels);
+}
+
+struct resample *pixel_sink_resample(struct pixel_sink *sink)
+{
+	return sink->resample;
 }
 
 void pixel_sink_row(void *sink, const uint8_t *const rgb[PIXEL_PLANES])

@@ -4,6 +4,7 @@
  *   pixel.[ch]       this file: recipe -> plan (which region, which window of which resize), and
  *                    the sink for the source's rows
  *   pad.[ch]         windows that reach beyond the image
+ *   resize.[ch]      the same resampling of an image in memory, of any size
  *   draw.[ch]        random parameters from Philox, the same on every machine
  *   resample.[ch]    Pillow's resampling, bit for bit, row by row
  *   weights.[ch]     which source pixels an output pixel needs, and how much of each
@@ -38,6 +39,9 @@ enum pixel_recipe_kind {
 	 * random_window. */
 	PIXEL_RESIZE = 1,
 	PIXEL_CROP = 2, /* only CenterCrop or RandomCrop, without resizing */
+	/* Decoded as a whole: the steps give the image its size (augment/step.h). Plans and sinks
+	 * do not know this kind; stream/sequence.h does it. */
+	PIXEL_WHOLE = 3,
 };
 
 /* How RandomCrop fills the padding, as torchvision's F.pad does for PIL images. */
@@ -196,6 +200,18 @@ uint64_t pixel_sink_bytes(uint32_t max_side);
  * recipe's size, row after row, NHWC. */
 void pixel_sink_begin(struct pixel_sink *sink, const struct pixel_recipe *recipe,
 	const struct pixel_plan *plan, uint8_t *out, struct pixel_region *ret_region);
+
+/* For resize.c: the sink's resampler. */
+struct resample;
+struct resample *pixel_sink_resample(struct pixel_sink *sink);
+
+/* Interleaves a row of `pixels` pixels; writes nothing beyond them. */
+void pixel_sink_weave(
+	const struct pixel_sink *sink, uint8_t *to, const uint8_t *const rgb[3], uint32_t pixels);
+
+/* Between pixel_sink_begin and the first row: `out` replaces that of pixel_sink_begin, of a plan
+ * that is not padded. */
+void pixel_sink_place(struct pixel_sink *sink, uint8_t *out);
 
 /* Feeds one row of the region, from top to bottom: x1 - x0 bytes each of R, G and B, and
  * PIXEL_ROW_SLACK readable bytes after each. It has the signature of decode_row_fn. */

@@ -169,6 +169,23 @@ static void *arena_take(struct resample *r, uint64_t bytes)
 	return piece;
 }
 
+void resample_place(struct resample *r, uint8_t *out)
+{
+	assert(r->rows_in == 0);
+	r->out = out;
+}
+
+void resample_weave(
+	const struct resample *r, uint8_t *to, const uint8_t *const rgb[PLANES], uint32_t pixels)
+{
+	r->kernels->weave(to, rgb, pixels);
+}
+
+uint32_t resample_window(const struct resample *r)
+{
+	return r->max_window;
+}
+
 static uint32_t many_taps(const struct weights *w, uint32_t i)
 {
 	return (uint32_t)util_align(w->taps[i], KERNELS_RUN);

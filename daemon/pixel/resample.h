@@ -45,6 +45,15 @@ uint64_t resample_bytes(uint32_t max_window);
 void resample_begin(struct resample *resample, const struct resample_job *job,
 	struct resample_region *ret_region);
 
+/* Before the first row: `out` replaces that of the job. */
+void resample_place(struct resample *resample, uint8_t *out);
+
+void resample_weave(
+	const struct resample *resample, uint8_t *to, const uint8_t *const rgb[3], uint32_t pixels);
+
+/* The largest window. */
+uint32_t resample_window(const struct resample *resample);
+
 /* Takes the next row of the region: x1 - x0 bytes each of R, G and B, and KERNELS_SLACK readable
  * bytes after each. It keeps no pointers to them. */
 void resample_row(struct resample *resample, const uint8_t *const rgb[3]);

@@ -12,7 +12,8 @@
 
 struct postprocessor {
 	const struct postprocess *postprocess;
-	struct augmenter *augmenter; /* NULL: no step other than erasing */
+	struct augmenter *augmenter; /* NULL: no step other than erasing, or a sequence */
+	struct sequence *sequence;
 	uint8_t *image; /* the image before its conversion; NULL: rows are not converted */
 	struct pixel_sink *sink; /* NULL: that of the worker will do */
 	struct step_plan plan; /* of the present row */
@@ -55,10 +56,13 @@ static uint64_t postprocess_group_bytes(const struct stream_spec *spec, uint32_t
 	spec_steps(spec, group, &steps);
 	const struct pixel_size size = spec_group_size(spec, group);
 	bool converts = postprocess_converts(&spec->shape);
+	const bool whole = spec_pixels(spec, group).kind == PIXEL_WHOLE;
 	uint64_t bytes = postprocess_needed(spec, group) ? sizeof(struct postprocessor) : 0;
-	if (postprocess_large(size))
+	if (postprocess_large(size) && !whole)
 		bytes += pixel_sink_bytes(pixel_longer(size));
-	if (postprocess_augments(&steps))
+	if (whole)
+		bytes += sequence_bytes();
+	else if (postprocess_augments(&steps))
 		bytes += augmenter_bytes(&steps, pixel_longer(size));
 	if (converts)
 		bytes += postprocess_image_bytes(size);
@@ -96,7 +100,8 @@ int postprocess_init(struct postprocess *postprocess, const struct stream_spec *
 	*postprocess =
 		(struct postprocess){.shape = spec->shape, .size = spec_group_size(spec, group)};
 	spec_steps(spec, group, &postprocess->steps);
-	postprocess->augments = postprocess_augments(&postprocess->steps);
+	postprocess->whole = spec_pixels(spec, group).kind == PIXEL_WHOLE;
+	postprocess->augments = !postprocess->whole && postprocess_augments(&postprocess->steps);
 	return postprocess_converts(&postprocess->shape) ? postprocess_converter(postprocess, fault)
 							 : 0;
 }
@@ -115,7 +120,9 @@ int postprocessor_new(
 		return fault_set(fault, -ENOMEM, "no memory for postprocessing rows");
 	postprocessor->postprocess = postprocess;
 	int result = 0;
-	if (postprocess_large(postprocess->size))
+	if (postprocess->whole)
+		result = sequence_new(&postprocess->steps, &postprocessor->sequence, fault);
+	else if (postprocess_large(postprocess->size))
 		result = pixel_sink_new(
 			pixel_longer(postprocess->size), &postprocessor->sink, fault);
 	if (!result && postprocess->augments)
@@ -139,6 +146,7 @@ void postprocessor_free(struct postprocessor *postprocessor)
 		return;
 	pixel_sink_free(postprocessor->sink);
 	augmenter_free(postprocessor->augmenter);
+	sequence_free(postprocessor->sequence);
 	free(postprocessor->image);
 	free(postprocessor);
 }
@@ -148,6 +156,11 @@ struct pixel_sink *postprocessor_sink(const struct postprocessor *postprocessor)
 	return postprocessor->sink;
 }
 
+struct sequence *postprocessor_sequence(struct postprocessor *postprocessor)
+{
+	return postprocessor ? postprocessor->sequence : NULL;
+}
+
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out)
 {
 	if (postprocessor->augmenter)
@@ -155,8 +168,9 @@ uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out)
 	return postprocessor->image ? postprocessor->image : out;
 }
 
-static void postprocessor_erase(struct postprocessor *postprocessor, const struct pixel_key *key,
-	struct pixel_size size, uint8_t *out)
+static void postprocessor_erase(const struct postprocessor *postprocessor,
+	const struct step_plan *plan, const struct pixel_key *key, struct pixel_size size,
+	uint8_t *out)
 {
 	const struct erase_row row = {
 		.type = (enum slots_pixel_type)(postprocessor->postprocess->shape.dtype + 1),
@@ -164,16 +178,19 @@ static void postprocessor_erase(struct postprocessor *postprocessor, const struc
 		.width = size.width,
 		.height = size.height,
 	};
-	for (uint32_t i = 0; i < postprocessor->plan.count; i++)
-		if (postprocessor->plan.op[i].kind == OP_ERASE)
-			op_erase(&postprocessor->plan.op[i], &row, key, out);
+	for (uint32_t i = 0; i < plan->count; i++)
+		if (plan->op[i].kind == OP_ERASE)
+			op_erase(&plan->op[i], &row, key, out);
 }
 
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
 	struct pixel_size size, uint8_t *out)
 {
 	const struct postprocess *postprocess = postprocessor->postprocess;
-	if (postprocess->steps.count)
+	const struct step_plan *plan = postprocessor->sequence
+					       ? sequence_ops(postprocessor->sequence)
+					       : &postprocessor->plan;
+	if (postprocess->steps.count && !postprocessor->sequence)
 		step_plan(&postprocess->steps, key, size.width, size.height, &postprocessor->plan);
 	if (postprocessor->augmenter)
 		augmenter_run(postprocessor->augmenter, &postprocessor->plan, size.width,
@@ -182,5 +199,5 @@ void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_k
 		convert_rows(postprocess->convert, postprocessor->image, 1, size.height, size.width,
 			out);
 	if (postprocess->steps.count)
-		postprocessor_erase(postprocessor, key, size, out);
+		postprocessor_erase(postprocessor, plan, key, size, out);
 }

@@ -12,6 +12,7 @@
 #include "definition/spec.h"
 #include "pixel/pixel.h"
 #include "proto/convert/convert.h"
+#include "stream/sequence.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct postprocess {
 	struct shape shape;
 	struct convert *convert; /* NULL: uint8 NHWC as it is */
 	struct pixel_size size; /* of the group's largest images */
+	bool whole; /* the steps decide the size: PIXEL_WHOLE */
 };
 
 /* Images with a longer side need a larger sink than workers have. */
@@ -48,6 +50,9 @@ int postprocessor_new(
 	const struct postprocess *postprocess, struct postprocessor **ret, struct fault *fault);
 void postprocessor_free(struct postprocessor *postprocessor); /* takes NULL */
 
+/* For a recipe of the kind PIXEL_WHOLE: what makes the image. Otherwise NULL. */
+struct sequence *postprocessor_sequence(struct postprocessor *postprocessor);
+
 /* Where the caller resamples the image to, whose row is `out`: a buffer of height x width x 3
  * bytes, or the row itself. */
 uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
@@ -55,6 +60,7 @@ uint8_t *postprocessor_image(struct postprocessor *postprocessor, uint8_t *out);
 /* The sink for its images if they are larger than POSTPROCESS_SIDE; otherwise NULL. */
 struct pixel_sink *postprocessor_sink(const struct postprocessor *postprocessor);
 
-/* Makes the row of the image in that buffer. `key` is the sample's; `size` is the image's. */
+/* Makes the row of the image in that buffer, which of a sequence is complete but for erasing. `key`
+ * is the sample's; `size` is the image's. */
 void postprocessor_run(struct postprocessor *postprocessor, const struct pixel_key *key,
 	struct pixel_size size, uint8_t *out);

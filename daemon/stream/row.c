@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ int row_maker_init(struct row_maker *maker, const struct decode_limits *limits, 
 	int result = decoder_new(limits, &maker->decoder, fault);
 	if (!result)
 		result = pixel_sink_new(max_side, &maker->sink, fault);
+	maker->max_side = max_side;
 	if (result)
 		row_maker_deinit(maker);
 	return result;
@@ -43,19 +45,28 @@ _Static_assert(
 
 struct row_feed {
 	struct pixel_sink *sink;
+	struct sequence *sequence; /* takes the rows in place of the sink, or NULL */
 	uint64_t ns;
 	unsigned untimed; /* rows since the last one that was timed */
 };
+
+static void row_feed_one(const struct row_feed *feed, const uint8_t *const rgb[DECODE_PLANES])
+{
+	if (feed->sequence)
+		sequence_row(feed->sequence, rgb);
+	else
+		pixel_sink_row(feed->sink, rgb);
+}
 
 static void row_feed_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct row_feed *feed = context;
 	if (++feed->untimed < ROW_TIMED) {
-		pixel_sink_row(feed->sink, rgb);
+		row_feed_one(feed, rgb);
 		return;
 	}
 	uint64_t start = clock_ns();
-	pixel_sink_row(feed->sink, rgb);
+	row_feed_one(feed, rgb);
 	feed->ns += ROW_TIMED * (clock_ns() - start);
 	feed->untimed = 0;
 }
@@ -94,6 +105,55 @@ static int row_judge(
 		width, height, recipe->size.width, recipe->size.height);
 }
 
+/* ---- lists of operations in any order ---- */
+
+static void row_note_whole(struct slots_record *record, const struct decode_info *info)
+{
+	const struct pixel_plan whole = {.crop_w = info->width, .crop_h = info->height};
+	row_note_plan(record, &whole, info);
+}
+
+static struct sequence_tools row_tools(const struct row_maker *maker)
+{
+	return (struct sequence_tools){.decoder = maker->decoder,
+		.sink = maker->sink,
+		.max_side = maker->max_side,
+		.beyond = &maker->beyond};
+}
+
+/* Plans a sample for which the decoder is to be told a region. */
+static struct decode_region row_plan_whole(const struct row_maker *maker, bool fast,
+	const struct pixel_key *key, uint32_t width, uint32_t height, struct sequence *sequence,
+	uint8_t *ret_shrink)
+{
+	const struct sequence_tools tools = row_tools(maker);
+	const struct pixel_size size = {height, width};
+	struct pixel_region region;
+	sequence_plan(sequence, &tools, key, size, fast, &region, ret_shrink);
+	return (struct decode_region){region.x0, region.y0, region.x1, region.y1};
+}
+
+static bool row_is_fast(const struct pixel_recipe *recipe, const struct decode_info *info)
+{
+	return recipe->fast && info->format == DECODE_JPEG;
+}
+
+/* Makes the row of the image that the sequence has got. */
+static int row_end_whole(struct decoder *decoder, const struct pixel_recipe *recipe,
+	const struct pixel_key *key, struct postprocessor *postprocessor, uint8_t *out)
+{
+	struct sequence *sequence = postprocessor_sequence(postprocessor);
+	int result = sequence_end(sequence);
+	if (result == DECODE_OK) {
+		assert(pixel_size_equal(sequence_size(sequence), recipe->size));
+		postprocessor_run(postprocessor, key, recipe->size, out);
+	} else {
+		(void)decoder_refuse(
+			decoder, (enum decode_outcome)result, "%s", sequence_text(sequence));
+	}
+	return result;
+}
+
 /* Where the image is to be resampled to. */
 static uint8_t *row_image(struct postprocessor *postprocessor, uint8_t *out)
 {
@@ -126,6 +186,29 @@ static int row_run(struct row_maker *maker, const struct pixel_recipe *recipe,
 	return result;
 }
 
+/* After decoder_begin. */
+static int row_run_whole(struct row_maker *maker, const struct pixel_recipe *recipe,
+	const struct decode_info *info, const struct pixel_key *key,
+	struct postprocessor *postprocessor, uint8_t *out)
+{
+	struct sequence *sequence = postprocessor_sequence(postprocessor);
+	const struct sequence_tools tools = row_tools(maker);
+	struct pixel_region region;
+	uint8_t shrink;
+	(void)row_plan_whole(maker, row_is_fast(recipe, info), key, info->width, info->height,
+		sequence, &shrink);
+	sequence_start(sequence, &tools, key, (struct pixel_size){info->height, info->width},
+		row_is_fast(recipe, info), row_image(postprocessor, out), &region);
+	if (shrink)
+		decoder_shrink(maker->decoder, shrink);
+	struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
+	int result = decoder_rows(maker->decoder, wanted, false, sequence_row, sequence);
+	if (result == DECODE_OK)
+		return row_end_whole(maker->decoder, recipe, key, postprocessor, out);
+	sequence_abort(sequence);
+	return result;
+}
+
 int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	const struct pixel_recipe *recipe, const struct pixel_key *key,
 	struct postprocessor *postprocessor, uint8_t *out, struct slots_record *record)
@@ -134,6 +217,10 @@ int row_make(struct row_maker *maker, const uint8_t *data, size_t size,
 	int result = decoder_begin(maker->decoder, data, size, &info);
 	if (result != DECODE_OK)
 		return result;
+	if (recipe->kind == PIXEL_WHOLE) {
+		row_note_whole(record, &info);
+		return row_run_whole(maker, recipe, &info, key, postprocessor, out);
+	}
 	result = row_judge(maker->decoder, recipe, info.width, info.height);
 	if (result != DECODE_OK) {
 		decoder_abort(maker->decoder);
@@ -151,6 +238,7 @@ struct row_many {
 	const struct row_source *source;
 	struct pixel_sink *sink; /* the worker's own */
 	struct row_feed feed;
+	struct row_maker *maker;
 	struct decoder *decoder;
 	uint64_t since; /* CPU time when the job before was done */
 	uint64_t ticks[DECODE_STAGES]; /* and the decoder's clock */
@@ -178,9 +266,16 @@ static struct decode_job *row_many_next(void *context)
 static void row_many_header(
 	void *context, struct decode_job *decode, const struct decode_info *info)
 {
-	(void)context;
+	const struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
+	if (job->recipe->kind == PIXEL_WHOLE) {
+		row_note_whole(&job->record, info);
+		job->fast = row_is_fast(job->recipe, info);
+		decode->region = row_plan_whole(run->maker, job->fast, &job->key, info->width,
+			info->height, postprocessor_sequence(job->postprocessor), &decode->shrink);
+		return;
+	}
 	pixel_plan_make(job->recipe, &job->key, info->width, info->height, &job->plan);
 	row_note_plan(&job->record, &job->plan, info);
 	row_shrink(job->recipe, info, &job->plan);
@@ -189,12 +284,32 @@ static void row_many_header(
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 }
 
+static void row_many_start_whole(struct row_many *run, struct row_job *job)
+{
+	struct pixel_region region;
+	const struct sequence_tools tools = row_tools(run->maker);
+	const struct pixel_size size = {job->record.src_h, job->record.src_w};
+	run->feed.sequence = postprocessor_sequence(job->postprocessor);
+	sequence_start(run->feed.sequence, &tools, &job->key, size, job->fast,
+		row_image(job->postprocessor, job->out), &region);
+	job->decode.region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
+}
+
 static void row_many_start(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
 	uint64_t start = clock_ns();
+	/* Rows of an image that penstock's decoder stepped back from are dropped. */
+	if (run->feed.sequence)
+		sequence_abort(run->feed.sequence);
+	run->feed.sequence = NULL;
+	if (job->recipe->kind == PIXEL_WHOLE) {
+		row_many_start_whole(run, job);
+		run->feed.ns += clock_ns() - start;
+		return;
+	}
 	run->feed.sink = row_sink(run->sink, job->postprocessor);
 	pixel_sink_begin(run->feed.sink, job->recipe, &job->plan,
 		row_image(job->postprocessor, job->out), &region);
@@ -238,7 +353,11 @@ static void row_many_time(struct row_many *run, struct row_job *job)
  * afterwards. */
 static void row_many_postprocess(struct row_many *run, struct row_job *job)
 {
-	postprocessor_run(job->postprocessor, &job->key, job->recipe->size, job->out);
+	if (run->feed.sequence)
+		job->outcome = row_end_whole(
+			run->decoder, job->recipe, &job->key, job->postprocessor, job->out);
+	else
+		postprocessor_run(job->postprocessor, &job->key, job->recipe->size, job->out);
 	uint64_t now = clock_thread_cpu_ns();
 	job->pixel_ns += now - run->since;
 	run->since = now;
@@ -250,7 +369,7 @@ static void row_many_done(void *context, struct decode_job *decode)
 	struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	job->outcome = decode->outcome;
-	if (decode->outcome == DECODE_OK) {
+	if (decode->outcome == DECODE_OK && !run->feed.sequence) {
 		pixel_sink_end(run->feed.sink);
 		job->outcome =
 			row_judge(run->decoder, job->recipe, job->record.src_w, job->record.src_h);
@@ -260,6 +379,9 @@ static void row_many_done(void *context, struct decode_job *decode)
 	row_many_time(run, job);
 	if (job->postprocessor && job->outcome == DECODE_OK)
 		row_many_postprocess(run, job);
+	if (run->feed.sequence)
+		sequence_abort(run->feed.sequence);
+	run->feed.sequence = NULL;
 	run->source->done(run->source->context, job);
 }
 
@@ -286,6 +408,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 {
 	struct row_many run = {.source = source,
 		.sink = maker->sink,
+		.maker = maker,
 		.decoder = maker->decoder,
 		.since = clock_thread_cpu_ns()};
 	decoder_stages(maker->decoder, run.ticks);
@@ -314,6 +437,13 @@ int row_make_again(struct row_maker *maker, const uint8_t *data, size_t size,
 	if (record->src_w != info.width || record->src_h != info.height ||
 		!pixel_crop_fits(record->crop_x, record->crop_y, record->crop_w, record->crop_h,
 			info.width, info.height)) {
+		decoder_abort(maker->decoder);
+		return -EINVAL;
+	}
+	if (recipe->kind == PIXEL_WHOLE && record->crop_w == info.width &&
+		record->crop_h == info.height)
+		return row_run_whole(maker, recipe, &info, key, postprocessor, out);
+	if (recipe->kind == PIXEL_WHOLE) {
 		decoder_abort(maker->decoder);
 		return -EINVAL;
 	}

@@ -19,6 +19,7 @@
 struct row_maker {
 	struct decoder *decoder;
 	struct pixel_sink *sink;
+	uint32_t max_side; /* of the sink */
 	struct raster_beyond beyond; /* for images that a raster's own block does not hold */
 	unsigned number; /* of its worker, from 0 */
 };
@@ -44,6 +45,7 @@ struct row_job {
 	/* Used by the maker. */
 	struct decode_job decode;
 	struct pixel_plan plan;
+	bool fast; /* of a recipe of the kind PIXEL_WHOLE: may be decoded shrunk */
 };
 
 /* Where the rows of row_make_many come from and go to. Called on the maker's thread. None of these
@@ -64,7 +66,10 @@ void row_maker_deinit(struct row_maker *maker);
 /* Bytes that a maker holds, for the ledger; `scratch` as in the decoder's limits. */
 uint64_t row_maker_bytes(uint32_t max_side, uint64_t scratch);
 
-/* Decodes, crops, resizes and flips into `out` (height x width x 3 values); the
+/* With a recipe of the kind PIXEL_WHOLE, the postprocessor must be that of the recipe's list. The
+ * record's crop is then the whole image, and has no flags: the key draws again what was done.
+ *
+ * Decodes, crops, resizes and flips into `out` (height x width x 3 values); the
  * postprocessor, unless NULL, does the rest. Sets the record's crop_* and src_* and the flags
  * SLOTS_FLIPPED and SLOTS_FLIPPED_VERTICALLY; the caller sets index, label, position, view and the
  * other flags. Returns an enum decode_outcome (the row is undefined unless DECODE_OK) or -ENOMEM.

@@ -11,6 +11,7 @@
  *   large.[ch]        the bytes of a sample that no read buffer holds
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
  *   raster.[ch]       memory for decoded images of any size
+ *   sequence.[ch]     an image through a list of operations in any order
  *   postprocess.[ch]  what happens to an image between its resampling and its row
  *   shelf.[ch]        the open datasets; streams that read the same one share it
  *

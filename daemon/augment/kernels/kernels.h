@@ -34,9 +34,11 @@ enum { AUGMENT_LEVELS = 256 };
 
 /* The path of an output row through an image: the pixels at (x + i dx, y + i dy), in fixed point
  * with 16 fractional bits. */
+enum { AUGMENT_WALK_ROW = 1 << 15 }; /* only plain C takes rows of as many bytes or more */
+
 struct augment_walk {
 	const uint8_t *from;
-	uint32_t row; /* bytes, below 2^15 */
+	uint32_t row; /* bytes, below AUGMENT_WALK_ROW */
 	int32_t x, y, dx, dy;
 };
 
@@ -44,7 +46,7 @@ struct augment_walk {
  * perspective. */
 struct augment_warp {
 	const uint8_t *from;
-	uint32_t width, height; /* 1 .. 4096 */
+	uint32_t width, height; /* 1 .. 32,767 */
 	const double *matrix;
 	bool perspective;
 	uint8_t fill[3]; /* the color outside the image */

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/nearest.h"
 #include "base/util.h"
+#include "definition/transforms/transforms_sizes.h"
 #include "definition/transforms/transforms_table.h"
 
 #include <errno.h>
@@ -20,7 +21,12 @@ static bool transforms_is_flip(enum transforms_kind kind)
 	       kind == TRANSFORMS_STEP(STEP_RANDOM_VERTICAL_FLIP);
 }
 
-/* The number of operations that give images their size. */
+const char *transforms_name(enum step_kind kind)
+{
+	return transforms_rules[kind].name;
+}
+
+/* The number of operations that give images their size, if the list has a head. */
 static uint32_t transforms_sizings(const struct transforms *transforms)
 {
 	uint32_t count = 0;
@@ -29,32 +35,42 @@ static uint32_t transforms_sizings(const struct transforms *transforms)
 	return count;
 }
 
-/* The number of operations in the pixel_recipe: those, and up to one flip of each kind directly
- * after. */
+/* The leading operations that pixel/ does in one pass: Resize and then a crop, or one of them. */
+static bool transforms_has_head(const struct transforms *transforms)
+{
+	uint32_t count = transforms_sizings(transforms);
+	const struct transforms_op *op = transforms->op;
+	if (count == 2)
+		return op[0].kind == TRANSFORMS_RESIZE && !op[0].step.max_size &&
+		       (op[1].kind == TRANSFORMS_CENTER_CROP ||
+			       op[1].kind == TRANSFORMS_RANDOM_CROP);
+	return count == 1 && (op[0].kind != TRANSFORMS_RESIZE || op[0].size.both);
+}
+
+bool transforms_whole(const struct transforms *transforms)
+{
+	if (!transforms->count)
+		return false;
+	if (!transforms_has_head(transforms))
+		return true;
+	for (uint32_t i = transforms_sizings(transforms); i < transforms->count; i++)
+		if (transforms_changes_size(transforms, i))
+			return true;
+	return false;
+}
+
+/* The number of operations in the pixel_recipe: those that give images their size, and up to one
+ * flip of each kind directly after; 0 where all operations are steps. */
 static uint32_t transforms_head(const struct transforms *transforms)
 {
 	uint32_t first = transforms_sizings(transforms), count = first;
+	if (transforms_whole(transforms))
+		return 0;
 	while (count < transforms->count && count < first + 2 &&
 		transforms_is_flip(transforms->op[count].kind) &&
 		(count == first || transforms->op[count].kind != transforms->op[first].kind))
 		count++;
 	return count;
-}
-
-/* The number of operations of the same kind before operation i. */
-static uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
-{
-	uint32_t same = 0;
-	for (uint32_t k = 0; k < i; k++)
-		same += transforms->op[k].kind == transforms->op[i].kind;
-	return same;
-}
-
-/* The size of the images after the operations that give it to them; 0 x 0 if none does. */
-static struct pixel_size transforms_size(const struct transforms *transforms)
-{
-	uint32_t count = transforms_sizings(transforms);
-	return count ? transforms->op[count - 1].size.size : (struct pixel_size){0, 0};
 }
 
 /* ---- reading ---- */
@@ -66,6 +82,7 @@ struct transforms_list {
 	const struct transforms_rule *outer; /* NULL: this is the outermost list */
 	const struct transforms_rule *before; /* the previous operation of this list; NULL: none */
 	uint32_t depth;
+	const yaml_node_t **node; /* of each operation */
 };
 
 /* Other operations of torchvision, which happen elsewhere: what to do instead. */
@@ -132,28 +149,42 @@ static int transforms_split(const struct yaml_text *text, const yaml_node_t *ite
 	return 0;
 }
 
-/* Checks that involve two parameters of an operation, or the size of the images. */
+/* Refuses a parameter of an operation. */
+static int transforms_refuse(const struct yaml_text *text, const yaml_node_t *parameters,
+	const char *key, struct fault *fault, const char *expected, uint32_t is, uint32_t got)
+{
+	const yaml_node_pair_t *pair = yaml_find(text, parameters, key);
+	return yaml_fault(text, pair ? yaml_node(text, pair->value) : parameters, fault,
+		"%s: expected %s, which is %" PRIu32 "; got %" PRIu32, key, expected, is, got);
+}
+
+/* Checks that involve two parameters of an operation. */
 static int transforms_check_values(const struct yaml_text *text, const yaml_node_t *parameters,
-	const struct transforms_op *op, struct pixel_size size, struct fault *fault)
+	const struct transforms_op *op, struct fault *fault)
 {
 	const struct step *step = &op->step;
-	const char *key = "kernel_size";
 	if (op->kind == TRANSFORMS_STEP(STEP_RAND_AUGMENT) &&
-		step->magnitude >= step->num_magnitude_bins) {
-		const yaml_node_pair_t *pair = yaml_find(text, parameters, "magnitude");
-		return yaml_fault(text, pair ? yaml_node(text, pair->value) : parameters, fault,
-			"magnitude: expected a whole number below num_magnitude_bins, which is "
-			"%" PRIu32 "; got %" PRIu32,
-			step->num_magnitude_bins, step->magnitude);
-	}
-	const uint32_t sides[2] = {size.width, size.height};
-	for (int i = 0; i < 2 && op->kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR); i++)
-		if (sides[i] && step->kernel_size[i] >= 2 * sides[i])
-			return yaml_fault(text,
-				yaml_node(text, yaml_find(text, parameters, key)->value), fault,
-				"%s: expected less than twice the %s of the images, which is "
-				"%" PRIu32 ", since it reaches over their edges; got %" PRIu32,
-				key, i ? "height" : "width", sides[i], step->kernel_size[i]);
+		step->magnitude >= step->num_magnitude_bins)
+		return transforms_refuse(text, parameters, "magnitude", fault,
+			"a whole number below num_magnitude_bins", step->num_magnitude_bins,
+			step->magnitude);
+	if (op->kind == TRANSFORMS_STEP(STEP_RANDOM_RESIZE) && !step->max_size)
+		return yaml_fault(text, parameters, fault,
+			"max_size is missing; expected a number of pixels, as in RandomResize: "
+			"{min_size: 256, max_size: 481}");
+	if (op->kind == TRANSFORMS_STEP(STEP_RANDOM_RESIZE) && step->max_size <= step->min_size[0])
+		return transforms_refuse(text, parameters, "max_size", fault,
+			"a whole number above min_size", step->min_size[0], step->max_size);
+	if (op->kind != TRANSFORMS_RESIZE || !step->max_size || step->no_size)
+		return 0;
+	if (op->size.both)
+		return yaml_fault(text,
+			yaml_node(text, yaml_find(text, parameters, "max_size")->value), fault,
+			"max_size: expected it beside one number, the size of the shorter side, or "
+			"without size; size is [height, width]");
+	if (step->max_size <= op->size.size.height)
+		return transforms_refuse(text, parameters, "max_size", fault,
+			"a whole number above size", op->size.size.height, step->max_size);
 	return 0;
 }
 
@@ -199,12 +230,13 @@ static int transforms_read_parameters(const struct transforms_list *list,
 		return yaml_fault(&inner, parameters, fault,
 			"%s: expected it without %s and %s, or those without it",
 			rule->keys[rule->instead].name, rule->keys[0].name, rule->keys[1].name);
-	if (!result && rule->first && !(given & 1) && !instead)
+	bool besides = rule->besides && given >> rule->besides & 1;
+	op.step.no_size = besides && !(given & 1);
+	if (!result && rule->first && !(given & 1) && !instead && !besides)
 		return yaml_fault(&inner, name, fault, "%s is missing; expected %s, as in %s: %s",
 			rule->keys[0].name, rule->first, rule->name, rule->example);
 	if (!result)
-		result = transforms_check_values(
-			&inner, parameters, &op, transforms_size(list->into), fault);
+		result = transforms_check_values(&inner, parameters, &op, fault);
 	if (!result)
 		*ret = op;
 	return result;
@@ -213,22 +245,12 @@ static int transforms_read_parameters(const struct transforms_list *list,
 static int transforms_check_place(const struct transforms_list *list, const yaml_node_t *node,
 	const struct transforms_rule *rule, struct fault *fault)
 {
+	static const char *const last = "it comes last, and only once";
 	const struct transforms_rule *before = list->before;
-	bool first = rule->place <= TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
-	bool behind_resize = before == &transforms_rules[TRANSFORMS_RESIZE] &&
-			     rule->place == TRANSFORMS_FIRST_OR_BEHIND_RESIZE;
-	if (list->outer && rule->place != TRANSFORMS_BEHIND)
+	if (list->outer && rule->place == TRANSFORMS_LAST)
 		return yaml_fault(list->text, node, fault, "%s cannot be within %s: %s", rule->name,
-			list->outer->name, transforms_place_text(rule->place));
-	if (list->outer)
-		return 0;
-	if (!before && !first)
-		return yaml_fault(list->text, node, fault, "%s cannot come first: %s", rule->name,
-			transforms_place_text(rule->place));
-	if (before && first && !behind_resize)
-		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
-			before->name, transforms_place_text(rule->place));
-	if (before && before->place == TRANSFORMS_LAST)
+			list->outer->name, last);
+	if (!list->outer && before && before->place == TRANSFORMS_LAST)
 		return yaml_fault(list->text, node, fault, "%s cannot follow %s: %s", rule->name,
 			before->name, "that comes last, and only once");
 	return 0;
@@ -239,11 +261,11 @@ static int transforms_append(const struct transforms_list *list, const yaml_node
 	const struct transforms_op *op, struct fault *fault)
 {
 	struct transforms *into = list->into;
-	if (into->count < TRANSFORMS_MAX)
-		into->op[into->count++] = *op;
-	else
+	if (into->count == TRANSFORMS_MAX)
 		return yaml_fault(
 			list->text, node, fault, "expected at most %d operations", TRANSFORMS_MAX);
+	list->node[into->count] = node;
+	into->op[into->count++] = *op;
 	if (into->count - transforms_head(into) > STEP_MAX)
 		return yaml_fault(list->text, node, fault,
 			"expected at most %d operations after the one that sizes images, "
@@ -288,8 +310,11 @@ static int transforms_read_inner(const struct transforms_list *list, uint32_t pl
 	if (!within)
 		return 0;
 	struct yaml_text text = *list->text;
-	struct transforms_list inner = {
-		.text = &text, .into = list->into, .outer = rule, .depth = list->depth + 1};
+	struct transforms_list inner = {.text = &text,
+		.into = list->into,
+		.outer = rule,
+		.depth = list->depth + 1,
+		.node = list->node};
 	const yaml_node_t *node =
 		yaml_node(&text, yaml_find(&text, parameters, within->name)->value);
 	text.within = rule->name;
@@ -340,34 +365,128 @@ static int transforms_read_items(struct transforms_list *list, const yaml_node_t
 	return 0;
 }
 
-/* Checks that all images end up with one size, which batches can have. */
-static int transforms_check_sizes(const struct yaml_text *text, const yaml_node_t *node,
-	const struct transforms *transforms, struct fault *fault)
+/* ---- sizes ---- */
+
+static int transforms_refuse_kernel(const struct transforms_list *list, uint32_t i, bool height,
+	uint64_t side, struct fault *fault)
 {
-	const struct transforms_op *first = &transforms->op[0], *crop = &transforms->op[1];
-	if (first->kind != TRANSFORMS_RESIZE)
+	struct yaml_text inner = *list->text;
+	const struct transforms_op *op = &list->into->op[i];
+	const yaml_node_t *name, *parameters;
+	int result = transforms_split(&inner, list->node[i], &name, &parameters, fault);
+	if (result < 0)
+		return result;
+	inner.within = transforms_rules[op->kind].name;
+	return yaml_fault(&inner,
+		yaml_node(&inner, yaml_find(&inner, parameters, "kernel_size")->value), fault,
+		"kernel_size: expected less than twice the %s of the images, which is %" PRIu64
+		", since it reaches over their edges; got %" PRIu32,
+		height ? "height" : "width", side, op->step.kernel_size[height]);
+}
+
+static int transforms_check_kernel(const struct transforms_list *list, uint32_t i,
+	const struct transforms_sides *sides, struct fault *fault)
+{
+	const struct step *step = &list->into->op[i].step;
+	const uint64_t most[2] = {sides->most_width, sides->most_height};
+	for (int k = 0; k < 2 && !step->has_radius; k++)
+		if (step->kernel_size[k] >= 2 * most[k])
+			return transforms_refuse_kernel(list, i, k, most[k], fault);
+	return 0;
+}
+
+/* The window of RandomCrop must fit into the largest images that come to it. */
+static int transforms_check_window(const struct transforms_list *list, uint32_t i,
+	const struct transforms_sides *sides, struct fault *fault)
+{
+	const struct transforms_op *op = &list->into->op[i];
+	uint64_t height = sides->most_height + op->padding[1] + op->padding[3],
+		 width = sides->most_width + op->padding[0] + op->padding[2];
+	const struct transforms_op *resize = i ? op - 1 : op;
+	bool after_resize = i && !transforms_whole(list->into);
+	/* In this old form, the longer side counts as the shorter one. */
+	if (after_resize && !resize->size.both) {
+		height = resize->size.size.height + op->padding[1] + op->padding[3];
+		width = resize->size.size.width + op->padding[0] + op->padding[2];
+	}
+	if (op->pad_if_needed || (op->size.size.height <= height && op->size.size.width <= width))
 		return 0;
-	const struct pixel_size size = first->size.size;
-	if (transforms_sizings(transforms) == 1 && !first->size.both)
-		return yaml_fault(text, node, fault,
+	return yaml_fault(list->text, list->node[i], fault,
+		"RandomCrop: size: expected at most %" PRIu64 " x %" PRIu64
+		" (height x width), which %s and padding make, or pad_if_needed: true; got %" PRIu32
+		" x %" PRIu32,
+		height, width, after_resize ? "Resize" : "the operations before it",
+		op->size.size.height, op->size.size.width);
+}
+
+static int transforms_refuse_open(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_sides *sides, struct fault *fault)
+{
+	const struct transforms_op *op =
+		sides->opener < TRANSFORMS_MAX ? &list->into->op[sides->opener] : NULL;
+	if (!op)
+		return yaml_fault(list->text, node, fault,
+			"no operation gives all images one size; expected RandomResizedCrop, "
+			"CenterCrop, RandomCrop or Resize: {size: [HEIGHT, WIDTH]} in the list");
+	const char *name = transforms_rules[op->kind].name;
+	if (op->kind == TRANSFORMS_RESIZE && !op->step.max_size)
+		return yaml_fault(list->text, list->node[sides->opener], fault,
 			"Resize: size: %" PRIu32
 			" is that of the shorter side, so images would differ in size; expected "
 			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
-			size.height, size.height, size.height);
-	if (transforms_sizings(transforms) == 1 && pixel_longer(size) > TRANSFORMS_SIDE_MAX)
-		return yaml_fault(text, node, fault,
+			op->size.size.height, op->size.size.height, op->size.size.height);
+	const char *why = op->step.inside ? op->kind == TRANSFORMS_STEP(STEP_RANDOM_APPLY)
+						    ? "images have another size with its "
+						      "operations than without"
+						    : "its operations make images of different "
+						      "sizes"
+					  : "it leaves their size open";
+	return yaml_fault(list->text, list->node[sides->opener], fault,
+		"%s: images would differ in size, since %s; expected CenterCrop, CenterCropOrPad "
+		"or Resize: {size: [HEIGHT, WIDTH]} after it",
+		name, why);
+}
+
+static int transforms_refuse_large(const struct transforms_list *list, const yaml_node_t *node,
+	const struct transforms_sides *sides, struct fault *fault)
+{
+	const struct transforms_op *first = &list->into->op[0];
+	if (first->kind == TRANSFORMS_RESIZE && transforms_sizings(list->into) == 1 &&
+		first->size.both && pixel_longer(first->size.size) > TRANSFORMS_SIDE_MAX)
+		return yaml_fault(list->text, list->node[0], fault,
 			"Resize: size: expected at most %d, or CenterCrop behind it; got %" PRIu32,
-			TRANSFORMS_SIDE_MAX, pixel_longer(size));
-	const struct pixel_size padded = {size.height + crop->padding[1] + crop->padding[3],
-		size.width + crop->padding[0] + crop->padding[2]};
-	if (crop->kind == TRANSFORMS_RANDOM_CROP && !crop->pad_if_needed &&
-		transforms_sizings(transforms) == 2 &&
-		(padded.height < crop->size.size.height || padded.width < crop->size.size.width))
-		return yaml_fault(text, node, fault,
-			"RandomCrop: size: expected at most %" PRIu32 " x %" PRIu32
-			" (height x width), which Resize and padding make, or pad_if_needed: true; "
-			"got %" PRIu32 " x %" PRIu32,
-			padded.height, padded.width, crop->size.size.height, crop->size.size.width);
+			TRANSFORMS_SIDE_MAX, pixel_longer(first->size.size));
+	return yaml_fault(list->text, node, fault,
+		"expected operations that make images of at most %d x %d, or CenterCrop behind "
+		"them; these make %" PRIu64 " x %" PRIu64 " (height x width)",
+		TRANSFORMS_SIDE_MAX, TRANSFORMS_SIDE_MAX, sides->most_height, sides->most_width);
+}
+
+/* Checks that all images end up with one size, which batches can have. */
+static int transforms_check_sizes(
+	const struct transforms_list *list, const yaml_node_t *node, struct fault *fault)
+{
+	const struct transforms *transforms = list->into;
+	struct transforms_sizes sizes;
+	int result = 0;
+	transforms_find_sizes(transforms, &sizes);
+	if (sizes.orders)
+		return yaml_fault(list->text, list->node[sizes.orders - 1], fault,
+			"RandomOrder: expected at most %d operations where one of them changes the "
+			"size of images",
+			TRANSFORMS_ORDERS_MAX);
+	for (uint32_t i = 0; i < transforms->count && !result; i++)
+		if (transforms->op[i].kind == TRANSFORMS_RANDOM_CROP)
+			result = transforms_check_window(list, i, &sizes.before[i], fault);
+		else if (transforms->op[i].kind == TRANSFORMS_STEP(STEP_GAUSSIAN_BLUR))
+			result = transforms_check_kernel(list, i, &sizes.before[i], fault);
+	if (result < 0)
+		return result;
+	if (!transforms_sides_are_one(&sizes.last))
+		return transforms_refuse_open(list, node, &sizes.last, fault);
+	if (sizes.last.most_width > TRANSFORMS_SIDE_MAX ||
+		sizes.last.most_height > TRANSFORMS_SIDE_MAX)
+		return transforms_refuse_large(list, node, &sizes.last, fault);
 	return 0;
 }
 
@@ -391,6 +510,7 @@ int transforms_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
 {
 	struct transforms transforms = {.count = 0};
+	const yaml_node_t *nodes[TRANSFORMS_MAX];
 	uint32_t count;
 	if (!node || node->type != YAML_SEQUENCE_NODE ||
 		node->data.sequence.items.start == node->data.sequence.items.top)
@@ -398,11 +518,11 @@ int transforms_read(
 			"transforms: expected a list of operations, such as [RandomResizedCrop: "
 			"{size: 224}, RandomHorizontalFlip]");
 	struct yaml_text inner = *text;
-	struct transforms_list list = {.text = &inner, .into = &transforms};
+	struct transforms_list list = {.text = &inner, .into = &transforms, .node = nodes};
 	inner.within = "transforms";
 	int result = transforms_read_items(&list, node, &count, fault);
 	if (!result)
-		result = transforms_check_sizes(&inner, node, &transforms, fault);
+		result = transforms_check_sizes(&list, node, fault);
 	if (!result)
 		result = transforms_check_steps(&inner, node, &transforms, fault);
 	if (!result)
@@ -491,18 +611,6 @@ void transforms_text(const struct transforms *transforms, char *buffer, size_t r
 
 /* ---- meaning ---- */
 
-static void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret)
-{
-	*ret = (struct pixel_padding){.mode = op->padding_mode,
-		.left = op->padding[0],
-		.top = op->padding[1],
-		.right = op->padding[2],
-		.bottom = op->padding[3],
-		.if_needed = op->pad_if_needed};
-	for (size_t i = 0; i < UTIL_COUNT(ret->fill); i++)
-		ret->fill[i] = (uint8_t)op->step.fill[i];
-}
-
 static void transforms_apply_crop(const struct transforms_op *op, struct pixel_recipe *recipe)
 {
 	recipe->size = op->size.size;
@@ -543,6 +651,13 @@ struct pixel_recipe transforms_pixels(const struct transforms *transforms)
 {
 	/* A list that begins with Resize or RandomResizedCrop has that kind. */
 	struct pixel_recipe recipe = {.kind = PIXEL_CROP};
+	struct transforms_sizes sizes;
+	if (transforms_whole(transforms)) {
+		transforms_find_sizes(transforms, &sizes);
+		recipe.kind = PIXEL_WHOLE;
+		recipe.size = (struct pixel_size){
+			(uint32_t)sizes.last.most_height, (uint32_t)sizes.last.most_width};
+	}
 	uint32_t head = transforms_head(transforms);
 	for (uint32_t i = 0; i < head; i++)
 		transforms_apply(&transforms->op[i], &recipe);
@@ -552,16 +667,9 @@ struct pixel_recipe transforms_pixels(const struct transforms *transforms)
 void transforms_steps(const struct transforms *transforms, struct step_recipe *ret)
 {
 	ret->count = 0;
-	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++) {
-		const struct transforms_op *op = &transforms->op[i];
-		struct step *step = &ret->step[ret->count++];
-		*step = op->step;
-		step->kind = (enum step_kind)(op->kind - TRANSFORMS_SIZINGS);
-		step->same = transforms_same(transforms, i);
-		if (step->kind == STEP_RANDOM_CHOICE)
-			(void)transforms_values(
-				&transforms_rules[op->kind].keys[1], op, step->chances);
-	}
+	ret->pixels = 0;
+	for (uint32_t i = transforms_head(transforms); i < transforms->count; i++)
+		transforms_step(transforms, i, &ret->step[ret->count++]);
 }
 
 static uint64_t transforms_hash_op(uint64_t h, const struct transforms_op *op)

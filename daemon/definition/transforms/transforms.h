@@ -1,15 +1,20 @@
 /* transforms: what a stream does to each image: a list of operations with torchvision's names,
  * parameters and defaults.
  *
- * The list begins with the operations that give images their size. Steps (augment/step.h) follow,
- * except for flips directly after the sizing, which cost nothing there. In the array, an operation
- * that contains others (RandomApply, ...) is followed by them. The functions that read, print and
- * compare walk one table (transforms_table.c), so a new operation needs only a line there and its
- * parameters. A refusal names the file, line and column, the operation, the parameter and the
- * allowed values.
+ * Operations may have any order, as long as all images end with one size (transforms_sizes.h). Most
+ * lists begin with the operations that give images their size, and no later one changes it. Then
+ * the decoder delivers only what the crop needs, steps (augment/step.h) follow, and flips directly
+ * after the sizing cost nothing. In all other lists every operation is a step, and images may have
+ * to be decoded as a whole (transforms_whole).
+ *
+ * In the array, an operation that contains others (RandomApply, ...) is followed by them. The
+ * functions that read, print and compare walk one table (transforms_table.c), so a new operation
+ * needs only a line there and its parameters. A refusal names the file, line and column, the
+ * operation, the parameter and the allowed values.
  *
  * A map of this folder:
  *   transforms.[ch]         the list: read, written, compared, and what it means for pixels
+ *   transforms_sizes.[ch]   which sizes images have after each operation
  *   transforms_table.[ch]   the operations, their parameters, ranges and defaults
  *   transforms_values.c     the kinds of parameters: read, compared and written
  *   transforms_timm.[ch]    timm's strings for its policies
@@ -26,18 +31,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The operations in the order of the table: those that set the size, then the steps. */
+/* The kinds of operations are those of steps. */
 enum transforms_kind {
-	TRANSFORMS_RANDOM_RESIZED_CROP,
-	TRANSFORMS_RESIZE,
-	TRANSFORMS_CENTER_CROP,
-	TRANSFORMS_RANDOM_CROP,
-	TRANSFORMS_SIZINGS,
-	TRANSFORMS_KINDS = TRANSFORMS_SIZINGS + STEP_KINDS,
+	TRANSFORMS_RANDOM_RESIZED_CROP = STEP_RANDOM_RESIZED_CROP,
+	TRANSFORMS_RESIZE = STEP_RESIZE,
+	TRANSFORMS_CENTER_CROP = STEP_CENTER_CROP,
+	TRANSFORMS_RANDOM_CROP = STEP_RANDOM_CROP,
+	TRANSFORMS_SIZINGS, /* the kinds before it can be the head of a list */
+	TRANSFORMS_KINDS = STEP_KINDS,
 };
 
 /* The kind of operation for a kind of step. */
-#define TRANSFORMS_STEP(step_kind) ((enum transforms_kind)(TRANSFORMS_SIZINGS + (step_kind)))
+#define TRANSFORMS_STEP(step_kind) ((enum transforms_kind)(step_kind))
 
 /* One number or [height, width], which mean different things to torchvision's Resize. */
 struct transforms_size {
@@ -50,14 +55,13 @@ struct transforms_op {
 	enum transforms_kind kind;
 	struct transforms_size size;
 	bool antialias; /* always true */
-	bool expand; /* always false */
 	uint32_t num_output_channels; /* always 3 */
 	uint32_t padding[4]; /* left, top, right, bottom */
 	bool pad_if_needed;
 	enum pixel_padding_mode padding_mode;
 	uint32_t within; /* operations directly within it; step.inside counts all levels */
 	uint32_t chances; /* number of values in RandomChoice's p; 0: all are equally likely */
-	/* Operations that set the size also keep scale, ratio, interpolation and fill here. */
+	/* The other parameters. transforms_steps sets its size and padding from those above. */
 	struct step step;
 };
 
@@ -89,11 +93,18 @@ void transforms_json(struct jsontext *json, const char *key, const struct transf
  * parameters that differ from the defaults follow the name. Truncates to the room. */
 void transforms_text(const struct transforms *transforms, char *buffer, size_t room);
 
+/* "RandomCrop" */
+const char *transforms_name(enum step_kind kind);
+
+/* Whether all operations are steps, and images are decoded as a whole, except for what a first crop
+ * leaves out. */
+bool transforms_whole(const struct transforms *transforms);
+
 /* The operations that give images their size, and flips directly after them. The caller sets
  * `fast`. */
 struct pixel_recipe transforms_pixels(const struct transforms *transforms);
 
-/* The steps after the sizing; count 0: none, as in an empty list. */
+/* The steps after the sizing; count 0: none, as in an empty list. The caller sets `pixels`. */
 void transforms_steps(const struct transforms *transforms, struct step_recipe *ret);
 
 /* Adds the steps to a running hash; a list without steps leaves it unchanged. */

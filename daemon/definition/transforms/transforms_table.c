@@ -8,6 +8,7 @@
 #define FIELD(member) .offset = offsetof(struct transforms_op, member)
 #define READ(name, member, reader) name, YAML_KEY_NODE, FIELD(member), .read_as = (reader)
 
+enum { RESIZE_LONGEST = 3 }; /* the place of max_size */
 enum { RESIZE_MAX = PIXEL_RESIZE_MAX, FACTOR_MAX = 1000, DEGREES_MAX = 3600, SHEAR_MAX = 89 };
 
 /* ---- parameters ---- */
@@ -79,12 +80,59 @@ static const struct yaml_key resized_crop_keys[] = {
 	{READ("ratio", step.ratio, transforms_read_range), .low = 0.01, .high = 100},
 	RESIZING,
 };
-static const struct yaml_key resize_keys[] = {SIZE(RESIZE_MAX), RESIZING};
+static const struct yaml_key resize_keys[] = {
+	SIZE(RESIZE_MAX),
+	RESIZING,
+	{READ("max_size", step.max_size, transforms_read_longest), .min = 1, .max = RESIZE_MAX},
+};
 static const struct yaml_key center_crop_keys[] = {SIZE(TRANSFORMS_SIDE_MAX)};
 static const struct yaml_key random_crop_keys[] = {
 	SIZE(TRANSFORMS_SIDE_MAX),
 	{READ("padding", padding, transforms_read_padding), .max = PIXEL_PADDING_MAX},
 	{"pad_if_needed", YAML_KEY_BOOL, FIELD(pad_if_needed)},
+	FILL,
+	{"padding_mode", YAML_KEY_ENUM, FIELD(padding_mode), .names = padding_modes},
+};
+static const struct yaml_key pad_keys[] = {
+	{READ("padding", padding, transforms_read_padding), .max = PIXEL_PADDING_MAX},
+	FILL,
+	{"padding_mode", YAML_KEY_ENUM, FIELD(padding_mode), .names = padding_modes},
+};
+static const struct yaml_key random_resize_keys[] = {
+	{"min_size", YAML_KEY_U32, FIELD(step.min_size), .min = 1, .max = RESIZE_MAX},
+	{"max_size", YAML_KEY_U32, FIELD(step.max_size), .min = 2, .max = RESIZE_MAX},
+	RESIZING,
+};
+static const struct yaml_key scale_jitter_keys[] = {
+	{READ("target_size", size, transforms_read_size), .min = 1, .max = RESIZE_MAX},
+	{READ("scale_range", step.scale, transforms_read_range), .low = 0.01, .high = 100},
+	RESIZING,
+};
+static const struct yaml_key shortest_size_keys[] = {
+	{READ("min_size", step.min_size, transforms_read_sizes), .min = 1, .max = RESIZE_MAX},
+	{READ("max_size", step.max_size, transforms_read_longest), .min = 1, .max = RESIZE_MAX},
+	RESIZING,
+};
+static const struct yaml_key zoom_out_keys[] = {
+	FILL,
+	{READ("side_range", step.scale, transforms_read_range), .low = 1, .high = 100},
+	CHANCE,
+};
+static const struct yaml_key keep_ratio_keys[] = {
+	SIZE(RESIZE_MAX),
+	{"longest", YAML_KEY_DOUBLE, FIELD(step.longest), .low = 0, .high = 1},
+	{"interpolation", YAML_KEY_ENUM, FIELD(step.interpolation), .names = weights_filter_names},
+	{"random_scale_prob", YAML_KEY_DOUBLE, FIELD(step.random_scale_prob), .low = 0, .high = 1},
+	{READ("random_scale_range", step.random_scale_range, transforms_read_range), .low = 0.01,
+		.high = 100},
+	{"random_scale_area", YAML_KEY_BOOL, FIELD(step.random_scale_area)},
+	{"random_aspect_prob", YAML_KEY_DOUBLE, FIELD(step.random_aspect_prob), .low = 0,
+		.high = 1},
+	{READ("random_aspect_range", step.random_aspect_range, transforms_read_range), .low = 0.01,
+		.high = 100},
+};
+static const struct yaml_key crop_or_pad_keys[] = {
+	SIZE(TRANSFORMS_SIDE_MAX),
 	FILL,
 	{"padding_mode", YAML_KEY_ENUM, FIELD(padding_mode), .names = padding_modes},
 };
@@ -128,7 +176,7 @@ static const struct yaml_key affine_keys[] = {
 static const struct yaml_key rotation_keys[] = {
 	DEGREES,
 	WARPING,
-	{READ("expand", expand, transforms_read_expand)},
+	{"expand", YAML_KEY_BOOL, FIELD(step.expand)},
 	CENTER,
 	FILL,
 };
@@ -185,94 +233,103 @@ static const struct yaml_key order_keys[] = {WITHIN};
 #define KEYS(table) table, UTIL_COUNT(table)
 #define PIXELS "a number of pixels", "{size: 224}"
 #define OPERATIONS "a list of operations", "{transforms: [ColorJitter: {brightness: 0.4}]}"
-#define STEP(kind) [TRANSFORMS_SIZINGS + (kind)]
+#define STEP(kind) [(kind)]
 #define SCALED .scale = {1, 1}
 #define NEAREST .interpolation = WEIGHTS_NEAREST
 
 const struct transforms_rule transforms_rules[TRANSFORMS_KINDS] = {
 	[TRANSFORMS_RANDOM_RESIZED_CROP] = {"RandomResizedCrop", KEYS(resized_crop_keys),
-		TRANSFORMS_FIRST, PIXELS,
+		TRANSFORMS_ANYWHERE, PIXELS,
 		{.antialias = true, .step = {.scale = {0.08, 1}, .ratio = {3.0 / 4.0, 4.0 / 3.0}}}},
-	[TRANSFORMS_RESIZE] = {"Resize", KEYS(resize_keys), TRANSFORMS_FIRST, PIXELS,
-		{.antialias = true}},
-	[TRANSFORMS_CENTER_CROP] = {"CenterCrop", KEYS(center_crop_keys),
-		TRANSFORMS_FIRST_OR_BEHIND_RESIZE, PIXELS, {.antialias = false}},
-	[TRANSFORMS_RANDOM_CROP] = {"RandomCrop", KEYS(random_crop_keys),
-		TRANSFORMS_FIRST_OR_BEHIND_RESIZE, PIXELS, {.antialias = false}},
+	[TRANSFORMS_RESIZE] = {"Resize", KEYS(resize_keys), TRANSFORMS_ANYWHERE, PIXELS,
+		{.antialias = true}, .besides = RESIZE_LONGEST},
+	[TRANSFORMS_CENTER_CROP] = {"CenterCrop", KEYS(center_crop_keys), TRANSFORMS_ANYWHERE,
+		PIXELS, {.antialias = false}},
+	[TRANSFORMS_RANDOM_CROP] = {"RandomCrop", KEYS(random_crop_keys), TRANSFORMS_ANYWHERE,
+		PIXELS, {.antialias = false}},
+	STEP(STEP_PAD) = {"Pad", KEYS(pad_keys), TRANSFORMS_ANYWHERE,
+		"a number of pixels, [horizontal, vertical] or [left, top, right, bottom]",
+		"{padding: 4}", .defaults.antialias = false},
+	STEP(STEP_RANDOM_RESIZE) = {"RandomResize", KEYS(random_resize_keys), TRANSFORMS_ANYWHERE,
+		"a number of pixels", "{min_size: 256, max_size: 481}", .defaults.antialias = true},
+	STEP(STEP_SCALE_JITTER) = {"ScaleJitter", KEYS(scale_jitter_keys), TRANSFORMS_ANYWHERE,
+		"two numbers of pixels", "{target_size: [224, 224]}",
+		{.antialias = true, .step = {.scale = {0.1, 2}}}},
+	STEP(STEP_RANDOM_SHORTEST_SIZE) = {"RandomShortestSize", KEYS(shortest_size_keys),
+		TRANSFORMS_ANYWHERE, "a number of pixels, or a list of them",
+		"{min_size: [256, 288, 320]}", .defaults.antialias = true},
+	STEP(STEP_RANDOM_ZOOM_OUT) = {"RandomZoomOut", KEYS(zoom_out_keys), TRANSFORMS_ANYWHERE,
+		.defaults.step = {.scale = {1, 4}, .p = 0.5}},
+	STEP(STEP_RESIZE_KEEP_RATIO) = {"ResizeKeepRatio", KEYS(keep_ratio_keys),
+		TRANSFORMS_ANYWHERE, PIXELS,
+		.defaults.step = {.random_scale_range = {0.85, 1.05},
+			.random_aspect_range = {0.9, 1.11}}},
+	STEP(STEP_CENTER_CROP_OR_PAD) = {"CenterCropOrPad", KEYS(crop_or_pad_keys),
+		TRANSFORMS_ANYWHERE, PIXELS, .defaults.antialias = false},
+	STEP(STEP_RANDOM_CROP_OR_PAD) = {"RandomCropOrPad", KEYS(crop_or_pad_keys),
+		TRANSFORMS_ANYWHERE, PIXELS, .defaults.antialias = false},
 	STEP(STEP_RANDOM_HORIZONTAL_FLIP) = {"RandomHorizontalFlip", KEYS(chance_keys),
-		TRANSFORMS_BEHIND, .defaults.step = {.p = 0.5}},
+		TRANSFORMS_ANYWHERE, .defaults.step = {.p = 0.5}},
 	STEP(STEP_RANDOM_VERTICAL_FLIP) = {"RandomVerticalFlip", KEYS(chance_keys),
-		TRANSFORMS_BEHIND, .defaults.step = {.p = 0.5}},
-	STEP(STEP_COLOR_JITTER) = {"ColorJitter", KEYS(jitter_keys), TRANSFORMS_BEHIND,
+		TRANSFORMS_ANYWHERE, .defaults.step = {.p = 0.5}},
+	STEP(STEP_COLOR_JITTER) = {"ColorJitter", KEYS(jitter_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.brightness = {1, 1}, .contrast = {1, 1}, .saturation = {1, 1}}},
-	STEP(STEP_GRAYSCALE) = {"Grayscale", KEYS(grayscale_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_GRAYSCALE) = {"Grayscale", KEYS(grayscale_keys), TRANSFORMS_ANYWHERE,
 		"3 (torchvision's 1 is of images of one channel)", "{num_output_channels: 3}",
 		.defaults.num_output_channels = 3},
-	STEP(STEP_RANDOM_GRAYSCALE) = {"RandomGrayscale", KEYS(chance_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_GRAYSCALE) = {"RandomGrayscale", KEYS(chance_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.p = 0.1}},
-	STEP(STEP_GAUSSIAN_BLUR) = {"GaussianBlur", KEYS(blur_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_GAUSSIAN_BLUR) = {"GaussianBlur", KEYS(blur_keys), TRANSFORMS_ANYWHERE,
 		"an odd number of pixels", "{kernel_size: 23}", .instead = 2,
 		.defaults.step = {.sigma = {0.1, 2}}},
-	STEP(STEP_RANDOM_SOLARIZE) = {"RandomSolarize", KEYS(solarize_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_SOLARIZE) = {"RandomSolarize", KEYS(solarize_keys), TRANSFORMS_ANYWHERE,
 		"a number from 0 to 256", "{threshold: 128}", .defaults.step = {.p = 0.5}},
-	STEP(STEP_RANDOM_POSTERIZE) = {"RandomPosterize", KEYS(posterize_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_POSTERIZE) = {"RandomPosterize", KEYS(posterize_keys), TRANSFORMS_ANYWHERE,
 		"a whole number from 0 to 8", "{bits: 4}", .defaults.step = {.p = 0.5}},
-	STEP(STEP_RANDOM_EQUALIZE) = {"RandomEqualize", KEYS(chance_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_EQUALIZE) = {"RandomEqualize", KEYS(chance_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.p = 0.5}},
 	STEP(STEP_RANDOM_AUTOCONTRAST) = {"RandomAutocontrast", KEYS(chance_keys),
-		TRANSFORMS_BEHIND, .defaults.step = {.p = 0.5}},
-	STEP(STEP_RANDOM_INVERT) = {"RandomInvert", KEYS(chance_keys), TRANSFORMS_BEHIND,
+		TRANSFORMS_ANYWHERE, .defaults.step = {.p = 0.5}},
+	STEP(STEP_RANDOM_INVERT) = {"RandomInvert", KEYS(chance_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.p = 0.5}},
 	STEP(STEP_RANDOM_ADJUST_SHARPNESS) = {"RandomAdjustSharpness", KEYS(sharpness_keys),
-		TRANSFORMS_BEHIND, "a factor", "{sharpness_factor: 2}",
+		TRANSFORMS_ANYWHERE, "a factor", "{sharpness_factor: 2}",
 		.defaults.step = {.p = 0.5}},
-	STEP(STEP_RANDOM_AFFINE) = {"RandomAffine", KEYS(affine_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_AFFINE) = {"RandomAffine", KEYS(affine_keys), TRANSFORMS_ANYWHERE,
 		"a number or [least, most]", "{degrees: 15}", .defaults.step = {SCALED, NEAREST}},
-	STEP(STEP_RANDOM_ROTATION) = {"RandomRotation", KEYS(rotation_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_ROTATION) = {"RandomRotation", KEYS(rotation_keys), TRANSFORMS_ANYWHERE,
 		"a number or [least, most]", "{degrees: 15}", .defaults.step = {NEAREST}},
 	STEP(STEP_RANDOM_PERSPECTIVE) = {"RandomPerspective", KEYS(perspective_keys),
-		TRANSFORMS_BEHIND, .defaults.step = {.distortion_scale = 0.5, .p = 0.5}},
-	STEP(STEP_RAND_AUGMENT) = {"RandAugment", KEYS(rand_augment_keys), TRANSFORMS_BEHIND,
+		TRANSFORMS_ANYWHERE, .defaults.step = {.distortion_scale = 0.5, .p = 0.5}},
+	STEP(STEP_RAND_AUGMENT) = {"RandAugment", KEYS(rand_augment_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.num_ops = 2, .magnitude = 9, .num_magnitude_bins = 31, NEAREST}},
 	STEP(STEP_TRIVIAL_AUGMENT_WIDE) = {"TrivialAugmentWide", KEYS(trivial_augment_keys),
-		TRANSFORMS_BEHIND, .defaults.step = {.num_magnitude_bins = 31, NEAREST}},
-	STEP(STEP_AUTO_AUGMENT) = {"AutoAugment", KEYS(auto_augment_keys), TRANSFORMS_BEHIND,
+		TRANSFORMS_ANYWHERE, .defaults.step = {.num_magnitude_bins = 31, NEAREST}},
+	STEP(STEP_AUTO_AUGMENT) = {"AutoAugment", KEYS(auto_augment_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {NEAREST}},
-	STEP(STEP_AUG_MIX) = {"AugMix", KEYS(aug_mix_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_AUG_MIX) = {"AugMix", KEYS(aug_mix_keys), TRANSFORMS_ANYWHERE,
 		.defaults.step = {.severity = 3,
 			.mixture_width = 3,
 			.chain_depth = -1,
 			.alpha = 1,
 			.all_ops = true}},
-	STEP(STEP_THREE_AUGMENT) = {"ThreeAugment", NULL, 0, TRANSFORMS_BEHIND, .defaults.kind = 0},
+	STEP(STEP_THREE_AUGMENT) = {"ThreeAugment", NULL, 0, TRANSFORMS_ANYWHERE,
+		.defaults.kind = 0},
 	/* As timm's create_transform makes them. */
-	STEP(STEP_TIMM_AUTO_AUGMENT) = {"TimmAutoAugment", KEYS(timm_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_TIMM_AUTO_AUGMENT) = {"TimmAutoAugment", KEYS(timm_keys), TRANSFORMS_ANYWHERE,
 		"timm's string for a policy", "{config: rand-m9-mstd0.5-inc1}",
 		.defaults.step = {.interpolation = WEIGHTS_RANDOM,
 			.fill = {124, 116, 104},
 			.timm.translate = -1}},
 	STEP(STEP_RANDOM_ERASING) = {"RandomErasing", KEYS(erasing_keys), TRANSFORMS_LAST,
 		.defaults.step = {.p = 0.5, .scale = {0.02, 0.33}, .ratio = {0.3, 3.3}}},
-	STEP(STEP_RANDOM_APPLY) = {"RandomApply", KEYS(apply_keys), TRANSFORMS_BEHIND, OPERATIONS,
+	STEP(STEP_RANDOM_APPLY) = {"RandomApply", KEYS(apply_keys), TRANSFORMS_ANYWHERE, OPERATIONS,
 		.defaults.step = {.p = 0.5}},
-	STEP(STEP_RANDOM_CHOICE) = {"RandomChoice", KEYS(choice_keys), TRANSFORMS_BEHIND,
+	STEP(STEP_RANDOM_CHOICE) = {"RandomChoice", KEYS(choice_keys), TRANSFORMS_ANYWHERE,
 		OPERATIONS, .defaults.chances = 0},
-	STEP(STEP_RANDOM_ORDER) = {"RandomOrder", KEYS(order_keys), TRANSFORMS_BEHIND, OPERATIONS,
+	STEP(STEP_RANDOM_ORDER) = {"RandomOrder", KEYS(order_keys), TRANSFORMS_ANYWHERE, OPERATIONS,
 		.defaults.chances = 0},
 };
-
-const char *transforms_place_text(enum transforms_place place)
-{
-	static const char *const texts[] = {
-		[TRANSFORMS_FIRST] = "it comes first, and only once",
-		[TRANSFORMS_FIRST_OR_BEHIND_RESIZE] =
-			"it comes first, or right after Resize, and only once",
-		[TRANSFORMS_BEHIND] = ("it comes after the operation that sizes images "
-				       "(RandomResizedCrop, Resize, CenterCrop, RandomCrop)"),
-		[TRANSFORMS_LAST] = "it comes last, and only once",
-	};
-	return texts[place];
-}
 
 const struct yaml_key *transforms_within(const struct transforms_rule *rule)
 {

@@ -8,10 +8,8 @@
 
 /* The allowed positions of an operation in a list. */
 enum transforms_place {
-	TRANSFORMS_FIRST, /* and only once */
-	TRANSFORMS_FIRST_OR_BEHIND_RESIZE,
-	TRANSFORMS_BEHIND, /* after the operations that set the size; also within others */
-	TRANSFORMS_LAST,
+	TRANSFORMS_ANYWHERE,
+	TRANSFORMS_LAST, /* and only once, not within others */
 };
 
 struct transforms_rule {
@@ -22,14 +20,13 @@ struct transforms_rule {
 	/* For a required first key: what is expected, and an example. NULL: the key is optional. */
 	const char *first, *example;
 	struct transforms_op defaults; /* torchvision's */
+	/* The key that may be given in place of the first one, or beside it; 0: none. */
+	size_t besides;
 	/* The key that replaces the first one and excludes all keys before it; 0: none. */
 	size_t instead;
 };
 
 extern const struct transforms_rule transforms_rules[TRANSFORMS_KINDS];
-
-/* The allowed position in words, for refusals. */
-const char *transforms_place_text(enum transforms_place place);
 
 /* Readers of parameters, for yaml_key.read_as. The field is an array if the comment names more than
  * one value. Each value must be within the key's low .. high, or min .. max. */
@@ -57,7 +54,8 @@ transforms_reader transforms_read_timm_filter; /* the same and "random" */
 transforms_reader transforms_read_timm; /* a string of timm's: fields of the step */
 transforms_reader transforms_read_translate; /* low .. high; below 0 if it was not given */
 transforms_reader transforms_read_antialias; /* true */
-transforms_reader transforms_read_expand; /* false */
+transforms_reader transforms_read_longest; /* uint32_t, min .. max; 0: not given */
+transforms_reader transforms_read_sizes; /* n or several of them; records how many */
 transforms_reader transforms_read_channels; /* 3 */
 transforms_reader transforms_read_chances; /* RandomChoice's p; records their number */
 /* A list of operations: checks only that it is a list and not empty. transforms.c reads the
@@ -75,6 +73,14 @@ bool transforms_excluded(const struct yaml_key *key, const struct transforms_op 
 /* The value of a parameter as numbers, by which two are compared. Returns the number of numbers. */
 size_t transforms_values(
 	const struct yaml_key *key, const struct transforms_op *op, double ret[TRANSFORMS_VALUES]);
+
+/* The number of operations of the same kind before operation i. */
+uint32_t transforms_same(const struct transforms *transforms, uint32_t i);
+
+void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret);
+
+/* The operation as a step. */
+void transforms_step(const struct transforms *transforms, uint32_t i, struct step *ret);
 
 /* Writes the value, if there is one. transforms.c writes the operations within. */
 void transforms_value_json(

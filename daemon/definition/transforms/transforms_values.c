@@ -98,7 +98,7 @@ int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault)
 {
 	struct transforms_size *ret = field;
-	const struct yaml_key side = {"size", YAML_KEY_U32, .min = key->min, .max = key->max};
+	const struct yaml_key side = {key->name, YAML_KEY_U32, .min = key->min, .max = key->max};
 	uint32_t sides[2] = {0, 0};
 	if (node->type != YAML_SEQUENCE_NODE) {
 		int result = yaml_read_value(text, node, &side, &sides[0], fault);
@@ -108,9 +108,9 @@ int transforms_read_size(const struct yaml_text *text, const yaml_node_t *node,
 	}
 	if (values_count(node) != 2)
 		return yaml_fault(text, node, fault,
-			"size: expected a whole number from 1 to %" PRIu64
+			"%s: expected a whole number from 1 to %" PRIu64
 			", or a list of two, [height, width]; got a list of %zu",
-			key->max, values_count(node));
+			key->name, key->max, values_count(node));
 	int result = values_wholes(text, node, &side, sides, fault);
 	if (result < 0)
 		return result;
@@ -454,14 +454,30 @@ int transforms_read_antialias(const struct yaml_text *text, const yaml_node_t *n
 		fault);
 }
 
-int transforms_read_expand(const struct yaml_text *text, const yaml_node_t *node,
+int transforms_read_longest(const struct yaml_text *text, const yaml_node_t *node,
 	const struct yaml_key *key, void *field, struct fault *fault)
 {
-	(void)field;
-	return values_fixed(text, node, key, false,
-		"all images of a batch have one size; what turns out of the image is cut off, and "
-		"fill is what comes in",
-		fault);
+	const struct yaml_key side = {key->name, YAML_KEY_U32, .min = key->min, .max = key->max};
+	return yaml_read_value(text, node, &side, field, fault);
+}
+
+int transforms_read_sizes(const struct yaml_text *text, const yaml_node_t *node,
+	const struct yaml_key *key, void *field, struct fault *fault)
+{
+	const struct yaml_key side = {key->name, YAML_KEY_U32, .min = key->min, .max = key->max};
+	uint32_t sizes[STEP_SAME_MAX] = {0};
+	size_t count = values_count(node);
+	if (node->type == YAML_SEQUENCE_NODE && (!count || count > STEP_SAME_MAX))
+		return yaml_fault(text, node, fault,
+			"%s: expected a whole number, or a list of at most %d; got a list of %zu",
+			key->name, STEP_SAME_MAX, count);
+	int result = count ? values_wholes(text, node, &side, sizes, fault)
+			   : yaml_read_value(text, node, &side, &sizes[0], fault);
+	if (result < 0)
+		return result;
+	memcpy(field, sizes, sizeof sizes);
+	values_op(key, field)->step.min_sizes = count ? (uint32_t)count : 1;
+	return 0;
 }
 
 int transforms_read_channels(const struct yaml_text *text, const yaml_node_t *node,
@@ -558,7 +574,8 @@ static const struct values_kind values_kinds[] = {
 	{transforms_read_timm, VALUES_TIMM, 1, false},
 	{transforms_read_translate, VALUES_NUMBER, 1, false},
 	{transforms_read_antialias, VALUES_FLAG, 1, false},
-	{transforms_read_expand, VALUES_FLAG, 1, false},
+	{transforms_read_longest, VALUES_WHOLE, 1, false},
+	{transforms_read_sizes, VALUES_WHOLE, STEP_SAME_MAX, false},
 	{transforms_read_channels, VALUES_WHOLE, 1, false},
 	{transforms_read_chances, VALUES_CHANCES, 1, false},
 };
@@ -605,6 +622,8 @@ static bool values_absent(const struct yaml_key *key, const struct transforms_op
 	       (key->read_as == transforms_read_translate && op->step.timm.translate < 0) ||
 	       (key->read_as == transforms_read_center && !op->step.has_center) ||
 	       (key->read_as == transforms_read_chances && !op->chances) ||
+	       (key->read_as == transforms_read_longest && !op->step.max_size) ||
+	       (key->read_as == transforms_read_size && op->step.no_size) ||
 	       key->read_as == transforms_read_within;
 }
 
@@ -654,9 +673,10 @@ size_t transforms_values(
 	}
 	if (values_absent(key, op) || values_is_random(key, op))
 		return 0;
-	for (size_t i = 0; i < kind.count; i++)
+	size_t count = key->read_as == transforms_read_sizes ? op->step.min_sizes : kind.count;
+	for (size_t i = 0; i < count; i++)
 		ret[i] = values_at(kind.type, values_field(key, op), i);
-	return kind.count;
+	return count;
 }
 
 /* ---- printing ---- */
@@ -803,7 +823,7 @@ void transforms_value_text(const struct yaml_key *key, const struct transforms_o
 	const struct values_kind kind = values_kind(key);
 	double values[TRANSFORMS_VALUES] = {0};
 	*buffer = 0;
-	if (kind.type == VALUES_SIZE) {
+	if (kind.type == VALUES_SIZE && !op->step.no_size) {
 		values_text_size(op, buffer, room);
 		return;
 	}
@@ -824,4 +844,39 @@ void transforms_value_text(const struct yaml_key *key, const struct transforms_o
 	else
 		values_text_numbers(&kind, values, values_is_grey(key, values, count) ? 1 : count,
 			buffer + at, room - at);
+}
+
+/* ---- as a step ---- */
+
+uint32_t transforms_same(const struct transforms *transforms, uint32_t i)
+{
+	uint32_t same = 0;
+	for (uint32_t k = 0; k < i; k++)
+		same += transforms->op[k].kind == transforms->op[i].kind;
+	return same;
+}
+
+void transforms_apply_padding(const struct transforms_op *op, struct pixel_padding *ret)
+{
+	*ret = (struct pixel_padding){.mode = op->padding_mode,
+		.left = op->padding[0],
+		.top = op->padding[1],
+		.right = op->padding[2],
+		.bottom = op->padding[3],
+		.if_needed = op->pad_if_needed};
+	for (size_t i = 0; i < UTIL_COUNT(ret->fill); i++)
+		ret->fill[i] = (uint8_t)op->step.fill[i];
+}
+
+void transforms_step(const struct transforms *transforms, uint32_t i, struct step *ret)
+{
+	const struct transforms_op *op = &transforms->op[i];
+	*ret = op->step;
+	ret->kind = (enum step_kind)op->kind;
+	ret->same = transforms_same(transforms, i);
+	ret->size = op->size.size;
+	ret->both = op->size.both;
+	transforms_apply_padding(op, &ret->padding);
+	if (ret->kind == STEP_RANDOM_CHOICE)
+		(void)transforms_values(&transforms_rules[op->kind].keys[1], op, ret->chances);
 }

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import NIGHTLY, promise
 from pillow13 import PILLOW, import_pillow
 
-np, PIL = import_pillow()
+np, PIL = import_pillow(venv="--torchvision" not in sys.argv)
 Image = PIL.Image
 
 

@@ -44,6 +44,17 @@ static inline struct step steps_default(enum step_kind kind)
 		.all_ops = true,
 		.interpolation = WEIGHTS_NEAREST,
 		.timm = {.most = 10, .translate = -1},
+		.size = {100, 160},
+		.both = true,
+		.min_size = {90, 110, 150},
+		.min_sizes = 3,
+		.max_size = 200,
+		.padding = {.left = 3, .top = 4, .right = 5, .bottom = 6},
+		.longest = 0.3,
+		.random_scale_prob = 0.5,
+		.random_scale_range = {0.85, 1.05},
+		.random_aspect_prob = 0.5,
+		.random_aspect_range = {0.9, 1.11},
 	};
 }
 

@@ -43,7 +43,8 @@ static struct step draw_step(uint32_t side)
 	static const enum weights_filter filters[] = {
 		WEIGHTS_NEAREST, WEIGHTS_BILINEAR, WEIGHTS_BICUBIC};
 	struct step step = {
-		.kind = (enum step_kind)draw_below(STEP_RANDOM_ERASING),
+		.kind = (enum step_kind)(
+			STEP_SIZINGS + draw_below(STEP_RANDOM_ERASING - STEP_SIZINGS)),
 		.p = 1,
 		.kernel_size = {2 * draw_below(UTIL_MIN(side, 128u)) + 1,
 			2 * draw_below(UTIL_MIN(side, 128u)) + 1},

@@ -111,7 +111,8 @@ static void known_fill(struct known *known, const struct step *step,
 		for (uint32_t bin = 0; bin < bins; bin++)
 			for (uint32_t minus = 0; minus < 2; minus++) {
 				struct step_plan *plan = &known->plans[op][bin][minus];
-				struct step_sample sample = {NULL, STEPS_SIDE, STEPS_SIDE, plan};
+				struct step_sample sample = {
+					.width = STEPS_SIDE, .height = STEPS_SIDE, .plan = plan};
 				plan->count = 0;
 				policy_apply(&sample, step, op,
 					policy_drawn(&sample, space, op, bin, bins,

@@ -69,7 +69,7 @@ static void twin_check(const double scale[2], const double ratio[2])
 				struct pixel_key key = {
 					.seed = 3, .epoch = i, .position = p * 977 + j};
 				struct draw_box got =
-					draw_resized_crop(&key, scale, ratio, sides[i], sides[j]);
+					draw_resized_crop(&key, 0, scale, ratio, sides[i], sides[j]);
 				struct draw_box want =
 					twin_crop(&key, scale, ratio, sides[i], sides[j]);
 				assert_memory_equal(&got, &want, sizeof(got));
@@ -95,8 +95,8 @@ static void test_central(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < 50; p++) {
 		struct pixel_key key = {.seed = 9, .position = p};
-		struct draw_box tall = draw_resized_crop(&key, SCALE, RATIO, 3, 1000);
-		struct draw_box wide = draw_resized_crop(&key, SCALE, RATIO, 1000, 3);
+		struct draw_box tall = draw_resized_crop(&key, 0, SCALE, RATIO, 3, 1000);
+		struct draw_box wide = draw_resized_crop(&key, 0, SCALE, RATIO, 1000, 3);
 		assert_memory_equal(&tall, (&(struct draw_box){0, 498, 3, 4}), sizeof(tall));
 		assert_memory_equal(&wide, (&(struct draw_box){498, 0, 4, 3}), sizeof(wide));
 	}
@@ -136,7 +136,7 @@ static void test_distribution(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < DRAWS; p++) {
 		struct pixel_key key = {.seed = 77, .position = p, .epoch = 1};
-		struct draw_box box = draw_resized_crop(&key, SCALE, RATIO, SIDE, SIDE);
+		struct draw_box box = draw_resized_crop(&key, 0, SCALE, RATIO, SIDE, SIDE);
 		double part = (double)box.w * box.h / ((double)SIDE * SIDE);
 		flips += draw_flip(&key, PHILOX_HORIZONTAL_FLIP, 0.5);
 		histogram_add(&x, (box.x + 0.5) / (SIDE - box.w + 1.0));
@@ -164,7 +164,7 @@ static void test_distribution_of_others(void **state)
 	(void)state;
 	for (uint32_t p = 0; p < DRAWS; p++) {
 		struct pixel_key key = {.seed = 78, .position = p};
-		struct draw_box box = draw_resized_crop(&key, scale, ratio, SIDE, SIDE);
+		struct draw_box box = draw_resized_crop(&key, 0, scale, ratio, SIDE, SIDE);
 		double part = (double)box.w * box.h / ((double)SIDE * SIDE);
 		double log_ratio = log((double)box.w / box.h);
 		histogram_add(&area, UTIL_MIN(UTIL_MAX((part - 0.35) / 0.1, 0), 1));
@@ -215,7 +215,7 @@ static void test_golden(void **state)
 	};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(golden); i++) {
-		struct draw_box box = draw_resized_crop(&golden[i].key, SCALE, RATIO, 500, 375);
+		struct draw_box box = draw_resized_crop(&golden[i].key, 0, SCALE, RATIO, 500, 375);
 		bool flip = draw_flip(&golden[i].key, PHILOX_HORIZONTAL_FLIP, 0.5);
 		if (memcmp(&box, &golden[i].box, sizeof(box)) != 0 || flip != golden[i].flip)
 			fail_msg("golden %u: {%u, %u, %u, %u}, %d", i, box.x, box.y, box.w, box.h,
@@ -225,7 +225,7 @@ static void test_golden(void **state)
 	for (uint32_t p = 0; p < 10000; p++) {
 		struct pixel_key key = {.seed = 42, .position = p, .epoch = p % 90};
 		struct draw_box box =
-			draw_resized_crop(&key, SCALE, RATIO, 300 + p % 400, 300 + p % 177);
+			draw_resized_crop(&key, 0, SCALE, RATIO, 300 + p % 400, 300 + p % 177);
 		hash = hash_bytes(hash, &box, sizeof(box));
 		hash = hash_u64(hash, draw_flip(&key, PHILOX_HORIZONTAL_FLIP, 0.5));
 	}
