@@ -117,7 +117,7 @@ static void sequence_head_resize(struct sequence_course *course, const struct op
 		.window_h = op->height};
 	if (fast)
 		pixel_plan_shrink(plan);
-	pixel_plan_region(&course->head, plan, &course->region);
+	pixel_plan_region(plan, &course->region);
 	course->size = course->head.size;
 	course->resizes = true;
 	course->first = 1;

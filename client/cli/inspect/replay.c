@@ -522,6 +522,11 @@ static int replay_record(struct replay *replay)
 	if (r == 0)
 		r = row_make_again(&replay->maker, replay->bytes.data, sample.size, &group->pixels,
 			&record, &key, group->postprocessor, replay->rows);
+	if (r == -EINVAL && group->pixels.kind == PIXEL_WHOLE)
+		return cli_fail(CLI_USAGE,
+			"the crop %s is not the whole image, 0,0,%u,%u: these transforms decode "
+			"whole images and are drawn again, so leave --crop out",
+			replay->crop, record.src_w, record.src_h);
 	if (r == -EINVAL)
 		return cli_fail(CLI_USAGE, "the crop %s is not inside the image, which is %ux%u",
 			replay->crop, record.src_w, record.src_h);

@@ -1,7 +1,8 @@
 /* step_sheet: see step_sheet.h.
  *
  * The image after a step is what the recipe that ends with this step makes: the kinds of steps
- * identify draws, so leaving off later steps changes nothing before them. */
+ * identify draws, so leaving off later steps changes nothing before them. Where the steps decide
+ * the size (PIXEL_WHOLE), there is no head, and each image has a size of its own. */
 #include "client/cli/inspect/step_sheet.h"
 
 #include "augment/augment.h"
@@ -25,7 +26,8 @@ enum {
 /* The recipe up to and including a step that is not nested. */
 struct step_sheet_stage {
 	struct step_recipe recipe;
-	struct augmenter *augmenter;
+	struct augmenter *augmenter; /* or, without a head, */
+	struct sequence *sequence;
 };
 
 struct step_sheet_pen {
@@ -40,6 +42,17 @@ struct step_sheet_pen {
 };
 
 /* ---- one cell ---- */
+
+static bool step_sheet_is_whole(const struct step_sheet *trace)
+{
+	return trace->head.kind == PIXEL_WHOLE;
+}
+
+/* The lines before those of the stages: the source, and the head. */
+static unsigned step_sheet_first_line(const struct step_sheet *trace)
+{
+	return step_sheet_is_whole(trace) ? 1 : 2;
+}
 
 static int step_sheet_line_height(const struct step_sheet *trace)
 {
@@ -86,10 +99,9 @@ static struct canvas_box step_sheet_box(
 }
 
 static void step_sheet_cell(struct step_sheet_pen *pen, unsigned line, unsigned column,
-	const uint8_t *rgb, const char *caption)
+	struct pixel_size size, const uint8_t *rgb, const char *caption)
 {
 	struct canvas_box box = step_sheet_box(pen, line, column);
-	const struct pixel_size size = pen->trace->head.size;
 	canvas_image(pen->canvas, canvas_fit(box, (int)size.width, (int)size.height), rgb,
 		(int)size.width, (int)size.height);
 	box.y += box.h + 4;
@@ -150,8 +162,18 @@ static int step_sheet_head(struct step_sheet_pen *pen, unsigned column, struct f
 		record.crop_w, record.crop_h, record.flags & SLOTS_FLIPPED ? " flipped" : "",
 		record.flags & SLOTS_FLIPPED_VERTICALLY ? " upside down" : "");
 	step_sheet_source(pen, column, &record);
-	step_sheet_cell(pen, 1, column, pen->head, caption);
+	step_sheet_cell(pen, 1, column, trace->head.size, pen->head, caption);
 	return 0;
+}
+
+static void step_sheet_erase(struct step_sheet_pen *pen, const struct step_plan *plan,
+	const struct pixel_key *key, struct pixel_size size)
+{
+	const struct erase_row row = {
+		.type = SLOTS_U8, .layout = SLOTS_NHWC, .width = size.width, .height = size.height};
+	for (uint32_t i = 0; i < plan->count; i++)
+		if (plan->op[i].kind == OP_ERASE)
+			op_erase(&plan->op[i], &row, key, pen->picture);
 }
 
 static void step_sheet_step(
@@ -160,24 +182,102 @@ static void step_sheet_step(
 	const struct step_sheet *trace = pen->trace;
 	const struct pixel_size size = trace->head.size;
 	struct step_plan *plan = pen->plan;
-	const struct erase_row row = {
-		.type = SLOTS_U8, .layout = SLOTS_NHWC, .width = size.width, .height = size.height};
 	char caption[STEP_SHEET_TEXT];
 	step_plan(&pen->stage[stage].recipe, &trace->key[column], size.width, size.height, plan);
 	memcpy(augmenter_image(pen->stage[stage].augmenter), pen->head,
 		(size_t)size.height * size.width * 3);
 	augmenter_run(pen->stage[stage].augmenter, plan, size.width, size.height, pen->picture);
-	for (uint32_t i = 0; i < plan->count; i++)
-		if (plan->op[i].kind == OP_ERASE)
-			op_erase(&plan->op[i], &row, &trace->key[column], pen->picture);
+	step_sheet_erase(pen, plan, &trace->key[column], size);
 	step_sheet_caption(plan, *before, caption, sizeof caption);
 	*before = plan->count;
-	step_sheet_cell(pen, stage + 2, column, pen->picture, *caption ? caption : "-");
+	step_sheet_cell(pen, stage + step_sheet_first_line(trace), column, size, pen->picture,
+		*caption ? caption : "-");
+}
+
+/* ---- one draw of a list without a head ---- */
+
+static int step_sheet_refuse(const char *text, int outcome, struct fault *fault)
+{
+	if (outcome < 0)
+		return fault_set(fault, outcome, "%s",
+			*text ? text : "not enough memory to decode the image");
+	(void)fault_set(
+		fault, 0, "%s: %s", decode_outcome_name((enum decode_outcome)outcome), text);
+	return 1;
+}
+
+static int step_sheet_decode(struct step_sheet_pen *pen, struct sequence *sequence,
+	const struct pixel_key *key, struct fault *fault)
+{
+	struct row_maker *maker = &pen->maker;
+	const struct sequence_tools tools = {
+		maker->decoder, maker->sink, maker->max_side, &maker->beyond};
+	struct decode_info info;
+	struct pixel_region region;
+	int r = decoder_begin(maker->decoder, pen->trace->data, pen->trace->size, &info);
+	if (r != DECODE_OK)
+		return step_sheet_refuse(decoder_message(maker->decoder), r, fault);
+	const struct pixel_size source = {info.height, info.width};
+	sequence_start(sequence, &tools, key, source, false, NULL, &region);
+	const struct pixel_size size = sequence_size(sequence);
+	uint8_t *picture = realloc(pen->picture, (size_t)size.height * size.width * 3);
+	if (!picture) {
+		decoder_abort(maker->decoder);
+		return fault_set(fault, -ENOMEM, "not enough memory for the images");
+	}
+	pen->picture = picture;
+	sequence_start(sequence, &tools, key, source, false, picture, &region);
+	const struct decode_region wanted = {region.x0, region.y0, region.x1, region.y1};
+	r = decoder_rows(maker->decoder, wanted, false, sequence_row, sequence);
+	if (r != DECODE_OK) {
+		sequence_abort(sequence);
+		return step_sheet_refuse(decoder_message(maker->decoder), r, fault);
+	}
+	r = sequence_end(sequence);
+	return r == DECODE_OK ? 0 : step_sheet_refuse(sequence_text(sequence), r, fault);
+}
+
+static int step_sheet_whole_step(struct step_sheet_pen *pen, unsigned stage, unsigned column,
+	uint32_t *before, struct fault *fault)
+{
+	struct sequence *sequence = pen->stage[stage].sequence;
+	const struct pixel_key *key = &pen->trace->key[column];
+	char caption[STEP_SHEET_TEXT];
+	int r = step_sheet_decode(pen, sequence, key, fault);
+	if (r != 0)
+		return r;
+	const struct step_plan *plan = sequence_ops(sequence);
+	step_sheet_erase(pen, plan, key, plan->size);
+	step_sheet_caption(plan, *before, caption, sizeof caption);
+	*before = plan->count;
+	step_sheet_cell(pen, stage + step_sheet_first_line(pen->trace), column, plan->size,
+		pen->picture, *caption ? caption : "-");
+	return 0;
+}
+
+static int step_sheet_whole_column(struct step_sheet_pen *pen, unsigned column, struct fault *fault)
+{
+	struct decode_info info;
+	uint32_t before = 0;
+	int r = decoder_begin(pen->maker.decoder, pen->trace->data, pen->trace->size, &info);
+	if (r != DECODE_OK)
+		return step_sheet_refuse(decoder_message(pen->maker.decoder), r, fault);
+	decoder_abort(pen->maker.decoder);
+	const struct slots_record record = {.crop_w = info.width,
+		.crop_h = info.height,
+		.src_w = info.width,
+		.src_h = info.height};
+	step_sheet_source(pen, column, &record);
+	for (unsigned i = 0; i < pen->stages && r == 0; i++)
+		r = step_sheet_whole_step(pen, i, column, &before, fault);
+	return r;
 }
 
 static int step_sheet_column(struct step_sheet_pen *pen, unsigned column, struct fault *fault)
 {
 	uint32_t before = 0;
+	if (step_sheet_is_whole(pen->trace))
+		return step_sheet_whole_column(pen, column, fault);
 	int r = step_sheet_head(pen, column, fault);
 	for (unsigned i = 0; i < pen->stages && r == 0; i++)
 		step_sheet_step(pen, i, column, &before);
@@ -205,9 +305,10 @@ static void step_sheet_names(struct step_sheet_pen *pen)
 	const struct step_sheet *trace = pen->trace;
 	sheet_head(pen->canvas, trace->title, trace->subtitle);
 	step_sheet_name(pen, 0, "source");
-	step_sheet_name(pen, 1, trace->head_name);
+	if (!step_sheet_is_whole(trace))
+		step_sheet_name(pen, 1, trace->head_name);
 	for (unsigned i = 0; i < pen->stages; i++)
-		step_sheet_name(pen, i + 2, trace->step_name[i]);
+		step_sheet_name(pen, i + step_sheet_first_line(trace), trace->step_name[i]);
 }
 
 /* Makes one stage per step that is not nested. */
@@ -221,8 +322,10 @@ static int step_sheet_stages(struct step_sheet_pen *pen, struct fault *fault)
 		struct step_sheet_stage *stage = &pen->stage[pen->stages++];
 		stage->recipe = *steps;
 		stage->recipe.count = i + 1 + steps->step[i].inside;
-		int r = augmenter_new(&stage->recipe, pixel_longer(pen->trace->head.size),
-			&stage->augmenter, fault);
+		int r = step_sheet_is_whole(pen->trace)
+				? sequence_new(&stage->recipe, &stage->sequence, fault)
+				: augmenter_new(&stage->recipe, pixel_longer(pen->trace->head.size),
+					  &stage->augmenter, fault);
 		if (r < 0)
 			return r;
 	}
@@ -247,8 +350,10 @@ static int step_sheet_prepare(struct step_sheet_pen *pen, struct fault *fault)
 
 static void step_sheet_finish(struct step_sheet_pen *pen)
 {
-	for (unsigned i = 0; i < pen->stages; i++)
+	for (unsigned i = 0; i < pen->stages; i++) {
 		augmenter_free(pen->stage[i].augmenter);
+		sequence_free(pen->stage[i].sequence);
+	}
 	row_maker_deinit(&pen->maker);
 	thumb_deinit(&pen->thumb);
 	free(pen->stage);
@@ -261,7 +366,8 @@ static int step_sheet_canvas(
 	const struct step_sheet_pen *pen, struct canvas *canvas, struct fault *fault)
 {
 	const struct step_sheet *trace = pen->trace;
-	int tile = (int)trace->tile, lines = (int)pen->stages + 2, draws = (int)trace->draws;
+	int tile = (int)trace->tile, lines = (int)(pen->stages + step_sheet_first_line(trace)),
+	    draws = (int)trace->draws;
 	int width = 2 * SHEET_MARGIN + STEP_SHEET_NAMES + draws * (tile + STEP_SHEET_GAP) -
 		    STEP_SHEET_GAP;
 	int height = 2 * SHEET_MARGIN + SHEET_HEAD + lines * step_sheet_line_height(trace);
