@@ -1,10 +1,10 @@
 /* apply: carries out ops (op.h) one after the other. For augment.c and the families of ops only.
  *
  * Every op makes one image from another, of the same size unless op_size says otherwise. Pixels are
- * RGB, uint8, rows without gaps, and an op reads and writes nothing beyond 3 x width x height bytes. An op that looks at each
- * pixel by itself (color.c) may get the same memory twice, and then works in place. All others get
- * two memories that do not overlap. apply_ops goes back and forth between two buffers, and the last
- * op writes to where the result is wanted.
+ * RGB, uint8, rows without gaps, and an op reads and writes nothing beyond 3 x width x height
+ * bytes. An op that looks at each pixel by itself (color.c) may get the same memory twice, and then
+ * works in place. All others get two memories that do not overlap. apply_ops goes back and forth
+ * between two buffers, and the last op writes to where the result is wanted.
  *
  * To add a kind of op, add it to op.h and op_text, and its family to apply_families (apply.c).
  * Parameters were checked when the recipe was read; the code here asserts them at most. Nothing

@@ -1,8 +1,8 @@
 /* step: the operations of a list, with torchvision's names, parameters and defaults, and their
  * draws.
  *
- * A list that begins with a crop or a resize has its sizing done by pixel/, and its other operations
- * are steps, which keep the image's size. In all other lists every operation is a step.
+ * A list that begins with a crop or a resize has its sizing done by pixel/, and its other
+ * operations are steps, which keep the image's size. In all other lists every operation is a step.
  *
  * A recipe is a flat list in the written order; the steps nested in RandomApply, RandomChoice
  * and RandomOrder follow these. step_plan turns it into concrete ops (op.h) for one sample: a

@@ -226,6 +226,12 @@ static int spec_check_size(
 			shape_size_text(recipe->size, makes),
 			several ? "as the largest of all epochs, " : "",
 			shape_size_text(spec->image_size, got));
+	if (several && recipe->kind == PIXEL_WHOLE)
+		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
+			"image_size: the sizes of epochs can replace the size of "
+			"RandomResizedCrop or of Resize: {size: [H, W]} only where the list begins "
+			"with it and no later operation changes the size; write one size, or "
+			"another list");
 	if (several && !spec_scales(recipe))
 		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
 			"image_size: the sizes of epochs can replace the size of "

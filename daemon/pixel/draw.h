@@ -24,11 +24,11 @@ struct draw_box {
 	uint32_t x, y, w, h;
 };
 
-/* Attempt number a uses draw_words(key, PHILOX_RESIZED_CROP, same, a): word 0 gives the area, word 1
- * the logarithm of the ratio, word 2 the row, word 3 the column, 32 bits each (torch draws 24).
- * `scale` has the minimum and the maximum of the area, as shares of the source's (0 <= minimum <=
- * maximum, maximum > 0); `ratio` those of width / height (above 0). The source has 1 .. 65,535
- * pixels on a side. */
+/* Attempt number a uses draw_words(key, PHILOX_RESIZED_CROP, same, a): word 0 gives the area,
+ * word 1 the logarithm of the ratio, word 2 the row, word 3 the column, 32 bits each (torch
+ * draws 24). `scale` has the minimum and the maximum of the area, as shares of the source's (0
+ * <= minimum <= maximum, maximum > 0); `ratio` those of width / height (above 0). The source has
+ * 1 .. 65,535 pixels on a side. */
 struct draw_box draw_resized_crop(const struct pixel_key *key, uint32_t same, const double scale[2],
 	const double ratio[2], uint32_t src_w, uint32_t src_h);
 

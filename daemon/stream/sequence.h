@@ -1,10 +1,10 @@
 /* sequence: one sample through a list of operations in any order.
  *
  * The list is drawn for the image's size (augment/step.h), which gives ops and the sizes between
- * them. If the first op is a crop, the decoder delivers only that part; if it is a resize to at most
- * the side of the sink, with or without a crop, rows are resampled while they arrive. Otherwise the
- * whole image is decoded. The other ops follow in memory (raster.h). All three ways give the same
- * bytes, except for `decode: fast`, which applies to a first resize.
+ * them. If the first op is a crop, the decoder delivers only that part; if it is a resize to at
+ * most the side of the sink, with or without a crop, rows are resampled while they arrive.
+ * Otherwise the whole image is decoded. The other ops follow in memory (raster.h). All three ways
+ * give the same bytes, except for `decode: fast`, which applies to a first resize.
  *
  * Belongs to one thread. Order of calls, for one sample at a time: sequence_start, sequence_row for
  * each row of the region, sequence_end. sequence_plan may be called for any sample at any time. */

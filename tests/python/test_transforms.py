@@ -508,7 +508,7 @@ class Loaded(unittest.TestCase):
         crop = ("CenterCrop", {"size": 32})
         for steps, sentence in (
                 ([("RandomResizedCrop", {"size": 32, "scale": (0.5, 2)})], "RandomResizedCrop: scale: expected a number from 0 to 1"),
-                (["RandomHorizontalFlip"], "RandomHorizontalFlip cannot come first"),
+                (["RandomHorizontalFlip"], "no operation gives all images one size"),
                 ([crop, ("ColorJitter", {"hue": 0.6})], "ColorJitter: hue: expected a number from 0 to 0.5, or [least, most]"),
                 ([crop, ("Grayscale", {"num_output_channels": 1})], "Grayscale: num_output_channels: expected 3"),
                 ([crop, "RandomErasing", "RandomInvert"], "RandomInvert cannot follow RandomErasing: that comes last"),

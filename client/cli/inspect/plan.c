@@ -262,6 +262,16 @@ static uint64_t plan_dataset_bytes(const struct concat *parts)
 	return bytes;
 }
 
+/* Whether a group of views has a list of operations that works on whole images. */
+static bool plan_is_whole(const struct plan *plan)
+{
+	const struct stream_spec *spec = &plan->recipe.spec;
+	for (uint32_t i = 0; i < spec_groups(spec); i++)
+		if (spec_pixels(spec, i).kind == PIXEL_WHOLE)
+			return true;
+	return false;
+}
+
 static void plan_say_dataset(const struct plan *plan)
 {
 	const struct concat *parts = &plan->recipe.parts;
@@ -280,6 +290,10 @@ static void plan_say_dataset(const struct plan *plan)
 		samples == 1 ? "" : "s", table_bytes(plan_dataset_bytes(parts)).text, few);
 	recipe_describe(&plan->recipe, recipe, sizeof recipe);
 	plan_line("stream", "%s", recipe);
+	if (plan_is_whole(plan))
+		plan_line("decoding",
+			"whole images: the list does not begin with the crop or resize that gives "
+			"the size");
 	plan_line("ranks", "%" PRIu32 ", with %" PRIu32 " each of a global batch of %s",
 		plan->epoch.world_size, plan->epoch.batch_size,
 		table_count(plan_global(plan)).text);
@@ -443,6 +457,7 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_bool(json, "shuffle", plan->recipe.spec.shuffle);
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
 	jsontext_u64(json, "seed", plan->recipe.spec.seed);
+	jsontext_bool(json, "whole_images", plan_is_whole(plan));
 	shape_json_size(json, "image_size", plan->recipe.spec.image_size);
 	if (plan->recipe.spec.transforms.count)
 		transforms_json(json, "transforms", &plan->recipe.spec.transforms);

@@ -19,7 +19,7 @@
  *   transforms_values.c     the kinds of parameters: read, compared and written
  *   transforms_timm.[ch]    timm's strings for its policies
  *
- * Pure functions over the caller's text; any thread that has 128 KiB of stack. */
+ * Pure functions over the caller's text; any thread that has 256 KiB of stack. */
 #pragma once
 
 #include "augment/step.h"

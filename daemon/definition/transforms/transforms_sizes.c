@@ -182,7 +182,6 @@ static void sizes_after(const struct step *step, uint32_t i, struct transforms_s
 
 struct sizes_walk {
 	const struct transforms *transforms;
-	struct step step[TRANSFORMS_MAX];
 	struct transforms_sizes *sizes;
 	bool seen[TRANSFORMS_MAX];
 };
@@ -211,7 +210,7 @@ static void sizes_walk_list(
 
 static void sizes_walk_apply(struct sizes_walk *walk, uint32_t i, struct transforms_sides *sides)
 {
-	const struct step *step = &walk->step[i];
+	const struct step *step = &walk->transforms->op[i].step;
 	struct transforms_sides without = *sides;
 	sizes_walk_list(walk, i + 1, i + 1 + step->inside, sides);
 	if (step->p <= 0)
@@ -222,18 +221,19 @@ static void sizes_walk_apply(struct sizes_walk *walk, uint32_t i, struct transfo
 
 static void sizes_walk_choice(struct sizes_walk *walk, uint32_t i, struct transforms_sides *sides)
 {
-	const struct step *step = &walk->step[i];
+	struct step step;
 	struct transforms_sides all = *sides;
 	bool first = true;
 	uint32_t number = 0;
-	for (uint32_t k = i + 1; k <= i + step->inside; number++) {
+	transforms_step(walk->transforms, i, &step);
+	for (uint32_t k = i + 1; k <= i + step.inside; number++) {
 		struct transforms_sides one = *sides;
 		sizes_walk_one(walk, k, &one);
-		if (step->chances[number] > 0 && first)
+		if (step.chances[number] > 0 && first)
 			all = one;
-		else if (step->chances[number] > 0)
+		else if (step.chances[number] > 0)
 			sizes_join(&all, &one, i);
-		first = first && step->chances[number] <= 0;
+		first = first && step.chances[number] <= 0;
 		k += 1 + walk->transforms->op[k].step.inside;
 	}
 	*sides = all;
@@ -272,6 +272,14 @@ static void sizes_walk_order(struct sizes_walk *walk, uint32_t i, struct transfo
 	*sides = after[(1u << count) - 1];
 }
 
+static void sizes_walk_leaf(
+	const struct sizes_walk *walk, uint32_t i, struct transforms_sides *sides)
+{
+	struct step step;
+	transforms_step(walk->transforms, i, &step);
+	sizes_after(&step, i, sides);
+}
+
 static void sizes_walk_one(struct sizes_walk *walk, uint32_t i, struct transforms_sides *sides)
 {
 	struct transforms_sides *before = &walk->sizes->before[i];
@@ -280,7 +288,7 @@ static void sizes_walk_one(struct sizes_walk *walk, uint32_t i, struct transform
 	else
 		*before = *sides;
 	walk->seen[i] = true;
-	switch ((int)walk->step[i].kind) {
+	switch ((int)walk->transforms->op[i].kind) {
 	case STEP_RANDOM_APPLY:
 		sizes_walk_apply(walk, i, sides);
 		break;
@@ -295,7 +303,7 @@ static void sizes_walk_one(struct sizes_walk *walk, uint32_t i, struct transform
 				walk, i + 1, i + 1 + walk->transforms->op[i].step.inside, sides);
 		break;
 	default:
-		sizes_after(&walk->step[i], i, sides);
+		sizes_walk_leaf(walk, i, sides);
 	}
 }
 
@@ -306,8 +314,6 @@ void transforms_find_sizes(const struct transforms *transforms, struct transform
 		1, WEIGHTS_SOURCE_MAX, 1, WEIGHTS_SOURCE_MAX, TRANSFORMS_MAX};
 	assert(transforms->count <= TRANSFORMS_MAX);
 	*ret = (struct transforms_sizes){.orders = 0};
-	for (uint32_t i = 0; i < transforms->count; i++)
-		transforms_step(transforms, i, &walk.step[i]);
 	sizes_walk_list(&walk, 0, transforms->count, &sides);
 	ret->last = sides;
 }
