@@ -177,7 +177,7 @@ static void refuses_transforms(void **state)
 			"2:14: Pad: padding is missing; expected a number of pixels, [horizontal, "
 			"vertical] or [left, top, right, bottom], as in Pad: {padding: 4}"},
 		{"[Pad: {padding: -1}, CenterCrop: {size: 9}]",
-			"2:29: Pad: padding: expected a whole number from 0 to 2048, got \"-1\""},
+			"2:29: Pad: padding: expected a whole number from 0 to 4096, got \"-1\""},
 		{"[Pad: {padding: [1, 2, 3]}, CenterCrop: {size: 9}]",
 			"2:29: Pad: padding: expected a whole number, [horizontal, vertical] or "
 			"[left, top, right, bottom]; got a list of 3"},
