@@ -6,7 +6,7 @@
  * answer is a line "OUTCOME WIDTH HEIGHT WHOLE", the sentence of an outcome other than ok or of a
  * list that is refused, and the row's bytes. Each row is made three times: by itself, together with
  * others, and again from its record. */
-#include "pixels/dump.h"
+#include "e2e/pixels/dump.h"
 
 #include "definition/spec.h"
 #include "definition/transforms/transforms.h"
