@@ -68,8 +68,8 @@ static void twin_check(const double scale[2], const double ratio[2])
 			for (uint32_t p = 0; p < 300; p++) {
 				struct pixel_key key = {
 					.seed = 3, .epoch = i, .position = p * 977 + j};
-				struct draw_box got =
-					draw_resized_crop(&key, 0, scale, ratio, sides[i], sides[j]);
+				struct draw_box got = draw_resized_crop(
+					&key, 0, scale, ratio, sides[i], sides[j]);
 				struct draw_box want =
 					twin_crop(&key, scale, ratio, sides[i], sides[j]);
 				assert_memory_equal(&got, &want, sizeof(got));
