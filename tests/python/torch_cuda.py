@@ -180,6 +180,17 @@ class CopiesOfTheirOwn(unittest.TestCase):
                     self.assertEqual(calls, [("copy", "copies", False)] * (views + 1) + [("record", "copies", event)] +
                                      [("wait_event", "compute", event)] + [("record_stream", "compute")] * (views + 1))
 
+    def test_groups_of_views(self) -> None:
+        """Each tensor of a dict of groups is copied, and the dict has the same form."""
+        groups = '[{"name": "large", "count": 2}, {"name": "small", "image_size": 16}]'
+        reader = cuda._Moved(stream(train=1, epochs=1, view_groups=groups), self.tensors, MEAN, STD, None)
+        self.addCleanup(reader.close)
+        with self.recorded:
+            images, labels, told = reader.next(20000)
+        self.assertEqual([call[0] for call in self.recorded.taken()].count("copy"), 4)
+        self.assertEqual([tuple(view.shape) for view in images["large"]], [(BATCH, 3, SIDE, SIDE)] * 2)
+        self.assertEqual((tuple(images["small"].shape), len(labels), told.count), ((BATCH, 3, 16, 16), BATCH, BATCH))
+
 
 class Devices(unittest.TestCase):
     def test_tensors(self) -> None:
