@@ -81,6 +81,9 @@ class Groups(unittest.TestCase):
             self.assertEqual(shapes(next(iter(source))[0]), [(8, 3, 20, 20), (8, 3, 40, 40)])
         with loader(views=[{}, {"transforms": SMALL}], transforms=LARGE) as source:
             self.assertEqual(shapes(next(iter(source))[0]), [(8, 3, 32, 32), (8, 3, 16, 24)])
+        sized = ["RandomResizedCrop", "RandomHorizontalFlip"]
+        with loader(views=[{"image_size": 20}, {"image_size": (16, 12)}, {}], transforms=sized, image_size=40) as source:
+            self.assertEqual(shapes(next(iter(source))[0]), [(8, 3, 20, 20), (8, 3, 16, 12), (8, 3, 40, 40)])
 
     def test_resumes_within_an_epoch(self) -> None:
         with loader() as source:
@@ -131,6 +134,11 @@ class Refused(unittest.TestCase):
             ("two", "views: expected a whole number"),
         ):
             self.refused(sentence, views=views)
+
+    def test_arguments_without_effect(self) -> None:
+        self.refused("image_size has no effect beside views", image_size=64)
+        self.refused("transforms has no effect beside views", transforms=LARGE)
+        self.refused("image_size: expected one size for all epochs", image_size={0: 32, 1: 64})
 
     def test_what_cannot_be_in_a_group(self) -> None:
         floats = ["ToTensor", {"Normalize": {"mean": [0.5] * 3, "std": [0.5] * 3}}]

@@ -208,7 +208,7 @@ def _definition(
     options = _keys(given if grouped is None else {**given, "views": 1}, "DEFINITION")
     if grouped is not None:
         options["view_groups"] = grouped.json
-    if grouped is not None and _is_default(given["image_size"], defaults["image_size"]):
+    if grouped is not None and (grouped.sized or _is_default(given["image_size"], defaults["image_size"])):
         pass  # the groups have sizes; the daemon's own default is for one that has none
     elif isinstance(given["image_size"], Mapping):
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
@@ -220,7 +220,8 @@ def _definition(
             options["image_sizes"] = json.dumps(size)
     _maybe(options, "labels", labelling.option(given["labels"]))
     _maybe(options, "fields", fields.option(given["fields"]))
-    _maybe(options, "transforms", plan.json)
+    if grouped is None or not grouped.listed:
+        _maybe(options, "transforms", plan.json)
     if given["indices"] is not None:
         options["indices"] = subset.save(given["indices"])
     if given["weights"] is not None:
@@ -455,7 +456,7 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
     grouped = None
     if groups.is_groups(given["views"]):
-        grouped = groups.read(given["views"], plan, given["transforms"] is not None, _wanted(given["image_size"]), _size)
+        grouped = groups.read(given["views"], given["transforms"], _wanted(given["image_size"]), _size)
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given, named)}
     if named is None:

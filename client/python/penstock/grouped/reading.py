@@ -30,10 +30,13 @@ _Size = Tuple[int, int]  # height, width
 @dataclass(frozen=True)
 class Groups:
     """`json` is options.view_groups. `plan` says what all groups have in common: dtype, mean and
-    std."""
+    std. `listed`: it contains the loader's own transforms, and `sized`: the loader's image_size; the
+    daemon need not get them again."""
 
     json: str
     plan: transforms.Plan
+    listed: bool
+    sized: bool
 
 
 def is_groups(value: Any) -> bool:
@@ -116,24 +119,27 @@ def check_mixing(mixing: "Optional[Mixing]") -> None:
 
 
 def read(
-    views: Any, common: transforms.Plan, has_common: bool, wanted: Optional[_Size], size_of: Callable[[str, Any], _Size]
+    views: Any, common: Any, wanted: Optional[_Size], size_of: Callable[[str, Any], _Size]
 ) -> Groups:
-    """`common` is the plan of the loader's own transforms, if it has any (`has_common`): they are
-    those of groups without transforms. `wanted` is the loader's image_size, for groups without a
+    """`common` are the loader's own transforms, which are those of groups without transforms: each
+    such group gets them with its own size. `wanted` is the loader's image_size, for groups without a
     size. `size_of(where, value)` reads an image_size. Raises ArgumentError."""
     groups: "list[dict[str, Any]]" = []
     plans: "list[tuple[str, transforms.Plan]]" = []
-    if has_common:
-        _check("transforms", common)
-        plans.append(("transforms", common))
+    listed = sized = False
     for where, given in _entries(views):
+        own = given.get("transforms") is not None
+        given = {**given, "transforms": given["transforms"] if own else common}
+        place = f"{where}['transforms']" if own else "transforms"
         group: "dict[str, Any]" = {}
         size = None if given.get("image_size") is None else size_of(f"{where}['image_size']", given["image_size"])
         if given.get("transforms") is not None:
-            plan = transforms.plan(given["transforms"], size or wanted, f"{where}['transforms']")
+            plan = transforms.plan(given["transforms"], size or wanted, place)
             _check(where, plan)
             plans.append((where, plan))
             group["transforms"] = json.loads(plan.json or "[]")
+            listed = listed or not own
+            sized = sized or (size is None and transforms.plan(given["transforms"], None, place).json != plan.json)
             if size is not None and plan.size not in (None, size):
                 raise ArgumentError(
                     f"{where}: image_size is {_shown(size)}, but its transforms produce images of size {_shown(plan.size or size)}: "
@@ -151,7 +157,8 @@ def read(
     made = sum(group.get("count", 1) for group in groups)
     if made > MOST:
         raise ArgumentError(f"views: the groups have {made} views together, and a sample can have {MOST}")
-    return Groups(json.dumps(groups), _same(plans))
+    bare = any("transforms" not in group and "image_size" not in group for group in groups)
+    return Groups(json.dumps(groups), _same(plans), listed, sized and not bare)
 
 
 def _shown(size: _Size) -> str:
