@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,6 +134,14 @@ class Recipes(unittest.TestCase):
         self.assertIn(f"going on after step {steps}, in epoch ", rest)
         self.assertEqual(examples.weights(rest), examples.weights(text))
         return [float(loss) for loss in re.findall(r": loss ([\d.]+)", text)]
+
+    def test_clip(self) -> None:
+        source = support.folder / "captions"
+        shutil.copytree(examples.pictures(), source)
+        for image in source.rglob("*.jpg"):
+            image.with_suffix(".txt").write_text(f"a painting of {image.parent.name}, number {image.stem}")
+        losses = self.resumed("clip.py", source, "--batch-size", 32, "--image-size", 32, steps=4)
+        self.assertLess(losses[1], losses[0])
 
     def test_dino(self) -> None:
         losses = self.resumed("dino.py", examples.pictures(), "--batch-size", 48, "--sizes", 32, 16, "--small-views", 3, steps=3)
