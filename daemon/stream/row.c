@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "stream/row_share.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -240,6 +241,10 @@ struct row_many {
 	struct row_feed feed;
 	struct row_maker *maker;
 	struct decoder *decoder;
+	const struct raster_beyond *beyond;
+	struct row_job *shared; /* whose rows arrive, if they are kept for several views */
+	struct raster_rows rows; /* those of it that have arrived; memory NULL: none yet */
+	bool failed; /* there was no memory for them */
 	uint64_t since; /* CPU time when the job before was done */
 	uint64_t ticks[DECODE_STAGES]; /* and the decoder's clock */
 };
@@ -263,12 +268,39 @@ static struct decode_job *row_many_next(void *context)
 	return &job->decode;
 }
 
+/* Chooses the other views that are made together with the job's own. */
+static void row_many_choose(
+	struct row_job *job, const struct decode_info *info, struct pixel_region *region)
+{
+	struct row_share share[ROW_VIEWS_MAX] = {{*region, job->plan.shrink}}, all;
+	job->chosen = 0;
+	if (!job->more_count)
+		return;
+	for (uint32_t i = 0; i < job->more_count; i++) {
+		struct row_view *view = &job->more[i];
+		struct pixel_key key = job->key;
+		key.view = view->view;
+		view->made = false;
+		pixel_plan_make(view->recipe, &key, info->width, info->height, &view->plan);
+		row_note_plan(&view->record, &view->plan, info);
+		row_shrink(view->recipe, info, &view->plan);
+		pixel_plan_region(&view->plan, &share[i + 1].region);
+		share[i + 1].shrink = view->plan.shrink;
+	}
+	job->chosen = row_share_choose(share, 1 + job->more_count, info->width, &all);
+	if (job->chosen == 1)
+		job->chosen = 0;
+	else
+		*region = job->shared = all.region;
+}
+
 static void row_many_header(
 	void *context, struct decode_job *decode, const struct decode_info *info)
 {
 	const struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
+	job->chosen = 0;
 	if (job->recipe->kind == PIXEL_WHOLE) {
 		row_note_whole(&job->record, info);
 		job->fast = row_is_fast(job->recipe, info);
@@ -281,6 +313,7 @@ static void row_many_header(
 	row_shrink(job->recipe, info, &job->plan);
 	decode->shrink = job->plan.shrink;
 	pixel_plan_region(&job->plan, &region);
+	row_many_choose(job, info, &region);
 	decode->region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 }
 
@@ -305,6 +338,13 @@ static void row_many_start(void *context, struct decode_job *decode)
 	if (run->feed.sequence)
 		sequence_abort(run->feed.sequence);
 	run->feed.sequence = NULL;
+	if (run->shared)
+		raster_give_back(run->shared->raster);
+	run->shared = job->chosen ? job : NULL;
+	run->rows.memory = NULL;
+	run->failed = false;
+	if (run->shared)
+		return;
 	if (job->recipe->kind == PIXEL_WHOLE) {
 		row_many_start_whole(run, job);
 		run->feed.ns += clock_ns() - start;
@@ -317,10 +357,31 @@ static void row_many_start(void *context, struct decode_job *decode)
 	run->feed.ns += clock_ns() - start;
 }
 
+/* Keeps a row of an image from which several views are made. The memory is taken when the first row
+ * arrives: before, the decoder might wait for its own. */
+static void row_many_keep_row(struct row_many *run, const uint8_t *const rgb[DECODE_PLANES])
+{
+	const struct pixel_region *region = &run->shared->shared;
+	const uint32_t width = region->x1 - region->x0, height = region->y1 - region->y0;
+	uint8_t *memory;
+	if (!run->rows.memory && !run->failed) {
+		run->failed = raster_take(run->shared->raster, run->beyond,
+				      raster_rows_bytes(width, height),
+				      !decoder_borrows(run->decoder), &memory) < 0;
+		if (!run->failed)
+			raster_rows_init(&run->rows, memory, width, height);
+	}
+	if (!run->failed)
+		raster_rows_add(&run->rows, rgb);
+}
+
 static void row_many_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 {
 	struct row_many *run = context;
-	row_feed_row(&run->feed, rgb);
+	if (run->shared)
+		row_many_keep_row(run, rgb);
+	else
+		row_feed_row(&run->feed, rgb);
 }
 
 /* Distributes the CPU time since the job before over the stages, by their ticks. The sink's time is
@@ -364,18 +425,70 @@ static void row_many_postprocess(struct row_many *run, struct row_job *job)
 	decoder_stages(run->decoder, run->ticks);
 }
 
+/* Makes one view of the rows that were kept. */
+static int row_many_view(struct row_many *run, const struct row_job *job, struct row_view *view)
+{
+	struct pixel_sink *sink = row_sink(run->sink, view->postprocessor);
+	const uint8_t *rgb[PIXEL_PLANES];
+	struct pixel_region region;
+	struct pixel_key key = job->key;
+	key.view = view->view;
+	pixel_sink_begin(sink, view->recipe, &view->plan, row_image(view->postprocessor, view->out),
+		&region);
+	for (uint32_t y = region.y0; y < region.y1; y++) {
+		raster_rows_get(&run->rows, region.x0 - job->shared.x0, y - job->shared.y0, rgb);
+		pixel_sink_row(sink, rgb);
+	}
+	pixel_sink_end(sink);
+	if (view->postprocessor)
+		postprocessor_run(view->postprocessor, &key, view->recipe->size, view->out);
+	view->made = true;
+	return row_judge(run->decoder, view->recipe, view->record.src_w, view->record.src_h);
+}
+
+/* The end of a decoding that was shared: makes its views, unless it failed. */
+static void row_many_done_shared(struct row_many *run, struct row_job *job)
+{
+	struct row_view own = {.recipe = job->recipe,
+		.view = job->key.view,
+		.postprocessor = job->postprocessor,
+		.out = job->out,
+		.record = job->record,
+		.plan = job->plan};
+	row_many_time(run, job);
+	job->apart = job->outcome == DECODE_OK && run->failed;
+	if (job->outcome == DECODE_OK && !job->apart) {
+		job->outcome = row_many_view(run, job, &own);
+		for (uint32_t i = 0; job->outcome == DECODE_OK && i < job->more_count; i++)
+			if (job->chosen >> (i + 1) & 1)
+				job->outcome = row_many_view(run, job, &job->more[i]);
+	}
+	raster_give_back(job->raster);
+	uint64_t now = clock_thread_cpu_ns();
+	job->pixel_ns += now - run->since;
+	run->since = now;
+	decoder_stages(run->decoder, run->ticks);
+	run->shared = NULL;
+	run->source->done(run->source->context, job);
+}
+
 static void row_many_done(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	job->outcome = decode->outcome;
+	job->stepback = decode->stepback;
+	job->entry_points = decode->entry_points;
+	job->apart = false;
+	if (run->shared == job) {
+		row_many_done_shared(run, job);
+		return;
+	}
 	if (decode->outcome == DECODE_OK && !run->feed.sequence) {
 		pixel_sink_end(run->feed.sink);
 		job->outcome =
 			row_judge(run->decoder, job->recipe, job->record.src_w, job->record.src_h);
 	}
-	job->stepback = decode->stepback;
-	job->entry_points = decode->entry_points;
 	row_many_time(run, job);
 	if (job->postprocessor && job->outcome == DECODE_OK)
 		row_many_postprocess(run, job);
@@ -410,6 +523,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 		.sink = maker->sink,
 		.maker = maker,
 		.decoder = maker->decoder,
+		.beyond = &maker->beyond,
 		.since = clock_thread_cpu_ns()};
 	decoder_stages(maker->decoder, run.ticks);
 	struct decode_stream stream = {

@@ -24,6 +24,22 @@ struct row_maker {
 	unsigned number; /* of its worker, from 0 */
 };
 
+/* A further view of the sample of a row_job, which may be made from the same decoding. */
+struct row_view {
+	/* Set by the caller. */
+	const struct pixel_recipe *recipe;
+	uint32_t view;
+	struct postprocessor *postprocessor;
+	uint8_t *out;
+	struct slots_record record;
+	/* Set when the job is done: the row and its record are made. */
+	bool made;
+	/* Used by the maker. */
+	struct pixel_plan plan;
+};
+
+enum { ROW_VIEWS_MAX = 32 };
+
 /* One row of those that row_make_many makes. */
 struct row_job {
 	/* Set by the caller; as for row_make. */
@@ -37,15 +53,25 @@ struct row_job {
 	size_t entry_point_room; /* as in struct decode_job, and these two */
 	uint64_t pixels;
 	bool mapped;
+	/* Other views of the sample, below ROW_VIEWS_MAX: those for which it takes less time are
+	 * made together with this row, from one decoding (row_share.h). */
+	struct row_view *more;
+	uint32_t more_count;
+	struct raster *raster; /* for the decoded image; NULL where there are no others */
 	/* Set when it is done. */
 	int outcome; /* as row_make returns it */
 	unsigned stepback; /* an enum stepback: why libjpeg-turbo decoded it, or 0 */
 	unsigned entry_points; /* DECODE_ENTRY_POINTS_* */
+	/* The raster had no memory for the image: nothing was made. The outcome is DECODE_OK, and
+	 * the caller makes the job again without others. */
+	bool apart;
 	uint64_t stage_ns[DECODE_STAGES], pixel_ns; /* CPU time since the job before was done */
 	/* Used by the maker. */
 	struct decode_job decode;
 	struct pixel_plan plan;
 	bool fast; /* of a recipe of the kind PIXEL_WHOLE: may be decoded shrunk */
+	struct pixel_region shared; /* of all views that are made together */
+	uint32_t chosen; /* bit i + 1: more[i] is one of them; 0: this row is made by itself */
 };
 
 /* Where the rows of row_make_many come from and go to. Called on the maker's thread. None of these

@@ -372,6 +372,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 			spec->pin_memory && spec_is_alone(spec), fault);
 	if (!result)
 		result = tickets_init(stream, fault);
+	if (!result)
+		stream_groups_share(stream);
 	if (result) {
 		stream_free(stream);
 		return result;

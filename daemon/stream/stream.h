@@ -9,6 +9,7 @@
  *   tickets_fields.c  their fields: the bytes beside an image
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
  *   large.[ch]        the bytes of a sample that no read buffer holds
+ *   row_share.[ch]    which views of a sample are made from one decoding
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
  *   raster.[ch]       memory for decoded images of any size
  *   sequence.[ch]     an image through a list of operations in any order

@@ -71,6 +71,52 @@ int stream_groups_postprocess(struct stream *stream, struct fault *fault)
 	return result;
 }
 
+/* Most samples of most datasets fit: 0.7 megapixels. The rest comes from the memory for large
+ * images (raster.h). STREAM_SHARE_LEAST: the memory for sharing is at most one part in so many of
+ * what the budget has left, so that it keeps no other stream from being opened. */
+enum { STREAM_RASTER_OWN = 2 << 20, STREAM_SHARE_LEAST = 4 };
+
+static void stream_groups_unshare(struct stream *stream)
+{
+	struct stream_together *together = &stream->together;
+	for (unsigned i = 0; i < together->rasters; i++)
+		raster_deinit(&together->raster[i]);
+	if (together->rasters)
+		ledger_release(stream->environment->ledger, together->ledger_line);
+	free(together->raster);
+	free(together->more);
+	*together = (struct stream_together){0};
+}
+
+void stream_groups_share(struct stream *stream)
+{
+	struct stream_together *together = &stream->together;
+	struct ledger *ledger = stream->environment->ledger;
+	const unsigned workers = workers_threads(stream->environment->workers);
+	const size_t others = stream->spec.shape.views - 1;
+	const uint64_t bytes = workers * (raster_bytes(STREAM_RASTER_OWN) + sizeof(struct raster)) +
+			       stream->tickets * others * sizeof(struct row_view);
+	struct fault fault;
+	if (!others || ledger_free(ledger) / STREAM_SHARE_LEAST < bytes)
+		return;
+	together->raster = calloc(workers, sizeof *together->raster);
+	together->more = calloc(stream->tickets * others, sizeof *together->more);
+	if (!together->raster || !together->more ||
+		ledger_reserve(ledger, bytes, "decoded images of a stream's views",
+			&together->ledger_line, &fault)) {
+		stream_groups_unshare(stream);
+		return;
+	}
+	for (; together->rasters < workers; together->rasters++)
+		if (raster_init(&together->raster[together->rasters], STREAM_RASTER_OWN))
+			break;
+	if (together->rasters == workers)
+		return;
+	if (!together->rasters)
+		ledger_release(ledger, together->ledger_line);
+	stream_groups_unshare(stream);
+}
+
 void stream_groups_deinit(struct stream *stream)
 {
 	for (uint32_t i = 0; i < stream->groups; i++) {
@@ -82,4 +128,5 @@ void stream_groups_deinit(struct stream *stream)
 		postprocess_deinit(&group->postprocess);
 	}
 	free(stream->group);
+	stream_groups_unshare(stream);
 }

@@ -18,7 +18,9 @@ struct stream_ticket {
 	struct stream_ticket *next_view; /* the list of tickets whose next view a worker makes */
 	uint32_t slot, row; /* row: which of the batch's samples */
 	uint32_t attempt; /* 0, or which substitute for a broken sample this is */
-	uint32_t view;
+	uint32_t view; /* the first one that is not made yet */
+	uint32_t made; /* bit per view */
+	bool apart; /* its views are decoded one by one: the memory to share was missing */
 	uint64_t cost_ns; /* of the views made so far */
 	uint64_t position, epoch;
 	uint32_t part; /* the number of the sample's dataset in the stream */
@@ -70,6 +72,14 @@ struct stream {
 	uint32_t groups;
 	struct stream_group *group;
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
+	/* For making several views from one decoding. All zero where a sample has one view, or where
+	 * the budget has no room for it: then each view is decoded for itself. */
+	struct stream_together {
+		struct raster *raster; /* by the worker's number */
+		unsigned rasters;
+		struct row_view *more; /* of each ticket: views - 1 */
+		int ledger_line; /* valid if there are rasters */
+	} together;
 	struct extent extent;
 	int ledger_line;
 	bool reserved_jobs;
@@ -140,6 +150,9 @@ bool tickets_use(struct stream *stream, const struct shelf_entry *entry);
 int stream_groups_init(struct stream *stream, struct fault *fault);
 /* Makes the workers' scratch, which must have been reserved. Errors as postprocessor_new. */
 int stream_groups_postprocess(struct stream *stream, struct fault *fault);
+/* Takes the memory for making several views from one decoding, if the budget has room for it. After
+ * tickets_init. */
+void stream_groups_share(struct stream *stream);
 void stream_groups_deinit(struct stream *stream);
 
 /* tickets_fields.c */

@@ -140,6 +140,8 @@ static struct stream_ticket *ticket_issue(
 	t->slot = (uint32_t)(slot - stream->slot);
 	t->row = slot->issued++;
 	t->attempt = t->view = 0;
+	t->made = 0;
+	t->apart = false;
 	t->cost_ns = 0;
 	t->epoch = slot->batch.epoch;
 	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
@@ -382,6 +384,7 @@ static void ticket_again(struct stream_ticket *t)
 {
 	*ticket_chain(t) = NULL;
 	t->view = 0;
+	t->made = 0;
 	t->fault.text[0] = 0;
 	t->stream->reading++;
 	t->stream->queued--;
@@ -639,28 +642,65 @@ static struct stream_ticket *ticket_of_job(struct workers_job *job)
 	return (struct stream_ticket *)((char *)job - offsetof(struct stream_ticket, job));
 }
 
+/* One view of the ticket's sample, as a worker makes it. */
+static struct row_view ticket_view(const struct stream_ticket *t, uint32_t view, unsigned maker)
+{
+	const struct stream *stream = t->stream;
+	const struct stream_group *group = &stream->group[stream->group_of[view]];
+	return (struct row_view){
+		.recipe = &group->recipe[stream->slot[t->slot].place],
+		.view = view,
+		.postprocessor = group->postprocessor ? group->postprocessor[maker] : NULL,
+		.out = extent_image(&stream->extent, t->slot, ticket_row(t, view)),
+		.record = {.index = ticket_number(t),
+			.label = t->item.label,
+			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
+			.view = view,
+			.position = t->position},
+	};
+}
+
+/* Where the other views of a ticket's decoding are described. */
+static struct row_view *ticket_others(const struct stream_ticket *t)
+{
+	const struct stream *stream = t->stream;
+	const size_t number = (size_t)(t - stream->ticket);
+	return &stream->together.more[number * (stream->spec.shape.views - 1)];
+}
+
+/* Sets the row of the first view that is not made yet, and the others beside it. */
 static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 {
 	struct stream *stream = t->stream;
-	const struct stream_group *group = &stream->group[stream->group_of[t->view]];
+	const struct row_view first = ticket_view(t, t->view, maker);
+	uint32_t more = 0;
+	/* A list that works on the whole image is made by itself: it may need the same memory. */
+	struct row_view *others = stream->together.more && first.recipe->kind != PIXEL_WHOLE
+					  ? ticket_others(t)
+					  : NULL;
+	for (uint32_t view = t->view + 1; others && !t->apart && view < stream->spec.shape.views;
+		view++) {
+		const struct row_view other = ticket_view(t, view, maker);
+		if (!(t->made >> view & 1) && other.recipe->kind != PIXEL_WHOLE)
+			others[more++] = other;
+	}
 	t->row_job = (struct row_job){
 		.data = t->item.data,
 		.size = t->item.size,
-		.recipe = &group->recipe[stream->slot[t->slot].place],
+		.recipe = first.recipe,
 		.key = {.seed = spec_draw_seed(&stream->spec),
 			.position = t->position,
 			.epoch = (uint32_t)t->epoch,
 			.view = t->view},
-		.postprocessor = group->postprocessor ? group->postprocessor[maker] : NULL,
-		.out = extent_image(&stream->extent, t->slot, ticket_row(t, t->view)),
-		.record = {.index = ticket_number(t),
-			.label = t->item.label,
-			.flags = (t->attempt ? SLOTS_SUBSTITUTED : 0u) | t->padded,
-			.view = t->view,
-			.position = t->position},
+		.postprocessor = first.postprocessor,
+		.out = first.out,
+		.record = first.record,
 		.entry_point_room = ticket_sidecar(t) && !t->mapped ? t->place.room : 0,
 		.pixels = stream->spec.max_image_pixels,
 		.mapped = t->mapped,
+		.more = others,
+		.more_count = more,
+		.raster = more ? &stream->together.raster[maker] : NULL,
 	};
 }
 
@@ -718,6 +758,15 @@ static bool ticket_keep(void *context, struct row_job *job, const uint8_t *pack,
 	return sidecar_write(ticket_sidecar(t), &t->place, pack, size);
 }
 
+/* How many rows a job has made that is done, its own and others. */
+static uint32_t ticket_rows_made(const struct row_job *job)
+{
+	uint32_t rows = !job->apart;
+	for (uint32_t i = 0; i < job->more_count; i++)
+		rows += job->more[i].made;
+	return rows;
+}
+
 static void ticket_count_row(struct stream_ticket *t, const struct row_job *job)
 {
 	struct stream *stream = t->stream;
@@ -725,7 +774,7 @@ static void ticket_count_row(struct stream_ticket *t, const struct row_job *job)
 	for (int i = 0; i < DECODE_STAGES; i++)
 		t->cost_ns += job->stage_ns[i];
 	pthread_mutex_lock(&stream->lock);
-	stream->images += job->outcome == DECODE_OK;
+	stream->images += job->outcome == DECODE_OK ? ticket_rows_made(job) : 0;
 	stream->fallbacks[job->stepback] += job->stepback != STEPBACK_NONE;
 	stream->entry_points_used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	stream->entry_points_made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
@@ -749,6 +798,27 @@ static void ticket_fail_decode(const struct stream_ticket *t, int result, const 
 	tickets_fail(t->stream, result, text.text);
 }
 
+/* Writes the records of the rows that a job has made, and finds the first view that is left. True:
+ * none is. */
+static bool ticket_note_made(struct stream_ticket *t, const struct row_job *job)
+{
+	const struct stream *stream = t->stream;
+	struct slots_record *records = &extent_records(&stream->extent, t->slot)[ticket_row(t, 0)];
+	t->apart |= job->apart;
+	if (!job->apart) {
+		records[t->view] = job->record;
+		t->made |= 1u << t->view;
+	}
+	for (uint32_t i = 0; i < job->more_count; i++)
+		if (job->more[i].made) {
+			records[job->more[i].view] = job->more[i].record;
+			t->made |= 1u << job->more[i].view;
+		}
+	while (t->made >> t->view & 1)
+		t->view++;
+	return t->view == stream->spec.shape.views;
+}
+
 static void ticket_done(void *context, struct row_job *job)
 {
 	struct ticket_rows *rows = context;
@@ -757,9 +827,8 @@ static void ticket_done(void *context, struct row_job *job)
 	int result = job->outcome;
 	ticket_count_row(t, job);
 	if (result == DECODE_OK) {
-		extent_records(&stream->extent, t->slot)[ticket_row(t, t->view)] = job->record;
 		ticket_label(t, job->record.label);
-		if (++t->view < stream->spec.shape.views) {
+		if (!ticket_note_made(t, job)) {
 			t->next_view = rows->views;
 			rows->views = t;
 			return;
