@@ -1,8 +1,8 @@
 /* row_share: which views of a sample are made from one decoding.
  *
  * A decoder's time for a region has two parts: entropy decoding, which takes whole lines of the
- * image, and everything after it, which takes the region's columns only. Both were measured to take
- * about as long for a pixel, so a region costs
+ * image, and everything after it, which takes the region's columns only. Both take about as long
+ * for a pixel, so a region costs
  *
  *     rows x (image's width + region's width)
  *

@@ -72,8 +72,8 @@ struct stream {
 	uint32_t groups;
 	struct stream_group *group;
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
-	/* For making several views from one decoding. All zero where a sample has one view, or where
-	 * the budget has no room for it: then each view is decoded for itself. */
+	/* For making several views from one decoding. All zero where a sample has one view, or
+	 * where the budget has no room for it: then each view is decoded for itself. */
 	struct stream_together {
 		struct raster *raster; /* by the worker's number */
 		unsigned rasters;
