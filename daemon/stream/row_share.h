@@ -8,7 +8,9 @@
  *
  * Views whose regions overlap are made from the smallest region that contains them all if that
  * costs no more than their own regions do together. Otherwise they are decoded apart. A region's
- * rows come from the raster (raster.h), so the bytes of a view do not depend on the choice. Pure. */
+ * rows come from the raster (raster.h), so the bytes of a view do not depend on the choice.
+ *
+ * Pure functions. */
 #pragma once
 
 #include "pixel/pixel.h"
