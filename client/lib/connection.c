@@ -310,6 +310,7 @@ static int connection_check_welcome(struct connection *connection)
 		return error_set(-EPROTO,
 			"the daemon at %s uses features that were not offered to it",
 			connection->path);
+	connection->agreed = welcome->features;
 	/* The kernel gives 0 for a peer in a pid namespace that cannot be seen from here. */
 	connection->daemon_pid = connection->peer > 0 ? welcome->pid : 0;
 	return 0;

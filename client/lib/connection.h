@@ -33,7 +33,7 @@ struct connection {
 	int32_t daemon_pid;
 	pid_t peer; /* the process that listened, by the kernel's word */
 	uint32_t last_request;
-	uint64_t features; /* enum wire_feature: what the caller offers */
+	uint64_t features, agreed; /* enum wire_feature: what the caller offers; what both know */
 	char path[CONNECTION_PATH];
 	/* NULL, or how to ask the application while a call blocks: then every call that blocks may
 	 * return -EINTR with a sentence. */

@@ -148,7 +148,7 @@ static const struct wire_opened *stream_view_opened(
 	const uint64_t used = (ret_tail->groups ? WIRE_FEATURE_GROUPS : 0u) |
 			      (ret_tail->fields ? WIRE_FEATURE_FIELDS : 0u) |
 			      (ret_tail->cuts ? WIRE_FEATURE_BUCKETS : 0u);
-	if (used & ~connection->features)
+	if (used & ~connection->agreed)
 		return NULL;
 	return (const struct wire_opened *)(const void *)message->bytes;
 }

@@ -74,28 +74,28 @@ static void other_request(const struct fault_turn *t)
 /* ---- OPENED ---- */
 
 /* Changes of the message `o`, and the client's codes and sentences. */
-#define CHANGES(X)                                                                           \
-	X(opened_no_rows, o->batch_size = 0, -EPROTO, "impossible shape")                    \
-	X(opened_many_rows, o->batch_size = 65537, -EPROTO, "impossible shape")              \
-	X(opened_no_height, o->height = 0, -EPROTO, "impossible shape")                      \
-	X(opened_wide, o->width = UINT32_MAX, -EPROTO, "impossible shape")                   \
-	X(opened_no_slots, o->slots = 0, -EPROTO, "impossible shape")                        \
-	X(opened_many_slots, o->slots = UINT32_MAX, -EPROTO, "impossible shape")             \
-	X(opened_rank, o->rank = 1, -EPROTO, "impossible shape")                             \
-	X(opened_no_world, o->world_size = 0, -EPROTO, "impossible shape")                   \
-	X(opened_no_views, o->views = 0, -EPROTO, "impossible shape")                        \
-	X(opened_many_views, o->views = SLOTS_VIEWS_MAX + 1, -EPROTO, "impossible shape")    \
-	X(opened_files, o->pixel_type = SLOTS_BYTES, -ENOTSUP, "does not know")              \
-	X(opened_no_pixel_type, o->pixel_type = 0, -ENOTSUP, "does not know")                \
-	X(opened_far_pixel_type, o->pixel_type = UINT32_MAX, -ENOTSUP, "does not know")      \
-	X(opened_layout, o->pixel_layout = 3, -ENOTSUP, "does not know")                     \
-	X(opened_gray, o->channels = 1, -ENOTSUP, "does not know")                           \
-	X(opened_label_type, o->label_type = 3, -ENOTSUP, "does not know")                   \
-	X(opened_two_labels, o->label_width = 2, -ENOTSUP, "does not know")                  \
-	X(opened_no_values, (o->label_type = SLOTS_LABEL_F32, o->label_width = 0), -ENOTSUP, \
-		"does not know")                                                             \
-	X(opened_many_values,                                                                \
-		(o->label_type = SLOTS_LABEL_F32, o->label_width = SLOTS_LABELS_MAX + 1),    \
+#define CHANGES(X)                                                                              \
+	X(opened_no_rows, o->batch_size = 0, -EPROTO, "impossible shape")                       \
+	X(opened_many_rows, o->batch_size = 65537, -EPROTO, "impossible shape")                 \
+	X(opened_no_height, o->height = 0, -EPROTO, "impossible shape")                         \
+	X(opened_wide, o->width = UINT32_MAX, -EPROTO, "impossible shape")                      \
+	X(opened_no_slots, o->slots = 0, -EPROTO, "impossible shape")                           \
+	X(opened_many_slots, o->slots = UINT32_MAX, -EPROTO, "impossible shape")                \
+	X(opened_rank, o->rank = 1, -EPROTO, "impossible shape")                                \
+	X(opened_no_world, o->world_size = 0, -EPROTO, "impossible shape")                      \
+	X(opened_no_views, o->views = 0, -EPROTO, "impossible shape")                           \
+	X(opened_many_views, o->views = SLOTS_VIEWS_MAX + 1, -EPROTO, "impossible shape")       \
+	X(opened_files, o->pixel_type = SLOTS_BYTES, -ENOTSUP, "does not know")                 \
+	X(opened_no_pixel_type, o->pixel_type = 0, -ENOTSUP, "does not know")                   \
+	X(opened_far_pixel_type, o->pixel_type = UINT32_MAX, -ENOTSUP, "does not know")         \
+	X(opened_layout, o->pixel_layout = 3, -ENOTSUP, "does not know")                        \
+	X(opened_gray, o->channels = 1, -ENOTSUP, "does not know")                              \
+	X(opened_label_type, o->label_type = 3, -ENOTSUP, "does not know")                      \
+	X(opened_many_labels, o->label_width = SLOTS_LABELS_MAX + 1, -ENOTSUP, "does not know") \
+	X(opened_no_values, (o->label_type = SLOTS_LABEL_F32, o->label_width = 0), -ENOTSUP,    \
+		"does not know")                                                                \
+	X(opened_many_values,                                                                   \
+		(o->label_type = SLOTS_LABEL_F32, o->label_width = SLOTS_LABELS_MAX + 1),       \
 		-ENOTSUP, "does not know")
 
 #define SEND_OPENED(function, change, code, sentence)                          \
