@@ -71,10 +71,10 @@ int stream_groups_postprocess(struct stream *stream, struct fault *fault)
 	return result;
 }
 
-/* Most samples of most datasets fit: 0.7 megapixels. The rest comes from the memory for large
+/* Most samples of most datasets fit: 1.3 megapixels. The rest comes from the memory for large
  * images (raster.h). STREAM_SHARE_LEAST: the memory for sharing is at most one part in so many of
  * what the budget has left, so that it keeps no other stream from being opened. */
-enum { STREAM_RASTER_OWN = 2 << 20, STREAM_SHARE_LEAST = 4 };
+enum { STREAM_RASTER_OWN = 4 << 20, STREAM_SHARE_LEAST = 4 };
 
 static void stream_groups_unshare(struct stream *stream)
 {
