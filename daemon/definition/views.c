@@ -98,7 +98,8 @@ static const struct yaml_key views_keys[] = {
 		.read = shape_read_sizes},
 	[VIEWS_COUNT] = {"count", YAML_KEY_U32, offsetof(struct views_written, count), .min = 1,
 		.max = VIEWS_MAX},
-	[VIEWS_NAME] = {"name", YAML_KEY_NAME, offsetof(struct views_written, name), WIRE_NAME},
+	[VIEWS_NAME] = {"name", YAML_KEY_NAME, offsetof(struct views_written, name),
+		.room = WIRE_NAME},
 	[VIEWS_INTERPOLATION] = {"interpolation", YAML_KEY_ENUM,
 		offsetof(struct views_written, interpolation), .names = weights_filter_names},
 };

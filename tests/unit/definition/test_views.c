@@ -54,9 +54,10 @@ static void printed_groups_read_back(void **state)
 {
 	static const char *const texts[] = {
 		TWO,
-		"{source: x, transforms: " LOCAL ", views: [{count: 3}, {transforms: " GLOBAL "}]}",
-		"{source: x, image_size: [40, 20], interpolation: box, views: [{count: 3}, "
-		"{image_size: 16, interpolation: lanczos}]}",
+		("{source: x, transforms: " LOCAL ", views: [{count: 3}, {transforms: " GLOBAL
+		 "}]}"),
+		("{source: x, image_size: [40, 20], interpolation: box, views: [{count: 3}, "
+		 "{image_size: 16, interpolation: lanczos}]}"),
 		"{source: x, train: false, views: [{}]}",
 	};
 	(void)state;
