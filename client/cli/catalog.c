@@ -3,7 +3,9 @@
 
 #include "base/util.h"
 #include "client/cli/progress.h"
+#include "dataset/field_keys.h"
 #include "definition/label_keys.h"
+#include "proto/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,15 +41,28 @@ static int catalog_open_as(
 	return CLI_OK;
 }
 
+int catalog_fields(const struct catalog_choice *choice, struct field_list *ret_list)
+{
+	struct fault fault = {{0}};
+	*ret_list = (struct field_list){.count = 0};
+	if (choice->fields && field_keys_parse(choice->fields, "--fields", ret_list, &fault) < 0)
+		return cli_fail(CLI_USAGE, "%s", fault.text);
+	return CLI_OK;
+}
+
 int catalog_open(
 	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset)
 {
 	struct label_rule rule;
+	struct field_list fields;
 	struct fault fault = {{0}};
+	int code = catalog_fields(choice, &fields);
+	if (code != CLI_OK)
+		return code;
 	if (label_keys_parse(choice->labels, "--labels", &rule, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
 	struct dataset_options options = {
-		.rule = &rule, .nested = choice->nested, .check_sizes = true};
+		.rule = &rule, .fields = &fields, .nested = choice->nested, .check_sizes = true};
 	if (strcmp(choice->class_order, "natural") == 0)
 		options.class_order = CLASS_ORDER_NATURAL;
 	return catalog_open_as(source, &options, ret_dataset);
@@ -56,8 +71,10 @@ int catalog_open(
 int catalog_open_spec(
 	const char *source, const struct stream_spec *spec, struct dataset **ret_dataset)
 {
-	struct dataset_options options = {
-		.rule = &spec->labels, .class_order = spec->class_order, .nested = spec->nested};
+	struct dataset_options options = {.rule = &spec->labels,
+		.fields = &spec->fields,
+		.class_order = spec->class_order,
+		.nested = spec->nested};
 	return catalog_open_as(source, &options, ret_dataset);
 }
 
@@ -74,6 +91,20 @@ void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
 		(void)snprintf(buffer, room, "WebDataset tar");
 	else
 		(void)snprintf(buffer, room, "%u WebDataset tars", shards);
+}
+
+void catalog_preview(const void *bytes, size_t size, char ret[CATALOG_PREVIEW])
+{
+	enum { PREVIEW_BYTES = CATALOG_PREVIEW - 5 };
+	char text[PREVIEW_BYTES + 2] = "";
+	memcpy(text, bytes, UTIL_MIN(size, sizeof text - 1));
+	size_t shown = utf8_cut(text, PREVIEW_BYTES);
+	text[shown] = 0;
+	const bool good = utf8_is_valid(text);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f || (!good && (unsigned char)*c > 0x7f))
+			*c = *c == '\n' || *c == '\t' ? ' ' : '?';
+	(void)snprintf(ret, CATALOG_PREVIEW, "%s%s", text, shown < size ? "..." : "");
 }
 
 void catalog_bytes_free(struct catalog_bytes *bytes)

@@ -18,6 +18,7 @@
 /* What commands without a recipe take: the texts of these options. */
 struct catalog_choice {
 	const char *labels, *class_order;
+	const char *fields; /* NULL: none */
 	bool nested;
 };
 
@@ -26,23 +27,28 @@ struct catalog_choice {
 		.labels = "auto", .class_order = "bytewise" \
 	}
 
-#define CATALOG_CHOICE_OPTIONS(choice)                                                          \
-	{"labels", 0, OPTION_TEXT, &(choice).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},     \
-		{"class-order", 0, OPTION_CHOICE, &(choice).class_order, "bytewise|natural",    \
-			"numbers of class folders: bytewise, as torchvision's ImageFolder, or " \
-			"natural, as timm (bytewise)",                                          \
-			0, 0, NULL},                                                            \
-	{                                                                                       \
-		"nested", 0, OPTION_FLAG, &(choice).nested, NULL,                               \
-			"class folders that are named like splits, or hold folders only, are "  \
-			"meant",                                                                \
-			0, 0, NULL                                                              \
+#define CATALOG_CHOICE_OPTIONS(choice)                                                           \
+	{"labels", 0, OPTION_TEXT, &(choice).labels, "LABELS", CATALOG_LABELS, 0, 0, NULL},      \
+		{"class-order", 0, OPTION_CHOICE, &(choice).class_order, "bytewise|natural",     \
+			"numbers of class folders: bytewise, as torchvision's ImageFolder, or "  \
+			"natural, as timm (bytewise)",                                           \
+			0, 0, NULL},                                                             \
+		{"fields", 0, OPTION_TEXT, &(choice).fields, "LIST",                             \
+			"also what is beside each image, by extension: '[txt, json]' (none)", 0, \
+			0, NULL},                                                                \
+	{                                                                                        \
+		"nested", 0, OPTION_FLAG, &(choice).nested, NULL,                                \
+			"class folders that are named like splits, or hold folders only, are "   \
+			"meant",                                                                 \
+			0, 0, NULL                                                               \
 	}
 
 /* Opens `source` as the options say, for a command that reads all of it: the index is made anew if
  * a file has another size than it says. CLI_OK, or the exit code after saying why. */
 int catalog_open(
 	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset);
+/* The fields that the options name. CLI_OK, or the exit code after saying why. */
+int catalog_fields(const struct catalog_choice *choice, struct field_list *ret_list);
 /* The same as a definition says, for a command that reads few samples or none: files are not looked
  * at. */
 int catalog_open_spec(
@@ -50,6 +56,10 @@ int catalog_open_spec(
 
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);
+
+/* The first bytes of a field as text for people: one line; what cannot be printed as "?". */
+enum { CATALOG_PREVIEW = 72 };
+void catalog_preview(const void *bytes, size_t size, char ret[CATALOG_PREVIEW]);
 
 /* Memory for a sample's bytes, which grows as needed. Zeroed at first; free it with
  * catalog_bytes_free. */

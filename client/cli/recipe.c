@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "client/cli/catalog.h"
 #include "client/cli/cli.h"
+#include "dataset/field_keys.h"
 #include "definition/label_keys.h"
 #include "definition/spec_check.h"
 #include "proto/jsontext.h"
@@ -92,7 +93,7 @@ static int recipe_keep_json(struct jsontext *json, const char *option, char *buf
 static int recipe_keep(struct recipe *recipe)
 {
 	const struct stream_spec *spec = &recipe->spec;
-	struct jsontext labels = {0}, list = {0}, sampling = {0}, views = {0};
+	struct jsontext labels = {0}, list = {0}, sampling = {0}, views = {0}, fields = {0};
 	int r = 0;
 	for (int i = 0; i < 3; i++) {
 		recipe->channels[0][i] = (float)spec->shape.mean.value[i];
@@ -121,6 +122,11 @@ static int recipe_keep(struct recipe *recipe)
 		views_json(&views, NULL, &spec->views);
 		r = recipe_keep_json(
 			&views, "views", recipe->views_json, sizeof recipe->views_json);
+	}
+	if (!r && spec->fields.count) {
+		field_keys_json(&fields, NULL, &spec->fields);
+		r = recipe_keep_json(
+			&fields, "fields", recipe->fields_json, sizeof recipe->fields_json);
 	}
 	return r;
 }
@@ -357,6 +363,8 @@ void recipe_fill(
 		ret_options->labels = recipe->labels_json;
 	if (recipe->list_json[0])
 		ret_options->transforms = recipe->list_json;
+	if (recipe->fields_json[0])
+		ret_options->fields = recipe->fields_json;
 	if (recipe->sampling_json[0])
 		ret_options->sampling = recipe->sampling_json;
 	if (spec_given(spec, SPEC_KEY_mean))

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { RECIPE_FIELDS_JSON = 2048 };
 enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIPE_TEXT = 320 };
 
 struct recipe {
@@ -27,6 +28,7 @@ struct recipe {
 	char list_json[RECIPE_LIST_JSON], labels_json[RECIPE_LABELS_JSON];
 	char sampling_json[64];
 	char views_json[RECIPE_LIST_JSON]; /* groups of views */
+	char fields_json[RECIPE_FIELDS_JSON];
 	float channels[2][3]; /* mean, std */
 	/* Once recipe_open_parts has opened them. */
 	struct concat parts;

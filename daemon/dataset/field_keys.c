@@ -90,6 +90,16 @@ int field_keys_read(
 	return result;
 }
 
+int field_keys_parse(
+	const char *text, const char *origin, struct field_list *ret, struct fault *fault)
+{
+	cleanup(yaml_text) struct yaml_text parsed = {0};
+	int result = yaml_load(&parsed, text, strlen(text), origin, fault);
+	if (!result && !parsed.root)
+		return fault_set(fault, -EINVAL, "%s: expected a value, got nothing", origin);
+	return result < 0 ? result : field_keys_read(&parsed, parsed.root, ret, fault);
+}
+
 void field_keys_json(struct jsontext *json, const char *key, const struct field_list *list)
 {
 	jsontext_array(json, key);

@@ -17,5 +17,9 @@
 int field_keys_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
+/* The same for the text of an option. Messages call it `origin`: "--fields". */
+int field_keys_parse(
+	const char *text, const char *origin, struct field_list *ret, struct fault *fault);
+
 /* Writes a list of mappings, with every key. */
 void field_keys_json(struct jsontext *json, const char *key, const struct field_list *list);

@@ -7,6 +7,7 @@
  *   stream_renew.c    goes on when images of a folder were rewritten in place
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
  *   tickets_fields.c  their fields: the bytes beside an image
+ *   field.[ch]        what a sample without a field, or with a long one, becomes
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
  *   large.[ch]        the bytes of a sample that no read buffer holds
  *   row_share.[ch]    which views of a sample are made from one decoding

@@ -7,6 +7,7 @@
  * otherwise. Only fields that no buffer of fetch can hold are read here.
  *
  * Threads: as tickets.c. */
+#include "stream/field.h"
 #include "stream/stream_impl.h"
 
 #include "base/util.h"
@@ -133,41 +134,6 @@ void ticket_blank_fields(struct stream_ticket *t)
 		extent_set_field(&t->stream->extent, t->slot, i, t->row, 0);
 }
 
-/* Says why the sample is broken. */
-static int field_fault(struct stream_ticket *t, const struct field *field, int result)
-{
-	char path[4096];
-	if (dataset_path(t->item.dataset, t->item.number, path, sizeof path, NULL) < 0)
-		(void)snprintf(path, sizeof path, "it");
-	switch (result) {
-	case FETCH_E_FIELD_MISSING:
-		return fault_set(&t->fault, result,
-			"%s has no .%s beside it; add it, or set missing: empty for the field "
-			"%s",
-			path, field->name, field->name);
-	case FETCH_E_FIELD_LONG:
-		return fault_set(&t->fault, result,
-			"the .%s beside %s has more than %u bytes; raise max of the field %s, or "
-			"set long: cut",
-			field->name, path, field->max, field->name);
-	case FETCH_E_CHANGED:
-		return fault_set(&t->fault, result,
-			"the .%s beside %s is not a file, or does not stop changing", field->name,
-			path);
-	case FETCH_E_SHORT:
-		return fault_set(&t->fault, result,
-			"the .%s beside %s ends before the size that was indexed", field->name,
-			path);
-	case FETCH_E_IO:
-		return fault_set(&t->fault, result,
-			"the storage cannot read the .%s beside %s: see the kernel's log",
-			field->name, path);
-	default:
-		return fault_set(&t->fault, result, "the .%s beside %s cannot be read: %s",
-			field->name, path, strerror(-result));
-	}
-}
-
 /* Reads a field itself, directly into the slot, because fetch had no memory for it. */
 static int field_read_large(
 	struct stream_ticket *t, uint32_t number, uint32_t *ret_size, bool *ret_longer)
@@ -193,14 +159,12 @@ static int field_take(struct stream_ticket *t, uint32_t number)
 	bool longer = item->longer;
 	if (result == FETCH_E_TOO_LARGE)
 		result = field_read_large(t, number, &size, &longer);
-	if (result == FETCH_E_FIELD_MISSING && field->empty) {
-		extent_set_field(extent, t->slot, number, t->row, 0);
-		return FETCH_OK;
-	}
-	if (result == FETCH_OK && longer && !field->cut)
-		result = FETCH_E_FIELD_LONG;
+	const bool missing = result == FETCH_E_FIELD_MISSING;
+	result = field_judge(field, result, longer);
 	if (result != FETCH_OK)
 		return result;
+	if (missing)
+		size = 0;
 	if (item->result == FETCH_OK)
 		extent_put_field(extent, t->slot, number, t->row, item->data, size);
 	else
@@ -221,8 +185,9 @@ bool ticket_take_fields(struct stream_ticket *t)
 			bytes += t->field[i].item.size;
 			continue;
 		}
-		t->item.result =
-			result == -ECANCELED ? result : field_fault(t, &list->at[i], result);
+		t->item.result = result == -ECANCELED ? result
+						      : field_fault(t->item.dataset, t->item.number,
+								&list->at[i], result, &t->fault);
 		return false;
 	}
 	ticket_release_fields(t);

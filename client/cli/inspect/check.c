@@ -24,6 +24,7 @@
 #include "fetch/fetch.h"
 #include "proto/jsontext.h"
 #include "serve/budget.h"
+#include "stream/field.h"
 #include "stream/large.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ struct check_broken {
 struct check {
 	const char *source;
 	struct catalog_choice choice;
+	struct field_list fields; /* that each sample must have */
 	uint64_t threads, memory;
 	bool index_only, json, entry_points;
 
@@ -85,6 +87,7 @@ struct check_worker {
 	struct decoder *decoder;
 	struct decoder *recorder; /* makes entry points; NULL: the user did not ask for them */
 	uint8_t *buffer;
+	uint8_t *field; /* room for the largest one */
 	/* The image whose entry points are being made. */
 	struct decode_job job;
 	struct sidecar_place place;
@@ -368,6 +371,22 @@ static void check_read_large(struct check_worker *worker, const struct sample *s
 	permit_release(&check->files, room);
 }
 
+/* A sample whose image is good may have broken fields: the first one is named. */
+static void check_fields(struct check_worker *worker, uint64_t number)
+{
+	struct check *check = worker->check;
+	struct fault fault = {{0}};
+	uint32_t size;
+	int r = 0;
+	for (uint32_t i = 0; r == 0 && i < check->fields.count; i++)
+		r = field_read(
+			check->dataset, number, &check->fields, i, worker->field, &size, &fault);
+	if (r > 0)
+		check_note(check, number, fetch_outcome_name((enum fetch_outcome)r), fault.text);
+	else if (r < 0)
+		check_stop(check, fault.text);
+}
+
 static void check_too_large(struct check *check, const struct sample *sample)
 {
 	char text[96];
@@ -402,6 +421,7 @@ static void check_take(struct check_worker *worker)
 			if (atomic_load_explicit(&check->stop, memory_order_relaxed))
 				return;
 			check_sample(worker, n);
+			check_fields(worker, n);
 			(void)atomic_fetch_add_explicit(&check->done, 1, memory_order_relaxed);
 		}
 		if (first >= count)
@@ -448,6 +468,15 @@ static void check_worker_free(struct check_worker *worker)
 	decoder_free(worker->decoder);
 	decoder_free(worker->recorder);
 	free(worker->buffer);
+	free(worker->field);
+}
+
+static size_t check_field_room(const struct check *check)
+{
+	size_t room = 1;
+	for (uint32_t i = 0; i < check->fields.count; i++)
+		room = UTIL_MAX(room, (size_t)check->fields.at[i].max);
+	return room;
 }
 
 static int check_worker_start(struct check *check, struct check_worker *worker)
@@ -458,8 +487,11 @@ static int check_worker_start(struct check *check, struct check_worker *worker)
 	limits.spill = &check->spill;
 	limits.pixels = check->standard.max_image_pixels;
 	limits.whole = true;
-	*worker = (struct check_worker){.check = check, .buffer = malloc(CHECK_BUFFER)};
-	int r = worker->buffer ? decoder_new(&limits, &worker->decoder, &fault) : -ENOMEM;
+	*worker = (struct check_worker){.check = check,
+		.buffer = malloc(CHECK_BUFFER),
+		.field = malloc(check_field_room(check))};
+	int r = worker->buffer && worker->field ? decoder_new(&limits, &worker->decoder, &fault)
+						: -ENOMEM;
 	limits.whole = false;
 	limits.scratch = DECODER_SCRATCH_LEAST;
 	if (r == 0 && check->sidecar)
@@ -778,7 +810,9 @@ int check_main(int argc, char **argv)
 	int code = check_divide_memory(&check);
 	if (code != CLI_OK)
 		return code;
-	code = catalog_open(check.source, &check.choice, &check.dataset);
+	code = catalog_fields(&check.choice, &check.fields);
+	if (code == CLI_OK)
+		code = catalog_open(check.source, &check.choice, &check.dataset);
 	if (code == CLI_OK)
 		code = check_run(&check);
 	permit_deinit(&check.files);

@@ -15,6 +15,7 @@
 #include "order/order.h"
 #include "proto/jsontext.h"
 #include "proto/slots.h"
+#include "stream/field.h"
 #include "stream/row.h"
 #include "stream/stream.h"
 
@@ -51,6 +52,10 @@ struct replay {
 	struct row_maker maker;
 	struct replay_group *group; /* spec_groups of them */
 	struct catalog_bytes bytes;
+	struct replay_field {
+		uint8_t *bytes; /* room for the most that the field may have */
+		uint32_t size;
+	} field[FIELDS_MAX];
 	uint8_t *rows; /* of one sample: one per view */
 	struct jsontext out;
 };
@@ -257,6 +262,38 @@ static void replay_print_row(
 		r->index, r->label, crop, replay_flags(r->flags, flags), source, crc, path);
 }
 
+/* Once for each sample: its views have the same fields. */
+static void replay_print_fields(const struct replay *replay)
+{
+	const struct field_list *list = &replay->recipe.spec.fields;
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct replay_field *field = &replay->field[i];
+		char text[CATALOG_PREVIEW];
+		catalog_preview(field->bytes, field->size, text);
+		(void)printf("%16s .%s: %u bytes, crc32 %08x: %s\n", "", list->at[i].name,
+			field->size, (uint32_t)crc32_z(0, field->bytes, field->size), text);
+	}
+}
+
+static void replay_json_fields(const struct replay *replay, struct jsontext *json)
+{
+	const struct field_list *list = &replay->recipe.spec.fields;
+	if (!list->count)
+		return;
+	jsontext_object(json, "fields");
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct replay_field *field = &replay->field[i];
+		char crc[16];
+		(void)snprintf(
+			crc, sizeof crc, "%08x", (uint32_t)crc32_z(0, field->bytes, field->size));
+		jsontext_object(json, list->at[i].name);
+		jsontext_u64(json, "bytes", field->size);
+		jsontext_string(json, "crc32", crc);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 static void replay_json_box(
 	struct jsontext *json, const char *key, const uint32_t *numbers, int count)
 {
@@ -266,9 +303,10 @@ static void replay_json_box(
 	jsontext_end(json);
 }
 
-static void replay_json_row(struct jsontext *json, uint64_t row, const struct slots_record *r,
+static void replay_json_row(struct replay *replay, uint64_t row, const struct slots_record *r,
 	uint32_t crc, const char *path)
 {
+	struct jsontext *json = &replay->out;
 	char text[16];
 	const uint32_t crop[] = {r->crop_x, r->crop_y, r->crop_w, r->crop_h},
 		       size[] = {r->src_w, r->src_h};
@@ -288,6 +326,7 @@ static void replay_json_row(struct jsontext *json, uint64_t row, const struct sl
 	(void)snprintf(text, sizeof text, "%08x", crc);
 	jsontext_string(json, "crc32", text);
 	jsontext_string(json, "path", path);
+	replay_json_fields(replay, json);
 	jsontext_end(json);
 }
 
@@ -333,9 +372,11 @@ static int replay_deliver(
 	if (concat_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
-		replay_json_row(&replay->out, row, record, crc, path);
+		replay_json_row(replay, row, record, crc, path);
 	else
 		replay_print_row(row, record, crc, cli_tame(path));
+	if (!replay->json && (record->view == 0 || replay->index_given))
+		replay_print_fields(replay);
 	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
 }
 
@@ -349,6 +390,19 @@ static int replay_read(
 		parts->dataset[pick.part], pick.number, &replay->bytes, ret_sample, fault);
 }
 
+/* 0; a positive outcome with its text in `fault`; or a negative errno. */
+static int replay_read_fields(struct replay *replay, uint64_t number, struct fault *fault)
+{
+	const struct concat *parts = &replay->recipe.parts;
+	const struct field_list *list = &replay->recipe.spec.fields;
+	struct sampler_pick pick = concat_find(parts, number);
+	int r = 0;
+	for (uint32_t i = 0; r == 0 && i < list->count; i++)
+		r = field_read(parts->dataset[pick.part], pick.number, list, i,
+			replay->field[i].bytes, &replay->field[i].size, fault);
+	return r;
+}
+
 /* Makes all views of one sample. 0; a positive outcome of reading or decoding, with its text in
  * `fault`; or a negative errno. */
 static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *key,
@@ -357,6 +411,8 @@ static int replay_try(struct replay *replay, uint64_t number, struct pixel_key *
 	struct sample sample;
 	const struct slots_record plain = records[0];
 	int r = replay_read(replay, number, &sample, fault);
+	if (r == 0)
+		r = replay_read_fields(replay, number, fault);
 	for (uint32_t view = 0; r == 0 && view < replay_views(replay); view++) {
 		const struct replay_group *group = replay_group(replay, view);
 		records[view] = plain;
@@ -383,6 +439,8 @@ static int replay_mark(struct replay *replay, uint64_t number, struct slots_reco
 	if (dataset_sample(replay->recipe.parts.dataset[pick.part], pick.number, &sample, &fault) <
 		0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
+	for (uint32_t i = 0; i < FIELDS_MAX; i++)
+		replay->field[i].size = 0;
 	for (uint32_t view = 0; view < replay_views(replay); view++) {
 		memset(replay_row(replay, view), 0, replay_group(replay, view)->row_bytes);
 		records[view] = (struct slots_record){.index = number,
@@ -515,6 +573,8 @@ static int replay_record(struct replay *replay)
 	if (code != CLI_OK)
 		return code;
 	int r = replay_read(replay, replay->index, &sample, &fault);
+	if (r == 0)
+		r = replay_read_fields(replay, replay->index, &fault);
 	if (r)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	record.label = sample.label;
@@ -577,7 +637,12 @@ static int replay_prepare(struct replay *replay)
 		bytes += replay->group[i].row_bytes * spec_group_views(spec, i);
 	assert(bytes);
 	replay->rows = malloc(bytes);
-	return replay->rows ? CLI_OK : replay_fail_memory();
+	bool whole = replay->rows != NULL;
+	for (uint32_t i = 0; i < spec->fields.count; i++) {
+		replay->field[i].bytes = malloc(spec->fields.at[i].max);
+		whole &= replay->field[i].bytes != NULL;
+	}
+	return whole ? CLI_OK : replay_fail_memory();
 }
 
 static int replay_run(struct replay *replay)
@@ -612,6 +677,8 @@ int replay_main(int argc, char **argv)
 		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
+	for (uint32_t i = 0; i < FIELDS_MAX; i++)
+		free(replay.field[i].bytes);
 	for (uint32_t i = 0; replay.group && i < spec_groups(&replay.recipe.spec); i++) {
 		postprocessor_free(replay.group[i].postprocessor);
 		postprocess_deinit(&replay.group[i].postprocess);

@@ -216,6 +216,41 @@ static int show_take(struct show *show)
 	return r < 0 ? show_fail(r) : CLI_OK;
 }
 
+/* Prints the first bytes of the fields of the samples that the sheet shows, or (with `json`) adds
+ * them to the object. */
+static int show_fields(const struct show *show, unsigned rows, struct jsontext *json)
+{
+	const uint32_t samples = (rows + show->info.views - 1) / show->info.views;
+	struct penstock_field field;
+	if (json && penstock_stream_fields(show->stream))
+		jsontext_array(json, "fields");
+	for (uint32_t sample = 0; sample < samples; sample++) {
+		if (json && penstock_stream_fields(show->stream))
+			jsontext_object(json, NULL);
+		for (uint32_t i = 0; penstock_stream_field(show->stream, i, &field) == 0; i++) {
+			const void *bytes;
+			size_t size;
+			char text[CATALOG_PREVIEW];
+			int r = penstock_batch_field(
+				show->stream, &show->taken, i, sample, &bytes, &size);
+			if (r < 0)
+				return show_fail(r);
+			catalog_preview(bytes, size, text);
+			if (json)
+				jsontext_string(json, field.name, text);
+			else
+				(void)printf("  %" PRIu64 " .%s: %zu bytes: %s\n",
+					show->taken.samples[sample * show->info.views].index,
+					field.name, size, text);
+		}
+		if (json && penstock_stream_fields(show->stream))
+			jsontext_end(json);
+	}
+	if (json && penstock_stream_fields(show->stream))
+		jsontext_end(json);
+	return CLI_OK;
+}
+
 static int show_say(
 	const struct show *show, const struct canvas *canvas, unsigned rows, const char *recipe)
 {
@@ -225,7 +260,7 @@ static int show_say(
 			     ", %d x %d pixels\n",
 			show->output, rows, rows == 1 ? "" : "s", show->taken.batch,
 			show->taken.epoch, canvas->width, canvas->height);
-		return CLI_OK;
+		return show_fields(show, rows, NULL);
 	}
 	jsontext_object(&json, NULL);
 	jsontext_string(&json, "file", show->output);
@@ -235,8 +270,9 @@ static int show_say(
 	jsontext_u64(&json, "rows", rows);
 	jsontext_i64(&json, "width", canvas->width);
 	jsontext_i64(&json, "height", canvas->height);
+	int code = show_fields(show, rows, &json);
 	jsontext_end(&json);
-	return cli_print_json(&json);
+	return code == CLI_OK ? cli_print_json(&json) : code;
 }
 
 /* Only a number that the user gave must be met; the default is an upper limit. */

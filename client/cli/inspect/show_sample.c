@@ -12,6 +12,7 @@
 #include "client/cli/inspect/step_sheet.h"
 #include "decode/decode.h"
 #include "proto/jsontext.h"
+#include "stream/field.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -68,6 +69,33 @@ static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
 	}
 }
 
+/* Prints the first bytes of a sample's fields, or (with `json`) adds them to the object. */
+static int show_fields(const struct show_sample *ask, struct jsontext *json)
+{
+	const struct field_list *list = &ask->recipe->spec.fields;
+	struct fault fault = {{0}};
+	int r = 0;
+	if (json && list->count)
+		jsontext_object(json, "fields");
+	for (uint32_t i = 0; r == 0 && i < list->count; i++) {
+		cleanup(free_ptr) uint8_t *bytes = malloc(list->at[i].max);
+		char text[CATALOG_PREVIEW];
+		uint32_t size = 0;
+		r = bytes ? field_read(ask->dataset, ask->sample, list, i, bytes, &size, &fault)
+			  : fault_set(&fault, -ENOMEM, "not enough memory for a field");
+		if (r)
+			break;
+		catalog_preview(bytes, size, text);
+		if (json)
+			jsontext_string(json, list->at[i].name, text);
+		else
+			(void)printf("  .%s: %u bytes: %s\n", list->at[i].name, size, text);
+	}
+	if (json && list->count)
+		jsontext_end(json);
+	return r ? cli_fail(CLI_FAILED, "%s", fault.text) : CLI_OK;
+}
+
 static int show_say(const struct show_sample *ask, const struct canvas *canvas, char *name)
 {
 	struct jsontext json = {0};
@@ -75,7 +103,7 @@ static int show_say(const struct show_sample *ask, const struct canvas *canvas, 
 		(void)printf("%s: sample %" PRIu64 " (%s), %" PRIu64 " draw%s, %d x %d pixels\n",
 			ask->output, ask->sample, cli_tame(name), ask->draws,
 			ask->draws == 1 ? "" : "s", canvas->width, canvas->height);
-		return CLI_OK;
+		return show_fields(ask, NULL);
 	}
 	jsontext_object(&json, NULL);
 	jsontext_string(&json, "file", ask->output);
@@ -85,8 +113,9 @@ static int show_say(const struct show_sample *ask, const struct canvas *canvas, 
 	jsontext_u64(&json, "draws", ask->draws);
 	jsontext_i64(&json, "width", canvas->width);
 	jsontext_i64(&json, "height", canvas->height);
+	int code = show_fields(ask, &json);
 	jsontext_end(&json);
-	return cli_print_json(&json);
+	return code == CLI_OK ? cli_print_json(&json) : code;
 }
 
 static int show_write(const struct show_sample *ask, const struct step_sheet *trace, char *name)

@@ -54,6 +54,19 @@ static void option_rows(const struct recipe *recipe, struct option_row ret[OPTIO
 	option_number(&ret[6], "memory", recipe->memory_bytes);
 }
 
+/* The names of the fields, in their order: "txt, json"; "" without fields. */
+enum { OPTION_FIELDS = FIELDS_MAX * (FIELD_NAME_MAX + 2) + 1 };
+
+static const char *option_fields(const struct recipe *recipe, char buffer[OPTION_FIELDS])
+{
+	size_t used = 0;
+	buffer[0] = 0;
+	for (uint32_t i = 0; i < recipe->fields.count; i++)
+		used += (size_t)snprintf(buffer + used, OPTION_FIELDS - used, "%s%s",
+			used ? ", " : "", recipe->fields.at[i].name);
+	return buffer;
+}
+
 /* ---- beginning, growing ---- */
 
 void manifest_begin(struct manifest *manifest, const struct dataset *dataset,
@@ -186,6 +199,9 @@ static void put_options(struct jsontext *json, const struct recipe *recipe)
 			jsontext_raw(json, rows[i].name, rows[i].text);
 		else
 			jsontext_string(json, rows[i].name, rows[i].text);
+	char fields[OPTION_FIELDS];
+	if (recipe->fields.count)
+		jsontext_string(json, "fields", option_fields(recipe, fields));
 	jsontext_end(json);
 }
 
@@ -362,6 +378,13 @@ static int compare_options(const struct manifest *manifest, struct reader *reade
 				option_said(&rows[i], rows[i].text), option_said(&rows[i], then),
 				fault);
 	}
+	/* Earlier releases wrote no such option. */
+	char now[OPTION_FIELDS];
+	const char *then = json_string_value(json_object_get(options, "fields"));
+	(void)option_fields(&manifest->recipe, now);
+	if (strcmp(then ? then : "", now) != 0)
+		return manifest_differs(reader->path, "--fields", *now ? now : "not given",
+			then ? then : "not given", fault);
 	return 0;
 }
 

@@ -29,6 +29,7 @@ struct recipe {
 	struct image_options image;
 	uint64_t shard_bytes;
 	uint64_t memory_bytes; /* determines which images are too large */
+	struct field_list fields; /* that are stored beside the images; only their names count */
 };
 
 struct manifest_shard {

@@ -34,6 +34,13 @@ struct pack {
 	struct pipeline *pipeline;
 	struct key_set keys; /* of the open shard */
 
+	/* Of the sample that is being written. */
+	struct pack_field {
+		uint8_t *bytes; /* FIELD_BYTES_MAX; NULL: the recipe has no such field */
+		uint32_t size;
+		bool present;
+	} field[FIELDS_MAX];
+
 	/* The open shard, and what it adds to the manifest once it is finished. */
 	bool open;
 	int fd;
@@ -236,11 +243,34 @@ static void member_names(struct member *member, const struct pipeline_item *item
 		member->label_text, sizeof member->label_text, "%" PRId64, item->label);
 }
 
+enum { MEMBER_FIELD = KEY_ROOM + FIELD_NAME_MAX + 2 };
+
+static const char *member_field(
+	const struct pack *pack, const struct member *member, uint32_t i, char buffer[MEMBER_FIELD])
+{
+	(void)snprintf(buffer, MEMBER_FIELD, "%s.%s", member->key,
+		pack->options->recipe.fields.at[i].name);
+	return buffer;
+}
+
+/* Whether the field is stored: the label takes the place of a field .cls. */
+static bool member_has(const struct pack *pack, uint32_t i)
+{
+	const struct field_list *fields = &pack->options->recipe.fields;
+	return pack->field[i].present &&
+	       !(pack->manifest->labelled && strcmp(fields->at[i].name, "cls") == 0);
+}
+
 static uint64_t member_bytes(const struct pack *pack, const struct member *member, uint64_t size)
 {
+	char name[MEMBER_FIELD];
 	uint64_t bytes = tarwrite_member_bytes(member->image, size);
 	if (pack->manifest->labelled)
 		bytes += tarwrite_member_bytes(member->label, member->label_size);
+	for (uint32_t i = 0; i < pack->options->recipe.fields.count; i++)
+		if (member_has(pack, i))
+			bytes += tarwrite_member_bytes(
+				member_field(pack, member, i, name), pack->field[i].size);
 	return bytes;
 }
 
@@ -251,7 +281,48 @@ static int pack_write_member(struct pack *pack, const struct member *member,
 	if (r == 0 && pack->manifest->labelled)
 		r = tarwrite_member(
 			&pack->tar, member->label, member->label_text, member->label_size, fault);
+	for (uint32_t i = 0; r == 0 && i < pack->options->recipe.fields.count; i++) {
+		char name[MEMBER_FIELD];
+		if (member_has(pack, i))
+			r = tarwrite_member(&pack->tar, member_field(pack, member, i, name),
+				pack->field[i].bytes, pack->field[i].size, fault);
+	}
 	return r;
+}
+
+/* Reads the fields of a sample. A field that is too long must not be cut without notice. */
+static int pack_read_fields(struct pack *pack, uint64_t number, struct fault *fault)
+{
+	const struct field_list *fields = &pack->options->recipe.fields;
+	char path[PACK_PATH];
+	for (uint32_t i = 0; i < fields->count; i++) {
+		struct pack_field *field = &pack->field[i];
+		bool longer = false;
+		int r = dataset_field_read(pack->dataset, number, fields, i, field->bytes,
+			&field->size, &longer, fault);
+		if (r < 0)
+			return r;
+		field->present = r == 0;
+		if (!longer || r)
+			continue;
+		r = dataset_path(pack->dataset, number, path, sizeof path, fault);
+		return r < 0 ? r
+			     : fault_set(fault, -EINVAL,
+				       "the .%s beside %s has more than %d bytes, the most that a "
+				       "field may have: leave it out of --fields",
+				       fields->at[i].name, path, FIELD_BYTES_MAX);
+	}
+	return 0;
+}
+
+static int pack_take_room(struct pack *pack, struct fault *fault)
+{
+	for (uint32_t i = 0; i < pack->options->recipe.fields.count; i++) {
+		pack->field[i].bytes = malloc(FIELD_BYTES_MAX);
+		if (!pack->field[i].bytes)
+			return fault_set(fault, -ENOMEM, "not enough memory for the fields");
+	}
+	return 0;
 }
 
 /* The bytes that an image takes in the source: in a tar, its header and padding, too. */
@@ -312,6 +383,9 @@ static int pack_make_room(
 static int pack_good(struct pack *pack, const struct pipeline_item *item, struct fault *fault)
 {
 	struct member member;
+	int read = pack_read_fields(pack, item->number, fault);
+	if (read < 0)
+		return read;
 	key_of(item->name, dataset_kind(pack->dataset) == DATASET_FOLDER, member.key);
 	member_names(&member, item);
 	const struct image_choice *image = pack_choose(pack, &member, item);
@@ -456,7 +530,9 @@ static int pack_start(struct pack *pack, struct fault *fault)
 
 static int pack_all(struct pack *pack, struct fault *fault)
 {
-	int r = pack_start(pack, fault);
+	int r = pack_take_room(pack, fault);
+	if (r == 0)
+		r = pack_start(pack, fault);
 	if (r < 0)
 		return r;
 	r = pack_samples(pack, fault);
@@ -499,6 +575,8 @@ int pack_run(const struct dataset *dataset, const struct pattern *pattern,
 			r = pack_all(&pack, fault);
 	}
 	output_folder_close(&pack.place);
+	for (uint32_t i = 0; i < FIELDS_MAX; i++)
+		free(pack.field[i].bytes);
 	permit_deinit(&pack.work);
 	permit_deinit(&pack.decoders);
 	return r;

@@ -109,6 +109,12 @@ static int packing_settle(struct packing *packing)
 			"--quality");
 	if (pattern_parse(packing->output, &packing->pattern, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
+	code = catalog_fields(&packing->choice, &packing->options.recipe.fields);
+	if (code != CLI_OK)
+		return code;
+	/* A field is stored as a whole. */
+	for (uint32_t i = 0; i < packing->options.recipe.fields.count; i++)
+		packing->options.recipe.fields.at[i].max = FIELD_BYTES_MAX;
 	packing->options.recipe.shard_bytes = packing->shard_bytes;
 	packing->options.recipe.memory_bytes = packing->memory;
 	packing->options.threads = (unsigned)packing->threads;

@@ -1,0 +1,2 @@
+# check, pack, replay and show with --fields.
+penstock_e2e(fields fields.py)
