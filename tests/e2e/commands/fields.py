@@ -63,6 +63,8 @@ def test_pack():
     """From a folder and from tars: the fields are the same bytes, beside their image."""
     with folder() as home:
         root, files = dataset(home, missing=(3,))
+        for name in ("one", "two", "plain"):
+            (home / name).mkdir()
         run(home, "pack", root, home / "one" / "x-%02d.tar", "--fields", "[txt, tokens.npy]", "--threads", 1)
         one = members(home / "one" / "x-00.tar")
         names = list(one)
