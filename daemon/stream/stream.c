@@ -667,6 +667,7 @@ void stream_stats(struct stream *stream, struct stream_stats *ret)
 		.entry_points_used = stream->entry_points_used,
 		.entry_points_made = stream->entry_points_made,
 		.entry_points_dropped = stream->entry_points_dropped,
+		.field_bytes = stream->field_bytes,
 		.reading = stream->reading,
 		.queued = stream->queued,
 	};

@@ -187,6 +187,7 @@ struct stream_stats {
 	/* Images that were entered at kept entry points; whose entry points were made; whose kept
 	 * entry points did not fit them. */
 	uint64_t entry_points_used, entry_points_made, entry_points_dropped;
+	uint64_t field_bytes; /* delivered beside images */
 	uint64_t reading, queued; /* tickets that are with fetch; with the workers */
 	uint64_t parked; /* of those queued: that wait for an index that is made anew */
 	uint64_t slots_free, slots_filling, slots_ready, slots_leased;

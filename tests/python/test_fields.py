@@ -98,6 +98,9 @@ class Delivered(unittest.TestCase):
                     self.assertEqual(len(batch.fields["txt"]), batch.count)
                     seen += batch.count
                 self.assertEqual(seen, len(source.dataset))
+                told = source.stats()["fields"]
+                self.assertEqual(told["names"], ["txt", "meta.json"])
+                self.assertGreaterEqual(told["bytes"], sum(len(caption(i)) for i in range(seen)))
 
     def test_iteration(self) -> None:
         for path in sources():

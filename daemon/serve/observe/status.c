@@ -213,6 +213,21 @@ static void status_samples(struct jsontext *json, const struct group *group)
 	status_earlier(json, group);
 }
 
+/* Only of a stream that has fields. */
+static void status_fields(
+	struct jsontext *json, const struct stream_spec *spec, const struct stream_stats *stats)
+{
+	if (!spec->fields.count)
+		return;
+	jsontext_object(json, "fields");
+	jsontext_array(json, "names");
+	for (uint32_t i = 0; i < spec->fields.count; i++)
+		jsontext_string(json, NULL, spec->fields.at[i].name);
+	jsontext_end(json);
+	jsontext_u64(json, "bytes", stats->field_bytes);
+	jsontext_end(json);
+}
+
 static void status_running(struct jsontext *json, struct group *group)
 {
 	struct stream_stats stats;
@@ -242,6 +257,7 @@ static void status_running(struct jsontext *json, struct group *group)
 	status_fallbacks(json, &stats);
 	status_entry_points(json, &stats);
 	status_broken(json, &stats);
+	status_fields(json, &group->spec, &stats);
 	jsontext_string(json, "notice", stream_notice(group->stream));
 	status_verdict(json, group);
 }
@@ -466,6 +482,7 @@ char *status_stream(struct group *group)
 	status_fallbacks(&json, &stats);
 	status_entry_points(&json, &stats);
 	status_broken(&json, &stats);
+	status_fields(&json, &group->spec, &stats);
 	jsontext_object(&json, "waits");
 	jsontext_number(&json, "trainer_s", (double)group->account.trainer_wait_ns * 1e-9, 6);
 	jsontext_number(&json, "slots_full_s", (double)group->account.slots_full_ns * 1e-9, 6);
