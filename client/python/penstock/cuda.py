@@ -289,9 +289,11 @@ class _Pinned:
 class _Copied(StreamReader):
     """Reads through torch. Of two buffers, one is filled while the device copies from the other."""
 
-    def __init__(self, stream: Stream, normalize: Normalizer, buffers: List[Any], fields: Fields) -> None:
+    def __init__(
+        self, stream: Stream, normalize: Normalizer, buffers: List[Any], fields: Optional[Fields] = None
+    ) -> None:
         super().__init__(stream)
-        self._fields = fields
+        self._fields = Fields(stream.fields) if fields is None else fields
         self._normalize = normalize
         self._buffers = buffers
 
@@ -368,8 +370,8 @@ def _through_torch(
     tensors: Tensors,
     mean: Sequence[float],
     std: Sequence[float],
-    mixing: Optional[Mixing],
-    fields: Fields,
+    mixing: Optional[Mixing] = None,
+    fields: Optional[Fields] = None,
 ) -> Reader:
     if mixing is not None:
         return _Moved(stream, tensors, mean, std, mixing, None, fields)
@@ -384,11 +386,11 @@ def _make_reader(
     tensors: Tensors,
     mean: Sequence[float],
     std: Sequence[float],
-    mixing: Optional[Mixing],
-    fields: Fields,
+    mixing: Optional[Mixing] = None,
+    fields: Optional[Fields] = None,
 ) -> Reader:
     # libpenstock_cuda returns a batch before Python could read its fields.
-    if not hasattr(_penstock, "Cuda") or fields.names:
+    if not hasattr(_penstock, "Cuda") or (fields is not None and fields.names):
         return _through_torch(stream, tensors, mean, std, mixing, fields)
     try:
         return _Attached(stream, tensors, mean, std, mixing)

@@ -1,5 +1,6 @@
 """Fields in the commands: check validates them, pack keeps them, show and replay print them, and replay's substitutes are the
-stream's."""
+stream's; a daemon with roots, and a client that does not know of fields."""
+import errno
 import json
 import os
 import subprocess
@@ -9,12 +10,12 @@ import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import LIMIT, folder, make_dataset, run_tests, tool
+from harness import LIMIT, Daemon, Link, Refused, folder, make_dataset, run_tests, tool
 
 
-def run(home, *args, code=0):
+def run(home, *args, code=0, **more):
     keep = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK") or k == "PENSTOCK_BIN"}
-    done = subprocess.run([tool("penstock"), *map(str, args)], env={**keep, "XDG_CACHE_HOME": str(home / "cache")},
+    done = subprocess.run([tool("penstock"), *map(str, args)], env={**keep, "XDG_CACHE_HOME": str(home / "cache"), **more},
                           capture_output=True, text=True, timeout=4 * LIMIT, stdin=subprocess.DEVNULL)
     assert done.returncode == code, f"penstock {' '.join(map(str, args))}: ended with {done.returncode}, not {code}\n{done.stderr}"
     return done.stdout, done.stderr
@@ -109,6 +110,41 @@ def test_replay_and_show():
         shown, _ = run(home, "show", root, *recipe, "--fields", "[txt]", "--output", home / "b.png", "--json")
         report = json.loads(shown)
         assert len(report["fields"]) == 6 and all(entry["txt"].startswith("caption ") for entry in report["fields"]), report
+
+
+def test_roots():
+    """A daemon that may read only below its roots follows no link beside an image, wherever it leads."""
+    with folder() as home, folder() as inside, folder() as outside:
+        root, files = dataset(inside)
+        (outside / "secret").write_bytes(b"secret")
+        for file in (files[0], files[1]):
+            file.with_suffix(".txt").unlink()
+        files[0].with_suffix(".txt").symlink_to(outside / "secret")
+        files[1].with_suffix(".txt").symlink_to(files[2].with_suffix(".txt"))
+        definition = f"streams:\n  one: {{source: {root}, train: false, batch_size: 6, image_size: 32, max_broken: 1, fields: [txt]}}\n"
+        for bound in (False, True):
+            config = (f"roots: [{inside}]\n" if bound else "") + definition
+            with Daemon(home, config=config) as daemon:
+                shown, _ = run(home, "show", "stream:one", "--json", "--output", home / "x.png", PENSTOCK_SOCKET=daemon.socket)
+                texts = [entry["txt"] for entry in json.loads(shown)["fields"]]
+                expected = ["", ""] if bound else ["secret", "caption 2 ??"]
+                assert texts[:2] == expected and texts[3] == "caption 3 ", texts
+                broken = daemon.status()["streams"][0]["broken"] if daemon.status()["streams"] else {}
+                assert not bound or broken.get("io", 2) == 2, broken
+
+
+def test_old_client():
+    with folder() as home:
+        root, _ = dataset(home)
+        with Daemon(home) as daemon:
+            keys = {"source": str(root), "image_size": 32, "batch_size": 4, "fields": [{"name": "txt"}]}
+            with Link(daemon.socket) as link:
+                try:
+                    link.open(**keys).opened()
+                    raise AssertionError("a client that does not know of fields was given some")
+                except Refused as refusal:
+                    assert refusal.code == -errno.ENOTSUP and "the stream has fields" in str(refusal), refusal
+                link.open(**{**keys, "fields": []}).opened()
 
 
 if __name__ == "__main__":
