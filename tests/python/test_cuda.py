@@ -81,7 +81,7 @@ class Values(OnDevice):
             nbytes = wanted.count * converter.row_bytes(SIDE, SIDE)
             self.assertEqual(content(images, dtype, channels_last), bytes(memoryview(block)[:nbytes]))
             self.assertEqual(labels.tolist(), np.frombuffer(wanted.view("labels"), np.int64).tolist())
-            self.assertEqual(dataclasses.astuple(told), (wanted.count, wanted.last, wanted.epoch, wanted.batch, bytes(wanted.view("samples"))))
+            self.assertEqual(dataclasses.astuple(told), (wanted.count, wanted.last, wanted.epoch, wanted.batch, bytes(wanted.view("samples")), None))
             wanted.release()
             counts.add(told.count)
         self.assertIs(given, wanted)
