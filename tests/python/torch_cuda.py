@@ -61,7 +61,7 @@ class ThroughTorch(unittest.TestCase):
             self.assertTrue(images.is_contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format))
             self.assertEqual(labels.tolist(), np.frombuffer(wanted.view("labels"), np.int64).tolist())
             self.assertEqual(dataclasses.astuple(told),
-                             (wanted.count, wanted.last, wanted.epoch, wanted.batch, bytes(wanted.view("samples"))))
+                             (wanted.count, wanted.last, wanted.epoch, wanted.batch, bytes(wanted.view("samples")), None))
             wanted.release()
             seen += told.count
         self.assertIs(given, wanted)
