@@ -43,7 +43,7 @@ struct index_job {
 	enum class_order class_order; /* of a folder */
 	bool nested; /* the user says that class folders named like splits are meant */
 	struct labels *labels; /* for PATH and MANIFEST; otherwise NULL */
-	const struct field_list *fields; /* of a tar; no names: none */
+	const struct field_list *fields; /* of a tar; NULL or no names: none */
 	/* Receives records and tables, and in its head source, members, dotted and labelless. */
 	struct index_writer *writer;
 	struct index_progress *progress;

@@ -364,10 +364,11 @@ static int field_take(struct group *group, const char *extension, const struct t
 {
 	const struct field_list *fields = group->job->fields;
 	const char *path = group->job->path;
+	const uint32_t count = fields ? fields->count : 0;
 	uint32_t i = 0;
-	while (i < fields->count && strcmp(fields->at[i].name, extension) != 0)
+	while (i < count && strcmp(fields->at[i].name, extension) != 0)
 		i++;
-	if (i == fields->count)
+	if (i == count)
 		return 0;
 	struct index_field *field = &group->field[i];
 	if (field->present)
