@@ -352,13 +352,17 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	return 0;
 }
 
-static void values_classes(const uint8_t *label, uint32_t count, int64_t *values)
+/* False: one of them is not below `classes` (0: no bound but that of all classes). */
+static bool values_classes(const uint8_t *label, uint32_t count, uint32_t classes, int64_t *values)
 {
+	bool fit = true;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t class;
 		memcpy(&class, label + i * sizeof class, sizeof class);
+		fit &= class <= INT32_MAX && (!classes || class < classes);
 		values[i] = class;
 	}
+	return fit;
 }
 
 static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, float *values)
@@ -389,10 +393,13 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 			index_name(s), record->label_size);
 	if (hot)
 		values_hot(label, record->label_size / sizeof(uint32_t), width, values);
-	else if (dataset->label_type == LABEL_TYPE_CLASSES)
-		values_classes(label, width, values);
-	else
+	else if (dataset->label_type != LABEL_TYPE_CLASSES)
 		memcpy(values, label, record->label_size);
+	else if (!values_classes(label, width, s->classes, values))
+		return fault_set(fault, -EIO,
+			"%s: a label in it is not a class: delete the index, it will be built "
+			"again",
+			index_name(s));
 	return 0;
 }
 

@@ -265,13 +265,17 @@ static bool same(const struct sample *a, const struct sample *b)
 
 static void check_values(const struct opened *o, uint64_t number, bool forged)
 {
-	static float values[LABEL_WIDTH_MAX];
+	static union {
+		int64_t classes[LABEL_WIDTH_MAX];
+		float numbers[LABEL_WIDTH_MAX];
+	} label;
+	const float *values = label.numbers;
 	struct fault fault = {{0}};
 	if (o->dataset.label_type == LABEL_TYPE_CLASS)
 		return;
 	want(o->dataset.label_width >= 1 && o->dataset.label_width <= LABEL_WIDTH_MAX,
 		"rows of width 0");
-	int rc = dataset_sample_values(&o->dataset, number, values, &fault);
+	int rc = dataset_sample_values(&o->dataset, number, &label, &fault);
 	want(rc == 0 || (rc == -EIO && fault.text[0]), "refused with another code");
 	want(rc || forged || o->dataset.label_type != LABEL_TYPE_FLOAT ||
 			(values[0] == numbers[0] && values[1] == numbers[1] &&
@@ -280,6 +284,10 @@ static void check_values(const struct opened *o, uint64_t number, bool forged)
 	want(rc || forged || o->dataset.label_type != LABEL_TYPE_MULTI_HOT ||
 			(values[1] == 1 && values[4] == 1 && values[6] == 1 && values[5] == 0),
 		"other classes than before");
+	for (uint32_t i = 0; !rc && i < o->dataset.label_width; i++)
+		want(o->dataset.label_type != LABEL_TYPE_CLASSES ||
+				(label.classes[i] >= 0 && label.classes[i] <= INT32_MAX),
+			"a label that is not a class");
 }
 
 static void check_sample(

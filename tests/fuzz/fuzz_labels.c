@@ -37,7 +37,10 @@ static void check_found(const struct label_found *found)
 {
 	want(found->count <= LABEL_VALUES_MAX, "more values than fit");
 	want(found->type != LABEL_TYPE_CLASS || found->count == 1, "one class, but not one value");
+	want(found->type != LABEL_TYPE_CLASSES || found->count, "classes, but none");
 	for (uint32_t i = 0; i < found->count; i++) {
+		if (found->type == LABEL_TYPE_CLASSES)
+			want(found->class[i] <= INT32_MAX, "a class that is too high");
 		if (found->type == LABEL_TYPE_FLOAT)
 			want(isfinite(found->number[i]), "a number without end");
 		if (found->type == LABEL_TYPE_MULTI_HOT)
@@ -197,7 +200,7 @@ enum kind { KIND_CSV, KIND_PATH, KIND_PLAIN, KIND_CLASSES, KIND_MANIFEST, KINDS 
 
 static void try_kind(unsigned kind, unsigned how, const char *text, size_t size)
 {
-	enum label_type asked = (enum label_type)(how % 4);
+	enum label_type asked = (enum label_type)(how % 5);
 	switch (kind) {
 	case KIND_CSV:
 		try_csv(text, size, how % 2 ? '\t' : ',');

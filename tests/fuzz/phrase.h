@@ -165,8 +165,10 @@ static inline void phrase_key(struct phrase *phrase)
 		"indices: /i.npy", "sources: [{source: a, weight: 0.25}, {source: b, weight: 3}]",
 		"sources: [{source: a, weight: 1e12}]", "split: 0..90%", "split: 1000..",
 		"weights: balanced", "weights: /w.npy", "epoch_length: 1000", "repeats: 3",
-		"stream: train", "source: ~/\xc3\xa4", "x: 1", "batch_size: 0", "image_size: 4097",
-		"group: \"a\\tb\"", "source: \"\\u0001\"", "sources: []", "image_size: {1: 3}"};
+		"sampling: {classes: 16, per_class: 4}", "labels: {manifest: /m.csv, only: true}",
+		"labels: {manifest: /m.csv, type: classes}", "stream: train", "source: ~/\xc3\xa4",
+		"x: 1", "batch_size: 0", "image_size: 4097", "group: \"a\\tb\"",
+		"source: \"\\u0001\"", "sources: []", "image_size: {1: 3}"};
 	phrase_one(phrase, keys);
 }
 

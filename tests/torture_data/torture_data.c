@@ -68,10 +68,12 @@ static int dump_values(
 	const uint32_t width = dataset_label_width(dataset);
 	if (dataset_label_type(dataset) == LABEL_TYPE_CLASS)
 		return 0;
-	cleanup(free_ptr) float *values = calloc(width, sizeof *values);
+	const bool whole = dataset_label_type(dataset) == LABEL_TYPE_CLASSES;
+	cleanup(free_ptr) void *values = calloc(1, dataset_label_bytes(dataset));
 	int rc = values ? dataset_sample_values(dataset, number, values, fault) : -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < width; i++)
-		(void)fprintf(out, " %a", (double)values[i]);
+		(void)fprintf(out, " %a",
+			whole ? (double)((int64_t *)values)[i] : (double)((float *)values)[i]);
 	return rc;
 }
 
