@@ -2,10 +2,14 @@
  *
  * usage: sequence_dump < jobs > rows
  *
- * A job is a line: SEED EPOCH POSITION VIEW FAST PATH LIST, with a list as in a definition. The
- * answer is a line "OUTCOME WIDTH HEIGHT WHOLE", the sentence of an outcome other than ok or of a
- * list that is refused, and the row's bytes. Each row is made three times: by itself, together with
- * others, and again from its record. */
+ * A job is a line: SEED EPOCH POSITION VIEW FAST PATH LIST, with a list as in a definition.
+ *
+ * With SEQUENCE_POOL=BYTES in the environment, images that are larger than a worker's own memory
+ * share BYTES, and the rest goes to files in SEQUENCE_SPILL.
+ *
+ * The answer is a line "OUTCOME WIDTH HEIGHT WHOLE", the sentence of an outcome other than ok or
+ * of a list that is refused, and the row's bytes. Each row is made three times: by itself,
+ * together with others, and again from its record. */
 #include "e2e/pixels/dump.h"
 
 #include "definition/spec.h"
@@ -157,8 +161,15 @@ int main(void)
 	static struct sequence_dump dump;
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault;
-	const char *side = getenv("SEQUENCE_SIDE");
+	const char *side = getenv("SEQUENCE_SIDE"), *bytes = getenv("SEQUENCE_POOL");
 	uint32_t most = side ? (uint32_t)strtoul(side, NULL, 10) : SEQUENCE_SIDE;
+	struct permit pool;
+	const struct spill spill = {getenv("SEQUENCE_SPILL")};
+	if (bytes) {
+		permit_init(&pool, strtoull(bytes, NULL, 10));
+		limits.large = &pool;
+		limits.spill = &spill;
+	}
 	int result = row_maker_init(&dump.maker, &limits, most, &fault);
 	for (int i = 0; i < 2 && !result; i++)
 		dump.row[i] = malloc((size_t)3 * SEQUENCE_SIDE * SEQUENCE_SIDE);
@@ -166,6 +177,8 @@ int main(void)
 	while (!result && fgets(line, sizeof line, stdin))
 		result = dump_job(&dump, line);
 	row_maker_deinit(&dump.maker);
+	if (bytes)
+		permit_deinit(&pool);
 	free(dump.data);
 	free(dump.row[0]);
 	free(dump.row[1]);

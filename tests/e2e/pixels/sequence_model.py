@@ -25,6 +25,10 @@ class TooSmall(Exception):
     pass
 
 
+class Unsure(Exception):
+    """What torchvision makes of it is not the same everywhere."""
+
+
 class Pillow:
     """Operations with every parameter known."""
 

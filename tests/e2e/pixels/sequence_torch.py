@@ -3,7 +3,7 @@
 import torch  # noqa: F401: its absence is found here
 from torchvision.transforms import InterpolationMode, functional as F
 
-from sequence_model import Pillow
+from sequence_model import Pillow, Unsure
 
 MODES = {mode.value: mode for mode in InterpolationMode}
 
@@ -31,6 +31,8 @@ class Torch(Pillow):
 
     @staticmethod
     def perspective(image, starts, ends, filter, fill):
+        if min(image.size) < 100:  # docs/evidence/measured/transforms.md says how torchvision's solver differs there
+            raise Unsure
         try:
             return F.perspective(image, starts, ends, MODES[filter], fill)
         except torch._C._LinAlgError:  # corners of tiny images that no map has: penstock leaves the image alone
