@@ -223,7 +223,11 @@ enum wire_query_kind {
 	WIRE_QUERY_WAIT = 5, /* one sentence: what the stream waits for now */
 	WIRE_QUERY_CONFIG =
 		6, /* the stream's definition as JSON: WIRE_OPEN with it opens the same */
+	WIRE_QUERY_SAMPLES = 7, /* labels and paths of samples from `argument` on */
 };
+
+/* The most samples in one answer to WIRE_QUERY_SAMPLES. */
+enum { WIRE_SAMPLES_MOST = 1024 };
 
 struct wire_query {
 	struct wire_head head;

@@ -362,6 +362,12 @@ int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_pa
 	return result < 0 ? result : tap_path(&cuda->pump.tap, index, ret_path);
 }
 
+int penstock_cuda_samples(struct penstock_cuda *cuda, uint64_t first, char **ret_lines)
+{
+	int result = attachment_check(cuda);
+	return result < 0 ? result : tap_samples(&cuda->pump.tap, first, ret_lines);
+}
+
 /* Without the device, the stalls are those that were known before. */
 static void cuda_harvest(struct penstock_cuda *cuda)
 {

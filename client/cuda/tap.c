@@ -87,6 +87,14 @@ int tap_path(struct tap *tap, uint64_t index, char **ret_path)
 	return result;
 }
 
+int tap_samples(struct tap *tap, uint64_t first, char **ret_lines)
+{
+	(void)pthread_mutex_lock(&tap->lock);
+	int result = penstock_stream_samples(tap->stream, first, ret_lines);
+	(void)pthread_mutex_unlock(&tap->lock);
+	return result;
+}
+
 int tap_stats(struct tap *tap, char **ret_json)
 {
 	(void)pthread_mutex_lock(&tap->lock);

@@ -46,7 +46,8 @@ int tap_take(struct tap *tap, struct tap_batch *ret_batch);
  * others as penstock_stream_next, with a sentence. */
 int tap_ask(struct tap *tap, int32_t timeout_ms);
 
-/* As penstock_batch_release, penstock_stream_path and penstock_stream_stats. */
+/* As penstock_batch_release, penstock_stream_path, _samples and _stats. */
 int tap_give_back(struct tap *tap, struct penstock_batch *batch);
 int tap_path(struct tap *tap, uint64_t index, char **ret_path);
+int tap_samples(struct tap *tap, uint64_t first, char **ret_lines);
 int tap_stats(struct tap *tap, char **ret_json);

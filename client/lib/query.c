@@ -76,6 +76,11 @@ int penstock_stream_path(struct penstock_stream *stream, uint64_t index, char **
 	return query_stream(stream, WIRE_QUERY_PATH, index, ret_path);
 }
 
+int penstock_stream_samples(struct penstock_stream *stream, uint64_t first, char **ret_lines)
+{
+	return query_stream(stream, WIRE_QUERY_SAMPLES, first, ret_lines);
+}
+
 int penstock_stream_stats(struct penstock_stream *stream, char **ret_json)
 {
 	return query_stream(stream, WIRE_QUERY_STREAM, 0, ret_json);

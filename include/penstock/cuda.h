@@ -308,11 +308,13 @@ PENSTOCK_API int penstock_cuda_release(
  * was attached. Does not block. */
 PENSTOCK_API int penstock_cuda_state(const struct penstock_cuda *cuda, char *buffer, size_t room);
 
-/* As penstock_stream_path and penstock_stream_stats, while attached: they block for one round trip,
+/* As penstock_stream_path, _samples and _stats, while attached: they block for one round trip,
  * and the caller frees the text. The statistics also have a key "device": an object with "verdict",
  * a sentence that says what the trainer waits for, and "batches", "waited_daemon_ns",
  * "waited_device_ns" and "stalled_ns" as in penstock_cuda_counters. */
 PENSTOCK_API int penstock_cuda_path(struct penstock_cuda *cuda, uint64_t index, char **ret_path);
+PENSTOCK_API int penstock_cuda_samples(
+	struct penstock_cuda *cuda, uint64_t first, char **ret_lines);
 PENSTOCK_API int penstock_cuda_stats(struct penstock_cuda *cuda, char **ret_json);
 
 struct penstock_cuda_info {

@@ -556,12 +556,17 @@ PENSTOCK_API int32_t penstock_stream_timeout_ms(const struct penstock_stream *st
  *
  * penstock_stream_classes: class names, one on each line, in the order of their labels.
  * penstock_stream_path: where sample `index` comes from: a file, or SHARD!MEMBER.
+ * penstock_stream_samples: a line for each of the samples from `first` on, 1,024 or as many as are
+ * left: its label (of several values: with commas between them; -1: none), a space, and its path,
+ * in which \\ stands for a backslash and \n for the end of a line.
  * penstock_stream_stats: counters and verdict, as JSON. penstock_stream_config: the stream's
  * complete definition, as JSON. penstock_stream_wait: what the stream is waiting for right now: the
  * stage, and the file that it is at. Answers within 0.2 s, otherwise -ETIMEDOUT. */
 PENSTOCK_API int penstock_stream_classes(struct penstock_stream *stream, char **ret_lines);
 PENSTOCK_API int penstock_stream_path(
 	struct penstock_stream *stream, uint64_t index, char **ret_path);
+PENSTOCK_API int penstock_stream_samples(
+	struct penstock_stream *stream, uint64_t first, char **ret_lines);
 PENSTOCK_API int penstock_stream_stats(struct penstock_stream *stream, char **ret_json);
 PENSTOCK_API int penstock_stream_config(struct penstock_stream *stream, char **ret_json);
 PENSTOCK_API int penstock_stream_wait(struct penstock_stream *stream, char **ret_sentence);

@@ -378,7 +378,7 @@ static void step_query(struct model *m)
 		.kind = take(9),
 		.argument = take(8) ? take(16) : (uint64_t)take_word() << take(33)};
 	/* Answers to these come in any order, so they have their own numbers. */
-	uint32_t own = message.kind == WIRE_QUERY_PATH;
+	uint32_t own = message.kind == WIRE_QUERY_PATH || message.kind == WIRE_QUERY_SAMPLES;
 	message.head.request += own << 8;
 	if (take(16) == 15)
 		message.head.request = take(2) ? 0 : 0xffffffff - own;

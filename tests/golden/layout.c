@@ -438,6 +438,8 @@ static void layout_wire(void)
 	CONSTANT(WIRE_QUERY_PATH);
 	CONSTANT(WIRE_QUERY_WAIT);
 	CONSTANT(WIRE_QUERY_CONFIG);
+	CONSTANT(WIRE_QUERY_SAMPLES);
+	CONSTANT(WIRE_SAMPLES_MOST);
 	STRUCT(wire_query);
 	FIELD(wire_query, head);
 	FIELD(wire_query, kind);

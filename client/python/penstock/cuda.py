@@ -192,6 +192,9 @@ class _Attached:
     def path(self, index: int) -> str:
         return self._cuda.path(index)
 
+    def samples(self, first: int) -> str:
+        return self._cuda.samples(first)
+
     def stats(self) -> str:
         return self._cuda.stats()
 
@@ -455,6 +458,10 @@ class CudaReader:
     def path(self, index: int) -> str:
         """As Stream.path."""
         return self._reader.path(index)
+
+    def samples(self, first: int) -> str:
+        """As Stream.samples."""
+        return self._reader.samples(first)
 
     def stats(self) -> str:
         """As Stream.stats."""

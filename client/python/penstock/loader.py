@@ -237,7 +237,7 @@ class Loader:
         self._info: dict[str, int] = {}
         self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
-        self._listed: Optional[list[tuple[str, int]]] = None  # dataset.samples, once it was asked for
+        self._listed: Optional[list[tuple[str, Any]]] = None  # dataset.samples, once it was asked for
         self._config: Optional[dict[str, Any]] = None
         self._opened = 0  # how often the stream was opened
         self._told: Optional[Tuple[str, State]] = None  # the reader's last state: text, parsed

@@ -395,20 +395,35 @@ static int cuda_body_path(struct cuda *self, void *data)
 	return penstock_cuda_path(self->attachment, question->index, &question->answer);
 }
 
+static int cuda_body_samples(struct cuda *self, void *data)
+{
+	struct cuda_question *question = data;
+	return penstock_cuda_samples(self->attachment, question->index, &question->answer);
+}
+
 static int cuda_body_stats(struct cuda *self, void *data)
 {
 	return penstock_cuda_stats(self->attachment, &((struct cuda_question *)data)->answer);
 }
 
-static PyObject *cuda_path(PyObject *object, PyObject *args)
+static PyObject *cuda_ask_of(PyObject *object, PyObject *args, cuda_body *body)
 {
 	struct cuda_question question = {0};
 	PyObject *text = NULL;
-	if (PyArg_ParseTuple(args, "K", &question.index) &&
-		cuda_run(object, cuda_body_path, &question) >= 0)
+	if (PyArg_ParseTuple(args, "K", &question.index) && cuda_run(object, body, &question) >= 0)
 		text = PyUnicode_DecodeFSDefault(question.answer);
 	free(question.answer);
 	return text;
+}
+
+static PyObject *cuda_path(PyObject *object, PyObject *args)
+{
+	return cuda_ask_of(object, args, cuda_body_path);
+}
+
+static PyObject *cuda_samples(PyObject *object, PyObject *args)
+{
+	return cuda_ask_of(object, args, cuda_body_samples);
 }
 
 static PyObject *cuda_stats(PyObject *object, PyObject *unused)
@@ -459,6 +474,8 @@ static PyMethodDef cuda_methods[] = {
 	{"release", cuda_release, METH_VARARGS, "release(queue): returns the batch."},
 	{"state", cuda_state, METH_NOARGS, "The position of the loop, as JSON."},
 	{"path", cuda_path, METH_VARARGS, "path(index): a file, or SHARD!MEMBER."},
+	{"samples", cuda_samples, METH_VARARGS,
+		"samples(first): lines of labels and paths, of 1,024 samples."},
 	{"stats", cuda_stats, METH_NOARGS, "Counters and verdict, as JSON."},
 	{"leave", cuda_leave, METH_VARARGS,
 		"leave(timeout_ms): detaches at the end of the process. None; or why the "

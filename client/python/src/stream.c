@@ -336,6 +336,12 @@ static int stream_ask_path(struct channel *channel, void *data)
 	return penstock_stream_path(channel->stream, ask->index, &ask->text);
 }
 
+static int stream_ask_samples(struct channel *channel, void *data)
+{
+	struct stream_text *ask = data;
+	return penstock_stream_samples(channel->stream, ask->index, &ask->text);
+}
+
 static int stream_ask_stats(struct channel *channel, void *data)
 {
 	return penstock_stream_stats(channel->stream, &((struct stream_text *)data)->text);
@@ -408,7 +414,7 @@ static PyObject *stream_classes(PyObject *object, PyObject *unused)
 	return stream_ask(object, stream_ask_classes, 0, stream_make_lines);
 }
 
-static PyObject *stream_path(PyObject *object, PyObject *number)
+static PyObject *stream_ask_of(PyObject *object, PyObject *number, call_body *body)
 {
 	PyObject *whole = PyNumber_Index(number);
 	if (!whole)
@@ -417,7 +423,17 @@ static PyObject *stream_path(PyObject *object, PyObject *number)
 	Py_DECREF(whole);
 	if (index == (unsigned long long)-1 && PyErr_Occurred())
 		return NULL;
-	return stream_ask(object, stream_ask_path, index, stream_make_path);
+	return stream_ask(object, body, index, stream_make_path);
+}
+
+static PyObject *stream_path(PyObject *object, PyObject *number)
+{
+	return stream_ask_of(object, number, stream_ask_path);
+}
+
+static PyObject *stream_samples(PyObject *object, PyObject *number)
+{
+	return stream_ask_of(object, number, stream_ask_samples);
 }
 
 static PyObject *stream_stats(PyObject *object, PyObject *unused)
@@ -589,6 +605,8 @@ static PyMethodDef stream_methods[] = {
 	{"state", stream_state, METH_NOARGS, "The position of the loop, as JSON."},
 	{"classes", stream_classes, METH_NOARGS, "The class names, by label."},
 	{"path", stream_path, METH_O, "path(index): a file, or SHARD!MEMBER."},
+	{"samples", stream_samples, METH_O,
+		"samples(first): lines of labels and paths, of 1,024 samples."},
 	{"stats", stream_stats, METH_NOARGS, "Counters and verdict, as JSON."},
 	{"config", stream_config, METH_NOARGS, "The full definition, as JSON."},
 	{"close", stream_close, METH_NOARGS, "Refuses further calls. Views stay readable."},

@@ -254,6 +254,7 @@ static void messages_query_stream(struct client *client, const struct wire_query
 		text = spec_json(stream_spec(m->group->stream));
 		break;
 	case WIRE_QUERY_PATH:
+	case WIRE_QUERY_SAMPLES:
 		messages_query_path(client, query, m->group);
 		return;
 	default:
@@ -271,7 +272,7 @@ static void messages_query(struct client *client, const struct conn_message *mes
 	if (!query || !query->head.request) {
 		messages_protocol_error(
 			client, &message->head, "a query is malformed or has no request number");
-	} else if (query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_CONFIG) {
+	} else if (query->kind < WIRE_QUERY_STATUS || query->kind > WIRE_QUERY_SAMPLES) {
 		/* A newer client may know more queries. */
 		client_error(client, query->head.request, query->head.stream, -EINVAL,
 			"this penstockd does not know this query: install the same release of "

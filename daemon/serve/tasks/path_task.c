@@ -1,4 +1,5 @@
-/* path_task: answers which file a sample is (WIRE_QUERY_PATH).
+/* path_task: answers which file a sample is (WIRE_QUERY_PATH), and which labels and files samples
+ * have (WIRE_QUERY_SAMPLES).
  *
  * The answer is read from the dataset's index, whose storage may hang. So a thread looks up
  * everything that was asked of a stream, at once; requests that come meanwhile wait for the next
@@ -7,10 +8,13 @@
  * The thread owns `result` and `text` of the requests in `asked`. */
 #include "serve/tasks/tasks.h"
 
+#include "base/util.h"
+#include "proto/text.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,21 +24,83 @@ struct path_request {
 	struct list_node node;
 	struct client *client; /* NULL: gone */
 	struct wire_head head; /* of its WIRE_QUERY */
+	bool many; /* WIRE_QUERY_SAMPLES */
 	uint64_t sample;
 	int result;
-	char *text; /* the path, or why there is none; NULL: no memory */
+	char *text; /* the answer, or why there is none; NULL: no memory */
 };
+
+static int path_task_label(const struct dataset *dataset, uint64_t number, float *values,
+	struct text *text, struct fault *fault)
+{
+	struct sample sample;
+	if (dataset_label_type(dataset) == LABEL_TYPE_CLASS) {
+		int result = dataset_sample(dataset, number, &sample, fault);
+		text_print(text, "%" PRId64, result ? -1 : sample.label);
+		return result;
+	}
+	int result = dataset_sample_values(dataset, number, values, fault);
+	for (uint32_t i = 0; !result && i < dataset_label_width(dataset); i++)
+		text_print(text, i ? ",%.9g" : "%.9g", (double)values[i]);
+	return result;
+}
+
+static void path_task_put(struct text *text, const char *path)
+{
+	text_put(text, " ");
+	for (; *path; path++) {
+		if (*path == '\\' || *path == '\n')
+			text_put(text, *path == '\n' ? "\\n" : "\\\\");
+		else
+			text_put_bytes(text, path, 1);
+	}
+	text_put(text, "\n");
+}
+
+/* A line for each sample from `first` on. */
+static int path_task_lines(
+	const struct concat *samples, uint64_t first, struct text *text, struct fault *fault)
+{
+	uint64_t end = UTIL_MIN(concat_samples(samples), first + WIRE_SAMPLES_MOST);
+	uint32_t width = dataset_label_width(samples->dataset[0]); /* of each dataset */
+	float *values = malloc((width ? width : 1) * sizeof *values);
+	if (!values)
+		return fault_set(fault, -ENOMEM, "no memory for labels");
+	int result = 0;
+	for (uint64_t i = first; !result && i < end; i++) {
+		char path[8192 + 64];
+		struct sampler_pick pick = concat_find(samples, i);
+		result = path_task_label(
+			samples->dataset[pick.part], pick.number, values, text, fault);
+		if (!result)
+			result = concat_path(samples, i, path, sizeof path, fault);
+		if (!result)
+			path_task_put(text, path);
+	}
+	free(values);
+	return result;
+}
+
+static void path_task_look(const struct concat *samples, struct path_request *request)
+{
+	struct fault fault;
+	struct text text = {0};
+	char path[8192 + 64];
+	if (request->many) {
+		request->result = path_task_lines(samples, request->sample, &text, &fault);
+		request->text = request->result ? strdup(fault.text) : text_take(&text);
+		text_free(&text);
+		return;
+	}
+	request->result = concat_path(samples, request->sample, path, sizeof path, &fault);
+	request->text = strdup(request->result ? fault.text : path);
+}
 
 static void path_task_run(void *argument)
 {
 	struct group *group = argument;
-	list_each (request, &group->paths.asked, struct path_request, node) {
-		struct fault fault;
-		char path[8192 + 64];
-		request->result = concat_path(stream_samples_of(group->stream), request->sample,
-			path, sizeof path, &fault);
-		request->text = strdup(request->result ? fault.text : path);
-	}
+	list_each (request, &group->paths.asked, struct path_request, node)
+		path_task_look(stream_samples_of(group->stream), request);
 }
 
 static void path_task_answer(const struct path_request *request)
@@ -84,6 +150,7 @@ void path_task_ask(struct client *client, const struct wire_query *query, struct
 	}
 	request->client = client;
 	request->head = query->head;
+	request->many = query->kind == WIRE_QUERY_SAMPLES;
 	request->sample = query->argument;
 	list_append(&paths->waiting, &request->node);
 	paths->count++;

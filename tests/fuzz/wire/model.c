@@ -385,16 +385,22 @@ static void model_sent_close(struct model *model, const struct wire_head *head, 
 	}
 }
 
+/* Whether the answer is read from storage. */
+static bool model_is_read(const struct wire_query *query)
+{
+	return query->kind == WIRE_QUERY_PATH || query->kind == WIRE_QUERY_SAMPLES;
+}
+
 static enum model_wait model_reply(const struct wire_query *query, const struct model_stream *s)
 {
-	bool known = query->kind >= WIRE_QUERY_STATUS && query->kind <= WIRE_QUERY_CONFIG;
+	bool known = query->kind >= WIRE_QUERY_STATUS && query->kind <= WIRE_QUERY_SAMPLES;
 	if (known && query->kind == WIRE_QUERY_STATUS)
 		return WAIT_ANSWER;
 	if (!known || !s || s->state == MODEL_CLOSING)
 		return WAIT_REFUSAL;
 	if (s->state == MODEL_OPENING || model_has_error(s))
 		return WAIT_EITHER;
-	bool beyond = query->kind == WIRE_QUERY_PATH && query->argument >= WORLD_IMAGES;
+	bool beyond = model_is_read(query) && query->argument >= WORLD_IMAGES;
 	return beyond ? WAIT_REFUSAL : WAIT_ANSWER;
 }
 
@@ -408,8 +414,7 @@ static void model_sent_query(struct model *model, const struct wire_query *query
 	}
 	enum model_wait what = model_reply(query, s);
 	model_wait(model, what, head->request, head->stream, -EINVAL);
-	/* It is read from storage. */
-	model_last(model)->late = query->kind == WIRE_QUERY_PATH && what != WAIT_REFUSAL;
+	model_last(model)->late = model_is_read(query) && what != WAIT_REFUSAL;
 }
 
 static void model_sent_stop(struct model *model, const struct wire_head *head, size_t size)

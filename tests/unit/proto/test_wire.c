@@ -206,6 +206,7 @@ static void test_numbers(void **state)
 	assert_int_equal(WIRE_ANSWER, 108);
 	assert_int_equal(WIRE_QUERY_STATUS, 1);
 	assert_int_equal(WIRE_QUERY_CONFIG, 6);
+	assert_int_equal(WIRE_QUERY_SAMPLES, 7);
 	assert_int_equal(WIRE_BATCH_LAST, 1);
 	assert_int_equal(WIRE_MESSAGE_MAX, 65536);
 	/* The longest inline answer has to fit a message. */

@@ -1,17 +1,15 @@
 """loader.dataset: what programs ask of torchvision's ImageFolder, as far as it can be answered.
 
-A loader holds no list of samples. `samples` and `targets` walk the folder, as ImageFolder does, when
-they are first asked for; the loader keeps the list. That takes some 5 us and 150 bytes for each
-sample: 6 s and 190 MB for 1.28 million.
+A loader holds no list of samples. `samples` and `targets` ask the daemon, which reads its index, when
+they are first asked for; the loader keeps the list. That takes some COST for each sample.
 """
 
 from __future__ import annotations
 
-import os
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import ArgumentError, ArgumentTypeError, DatasetError
-from ..naming import Named
+from ..errors import ArgumentTypeError
 from . import fixed
 from .sampler import Place
 
@@ -30,42 +28,31 @@ def refuse_number() -> NoReturn:
     )
 
 
-def _walk(loader: Loader, name: str) -> "list[tuple[str, int]]":
-    """The path and the label of each of the folder's samples."""
-    opening = loader._opening
-    given = opening.options
-    labels = given.get("labels", "auto")
-    root = os.path.abspath(str(given.get("source", "")))
-    why = (
-        "the daemon's configuration defines the stream" if given.get("source", "").startswith("stream:")
-        else "the source is a mix of several" if "source" not in given
-        else "the source is not a folder" if not os.path.isdir(root)
-        else "split= chooses a part of the folder" if "split" in given
-        else "labels= names another source of labels" if labels not in ("auto", "folder")
-        else "the folder has no class folders" if not loader.classes
-        else ""
-    )
-    if why:
-        raise ArgumentError(
-            f"loader.dataset.{name} can be listed only if the source is a folder of class folders that give the labels, "
-            f'and {why}: loader.path(index) returns the path of a sample, and batch.samples["index"] and batch.labels '
-            "say what a row is"
-        )
-    samples = Named(root, given.get("class_order") == "natural")
-    numbers = loader.class_to_idx
-    found = [numbers.get(path.split(os.sep, 1)[0], -1) for path in samples.number]
-    if len(found) != loader.samples or -1 in found:
-        raise DatasetError(
-            f"loader.dataset.{name}: the folder has changed since the loader was opened: {len(found)} images are in it, "
-            f"and the loader has {loader.samples} samples; create a new loader"
-        )
-    return [(os.path.join(root, path), label) for path, label in zip(samples.number, found)]
+_ESCAPES = re.compile(r"\\(.)")
+
+
+def _sample(line: str) -> "tuple[str, Any]":
+    """The path and the label in a line of the daemon's answer. The path may have escapes."""
+    label, path = line.split(" ", 1)
+    if "\\" in path:
+        path = _ESCAPES.sub(lambda found: "\n" if found[1] == "n" else found[1], path)
+    return path, [float(value) for value in label.split(",")] if "," in label or "." in label else int(label)
+
+
+def _listed(loader: Loader) -> "list[tuple[str, Any]]":
+    """The path and the label of each sample."""
+    listed: "list[tuple[str, Any]]" = []
+    while len(listed) < loader.samples:
+        with loader._lock:
+            lines = loader._ask().samples(len(listed))
+        listed += map(_sample, lines.split("\n")[:-1])
+    return listed
 
 
 class Dataset:
     """The dataset as `len(loader.dataset)` and the like describe it. It has the number of an
-    epoch's samples, the classes, and, for a folder of class folders, the paths and labels of all
-    samples; it does not have the images."""
+    epoch's samples, the classes, and the paths and labels of all samples; it does not have the
+    images."""
 
     _loader: Loader
 
@@ -99,21 +86,21 @@ class Dataset:
         return self._loader.class_to_idx
 
     @property
-    def samples(self) -> "list[tuple[str, int]]":
-        """(absolute path, label) of each sample, by the numbers that batch.samples["index"] and
-        indices= have, also of samples that `indices` leaves out. The first access walks the folder,
-        and the loader then keeps the list."""
+    def samples(self) -> "list[tuple[str, Any]]":
+        """(path, label) of each sample, by the numbers that batch.samples["index"] and indices=
+        have, also of samples that `indices` leaves out. A label is an int, -1 for none, or a list of
+        its values. The first access asks the daemon, and the loader then keeps the list."""
         loader = self._loader
         if loader._listed is None:
-            loader._listed = _walk(loader, "samples")
+            loader._listed = _listed(loader)
         return loader._listed
 
     @property
-    def imgs(self) -> "list[tuple[str, int]]":
+    def imgs(self) -> "list[tuple[str, Any]]":
         """ImageFolder's other name of `samples`."""
         return self.samples
 
     @property
-    def targets(self) -> "list[int]":
+    def targets(self) -> "list[Any]":
         """The label of each sample, as in `samples`."""
         return [label for _, label in self.samples]
