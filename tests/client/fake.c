@@ -502,6 +502,10 @@ static void fake_answer_query(int fd, const struct conn_message *message)
 	case WIRE_QUERY_CLASSES:
 		fake_send_answer(fd, query->head.request, "cat\ndog\n");
 		break;
+	case WIRE_QUERY_SAMPLES:
+		fake_send_answer(fd, query->head.request,
+			query->argument == 3 ? "1 /data/3.jpg\n" : "0 /data/x.jpg\n");
+		break;
 	case WIRE_QUERY_PATH:
 		fake_send_answer(fd, query->head.request,
 			query->argument == 3 ? "/data/3.jpg" : "/data/x.jpg");

@@ -181,6 +181,9 @@ FAKE_TEST(queries)
 	free(text);
 	FAKE_WANT(penstock_stream_path(stream, 3, &text) == 0 && strcmp(text, "/data/3.jpg") == 0);
 	free(text);
+	FAKE_WANT(penstock_stream_samples(stream, 3, &text) == 0);
+	FAKE_WANT(strcmp(text, "1 /data/3.jpg\n") == 0);
+	free(text);
 	text = NULL;
 	FAKE_WANT(penstock_stream_config(stream, &text) == -EINVAL && !text);
 	FAKE_WANT(strcmp(penstock_error(), "this daemon does not know that") == 0);

@@ -168,6 +168,8 @@ static void daemon_answer(struct loop_connection *c, const struct conn_message *
 	const struct wire_query *query = conn_view(message, WIRE_QUERY, sizeof *query, 0);
 	if (query && query->kind == WIRE_QUERY_PATH)
 		fake_send_answer(c->fd, query->head.request, "/data/x.jpg");
+	else if (query && query->kind == WIRE_QUERY_SAMPLES)
+		fake_send_answer(c->fd, query->head.request, "1 /data/3.jpg\n");
 	else
 		fake_send_answer(c->fd, message->head.request, "{\"stage\":\"made up\"}");
 }

@@ -200,10 +200,13 @@ LOOP_TEST(counters)
 	FAKE_WANT(penstock_cuda_counters(loop.cuda, &c) == 0);
 	FAKE_WANT(c.batches == 10 && c.images == 40 && c.bytes >= UINT64_C(10) * 4 * 16 * 16 * 3);
 	FAKE_WANT(c.stalled_ns > 0);
-	char *path = NULL, *stats = NULL;
+	char *path = NULL, *lines = NULL, *stats = NULL;
 	FAKE_WANT(penstock_cuda_path(loop.cuda, 7, &path) == 0 && strcmp(path, "/data/x.jpg") == 0);
+	FAKE_WANT(penstock_cuda_samples(loop.cuda, 3, &lines) == 0);
+	FAKE_WANT(strcmp(lines, "1 /data/3.jpg\n") == 0);
 	FAKE_WANT(penstock_cuda_stats(loop.cuda, &stats) == 0 && stats[0] == '{');
 	free(path);
+	free(lines);
 	free(stats);
 	GPU_WANT(loop.gpu.driver.mem_free(out));
 	loop_end(&loop);

@@ -378,6 +378,7 @@ static void in_child(struct penstock_cuda_batch *batch)
 	LOOP_WANT(penstock_cuda_release(loop.cuda, batch, NULL), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_state(loop.cuda, text, sizeof text), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_path(loop.cuda, 0, &answer), -EBADF, "fork");
+	LOOP_WANT(penstock_cuda_samples(loop.cuda, 0, &answer), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_stats(loop.cuda, &answer), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_info(loop.cuda, &info), -EBADF, "fork");
 	LOOP_WANT(penstock_cuda_counters(loop.cuda, &counters), -EBADF, "fork");

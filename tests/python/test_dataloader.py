@@ -3,6 +3,7 @@ accelerate.skip_first_batches makes a DataLoader out of parts of a loader."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import unittest
 from pathlib import Path
@@ -112,37 +113,69 @@ class Skipping(unittest.TestCase):
 
 
 class Datasets(unittest.TestCase):
-    def test_samples(self) -> None:
-        with loader(train=False, indices=[40, 3, 59], class_order="natural") as made:
-            self.assertEqual((len(made.dataset), len(made.dataset.samples), len(made.dataset.targets)), (3, 60, 60))
-            self.assertEqual(made.dataset.imgs, made.dataset.samples)
-            self.assertIsInstance(made.dataset.targets[0], int)
+    def check(self, source: Any, **keys: Any) -> Any:
+        """Compares dataset.samples with the records of an epoch, and returns it."""
+        with loader(source, train=False, on_broken="mark", max_broken=1, **keys) as made:
+            samples = made.dataset.samples
+            self.assertEqual((len(samples), made.dataset.imgs), (made.samples, samples))
+            self.assertEqual(made.dataset.targets, [label for _, label in samples])
             for batch in made.batches():
-                for index, label in zip(batch.samples["index"], batch.labels):
-                    self.assertEqual(made.dataset.samples[index], (made.path(int(index)), label))
-            walk = penstock.naming.Named
-            with mock.patch.object(penstock.dataloader.dataset, "Named", wraps=walk) as walked:
-                self.assertEqual(len(made.dataset.targets), 60)
-            self.assertEqual(walked.call_count, 0, "the list is kept")
+                for index, label in zip(batch.samples["index"], batch.labels.tolist()):
+                    self.assertEqual(samples[index], (made.path(int(index)), label))
+            return samples
 
-    def test_refusals(self) -> None:
-        flat = support.folder / "flat"
-        shutil.copytree(Path(support.dataset()) / "beach", flat)
-        for source, keys, why in (
-            (support.dataset(tars=True) + "/*.tar", {}, "the source is not a folder"),
-            (support.dataset(), {"split": "[:50%]"}, "split= chooses a part"),
-            (support.dataset(), {"labels": "none"}, "labels= names another source of labels"),
-            ([(support.dataset(), 1), (support.dataset(seed=1), 1)], {}, "the source is a mix"),
-            (flat, {"train": False}, "the folder has no class folders"),
-        ):
-            with self.subTest(why), loader(source, **keys) as made:
-                with self.assertRaisesRegex(penstock.ArgumentError, rf"loader.dataset.samples can be listed only .*{why}.*loader.path\(index\)"):
-                    made.dataset.targets
-        grown = support.folder / "grown"
-        shutil.copytree(support.dataset(), grown)
-        with loader(grown) as made:
-            shutil.copy(next(grown.rglob("*.jpg")), grown / "beach/zz.jpg")
-            with self.assertRaisesRegex(penstock.DatasetError, "has changed since the loader was opened: 61 images .* 60 samples"):
+    def test_of_every_source(self) -> None:
+        folder, tars = support.dataset(), support.dataset(tars=True) + "/*.tar"
+        self.assertIs(type(self.check(folder, indices=[40, 3, 59], class_order="natural")[0][1]), int)
+        self.assertIn("!", self.check(tars)[0][0])
+        self.assertEqual(len(self.check(folder, split="[:50%]")), 60)  # numbers are those of the whole folder
+        self.assertEqual(len(self.check([(folder, 1), (support.dataset(seed=1), 1)], epoch_length=120)), 120)
+        self.assertEqual({label for _, label in self.check(Path(folder) / "beach")}, {-1})
+
+    def test_several_values(self) -> None:
+        folder = support.dataset()
+        names = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*.jpg"))
+        for kind, values in (("float", lambda i: f"{i / 8},-1"), ("multi_hot", lambda i: f"{i % 3};4"), ("classes", lambda i: f"{i % 3};{i % 7}")):
+            manifest = support.folder / f"{kind}.csv"
+            header = "path,a,b" if kind == "float" else "path,labels"
+            manifest.write_text("\n".join([header, *(f"{name},{values(i)}" for i, name in enumerate(names)), ""]))
+            with self.subTest(kind):
+                samples = self.check(folder, labels={"manifest": manifest, "type": kind})
+                self.assertIs(type(samples[5][1][0]), int if kind == "classes" else float)
+
+    def test_odd_names(self) -> None:
+        odd = support.folder / "odd"
+        (odd / "a").mkdir(parents=True)
+        image = next(Path(support.dataset()).rglob("*.jpg"))
+        for name in (b"line\nfeed \\n.jpg", b"two\\\\.jpg", b"byte\xff.jpg", b"end\\.jpg"):
+            shutil.copy(image, os.fsencode(odd / "a") + b"/" + name)
+        self.assertEqual(len(self.check(odd, batch_size=2)), 4)
+
+    def test_many(self) -> None:
+        """More than one answer holds; the list is kept."""
+        lines = support.folder / "many"
+        image = next(Path(support.dataset()).rglob("*.jpg"))
+        (lines / "a").mkdir(parents=True)
+        (lines / "b").mkdir()
+        for i in range(1500):
+            os.link(image, lines / "ab"[i % 2] / f"{i:05}.jpg")
+        with loader(lines) as made:
+            with mock.patch.object(made._reader, "samples", wraps=made._reader.samples) as asked:
+                samples = made.dataset.samples
+                self.assertEqual([call.args for call in asked.call_args_list], [(0,), (1024,)])
+                self.assertEqual(made.dataset.targets, [0] * 750 + [1] * 750)
+                self.assertEqual(asked.call_count, 2)
+            self.assertEqual([samples[i][0] for i in (0, 1023, 1024, 1499)], [made.path(i) for i in (0, 1023, 1024, 1499)])
+
+    def test_refused(self) -> None:
+        with loader() as made:
+            with self.assertRaisesRegex(penstock.ArgumentError, "sample 60 does not exist: the dataset has 60"):
+                made._stream.samples(60)
+            for wrong in (-1, 2**64):
+                with self.assertRaises(OverflowError):
+                    made._stream.samples(wrong)
+            made.close()
+            with self.assertRaises(penstock.ClosedError):
                 made.dataset.samples
 
 

@@ -1154,11 +1154,11 @@ PYTHON_3_9 = """
     PyBytes_FromStringAndSize PyCapsule_GetPointer PyCapsule_IsValid PyCapsule_New PyDict_Copy PyDict_New
     PyDict_Next PyDict_SetItemString PyDict_Type PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyErr_Format
     PyErr_NoMemory PyErr_Occurred PyErr_SetObject PyErr_SetString PyEval_RestoreThread PyEval_SaveThread
-    PyExc_BufferError PyExc_ImportError PyExc_OverflowError PyExc_TypeError PyExc_UnicodeError PyExc_ValueError
+    PyExc_BufferError PyExc_ImportError PyExc_IndexError PyExc_OverflowError PyExc_TypeError PyExc_UnicodeError PyExc_ValueError
     PyFloat_AsDouble PyGC_Collect PyImport_ImportModule PyInterpreterState_Get PyInterpreterState_GetID
     PyList_Append PyList_New PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyLong_FromLong
     PyLong_FromSize_t PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyLong_FromVoidPtr PyMemoryView_FromObject PyModuleDef_Init
-    PyModule_AddObject PyModule_GetState PyNumber_Index PyObject_CallFunction PyObject_Free PyObject_GetAttrString
+    PyMem_Free PyMem_Malloc PyModule_AddObject PyModule_GetState PyNumber_Index PyObject_CallFunction PyObject_Free PyObject_GetAttrString
     PyObject_Str PySequence_GetItem PySequence_Size PyTuple_New PyTuple_SetItem PyType_FromModuleAndSpec
     PyType_GenericAlloc PyType_GetFlags PyType_GetModuleState PyType_IsSubtype PyUnicode_AsUTF8AndSize
     PyUnicode_CompareWithASCIIString PyUnicode_DecodeFSDefault PyUnicode_DecodeUTF8 PyUnicode_FSConverter

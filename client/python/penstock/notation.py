@@ -33,6 +33,7 @@ _ADVICE = (
     (r"set drop_last to false", "pass drop_last=False"),
     (r"--threads (\S+), in Python threads=", "threads="),
     (r" \(num_classes in Python\)", ""),
+    (r"say only: true to", 'pass labels={..., "only": True} to'),
     (r" \(libpenstock: [^)]*\)", ""),
 )
 

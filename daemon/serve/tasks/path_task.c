@@ -30,18 +30,25 @@ struct path_request {
 	char *text; /* the answer, or why there is none; NULL: no memory */
 };
 
-static int path_task_label(const struct dataset *dataset, uint64_t number, float *values,
+/* `values` has room for a label of the dataset. */
+static int path_task_label(const struct dataset *dataset, uint64_t number, void *values,
 	struct text *text, struct fault *fault)
 {
 	struct sample sample;
-	if (dataset_label_type(dataset) == LABEL_TYPE_CLASS) {
+	const enum label_type type = dataset_label_type(dataset);
+	if (type == LABEL_TYPE_CLASS) {
 		int result = dataset_sample(dataset, number, &sample, fault);
 		text_print(text, "%" PRId64, result ? -1 : sample.label);
 		return result;
 	}
 	int result = dataset_sample_values(dataset, number, values, fault);
-	for (uint32_t i = 0; !result && i < dataset_label_width(dataset); i++)
-		text_print(text, i ? ",%.9g" : "%.9g", (double)values[i]);
+	for (uint32_t i = 0; !result && i < dataset_label_width(dataset); i++) {
+		text_put(text, i ? "," : "");
+		if (type == LABEL_TYPE_CLASSES)
+			text_print(text, "%" PRId64, ((const int64_t *)values)[i]);
+		else
+			text_print(text, "%.9g", (double)((const float *)values)[i]);
+	}
 	return result;
 }
 
@@ -62,8 +69,7 @@ static int path_task_lines(
 	const struct concat *samples, uint64_t first, struct text *text, struct fault *fault)
 {
 	uint64_t end = UTIL_MIN(concat_samples(samples), first + WIRE_SAMPLES_MOST);
-	uint32_t width = dataset_label_width(samples->dataset[0]); /* of each dataset */
-	float *values = malloc((width ? width : 1) * sizeof *values);
+	void *values = malloc(dataset_label_bytes(samples->dataset[0]) + 1); /* of each dataset */
 	if (!values)
 		return fault_set(fault, -ENOMEM, "no memory for labels");
 	int result = 0;
