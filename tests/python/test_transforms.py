@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import unittest
 from typing import Any
 
@@ -13,6 +14,8 @@ import support
 from support import penstock
 
 import numpy as np
+from penstock import timm_objects
+from penstock.mixing import Erase
 from penstock.transforms import plan
 
 IMAGENET_MEAN, IMAGENET_STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -296,6 +299,88 @@ class Steps(unittest.TestCase):
         with self.assertRaisesRegex(penstock.ArgumentError, r"transforms\[0\]: RandomResizedCrop.interpolation: expected one of bilinear, "):
             plan([crop])
 
+    def test_sizes_anywhere(self) -> None:
+        """Operations that change sizes, in any order. The size that the list makes is known where an operation says it."""
+        near = {"interpolation": InterpolationMode.NEAREST, "antialias": True}
+        for item, said in (
+                (stand_in("Pad", padding=[1, 2, 3, 4], fill=0, padding_mode="edge"), {"padding": [1, 2, 3, 4], "fill": 0, "padding_mode": "edge"}),
+                (v2("RandomResize", min_size=30, max_size=40, **near), {"min_size": 30, "max_size": 40}),
+                (v2("ScaleJitter", target_size=(32, 24), scale_range=(0.5, 2), **near), {"target_size": [32, 24], "scale_range": [0.5, 2.0]}),
+                (v2("RandomShortestSize", min_size=[24, 28], max_size=None, **near), {"min_size": [24, 28]}),
+                (v2("RandomZoomOut", fill=(1, 2, 3), side_range=(1.0, 4.0), p=0.5), {"fill": [1, 2, 3], "side_range": [1.0, 4.0], "p": 0.5}),
+                (resize(3, max_size=5), {"size": 3, "max_size": 5}),
+                (v2("RandomRotation", degrees=[90.0, 90.0], expand=True), {"degrees": [90.0, 90.0], "expand": True}),
+                (stand_in("ResizeKeepRatio", "timm.data.transforms", size=(8, 8), longest=1.0, random_aspect_range=(0.9, 1.1)),
+                 {"size": [8, 8], "longest": 1.0, "random_aspect_range": [0.9, 1.1]})):
+            name = type(item).__name__
+            with self.subTest(name):
+                made = operations([resized_crop(), item])[1]
+                self.assertEqual({key: made[name][key] for key in said}, said)
+                self.assertIsNone(plan([resized_crop(), item]).size)
+                self.assertIsNone(plan([resized_crop(), ("RandomApply", {"transforms": [item]})]).size)
+                self.assertEqual(plan([item, ("CenterCropOrPad", {"size": (16, 8)}), "RandomInvert"]).size, (16, 8))
+        self.assertEqual(json.loads(plan(["Pad", "RandomCropOrPad"], (16, 8)).json or ""), [{"Pad": {}}, {"RandomCropOrPad": {"size": [16, 8]}}])
+        self.assertEqual(json.loads(plan([("Resize", {"max_size": 9}), "CenterCrop"], (8, 8)).json or ""),
+                         [{"Resize": {"max_size": 9}}, {"CenterCrop": {"size": 8}}])
+
+    def test_timm_policies(self) -> None:
+        def op(name: str, magnitude: float = 9, prob: float = 0.5, **hparams: Any) -> Any:
+            made = stand_in("AugmentOp", "timm.data.auto_augment", magnitude=magnitude, prob=prob, hparams=hparams,
+                            magnitude_std=hparams.get("magnitude_std", 0), magnitude_max=hparams.get("magnitude_max"),
+                            kwargs={"fillcolor": (124, 116, 104), "resample": (2, 3)})
+            made.name = name
+            return made
+
+        def rand(names: Any, weights: Any = None, **values: Any) -> Any:
+            return stand_in("RandAugment", "timm.data.auto_augment", ops=[op(name, **values) for name in names], num_layers=2,
+                            choice_weights=weights)
+
+        three = ("SolarizeIncreasing", "Desaturate", "GaussianBlur")
+        said = {"interpolation": "random", "fill": [124, 116, 104], "translate_pct": 0.45}
+        weighted = timm_objects._WEIGHTED["-t3aw"]
+        shares = np.array([*weighted.values()]) / 33
+        augmix = stand_in("AugMixAugment", "timm.data.auto_augment", width=4, depth=-1, alpha=1.0, blended=False,
+                          ops=[op(name, 5, 1.0, magnitude_std=float("inf"), translate_pct=0.3) for name in timm_objects._AUGMIX])
+        auto = stand_in("AutoAugment", "timm.data.auto_augment",
+                        policy=[[op("Solarize", 5, 1.0)], [op("Desaturate", 10, 1.0)], [op("GaussianBlurRand", 10, 1.0)]])
+        for item, config, pct in (
+                (rand(timm_objects._INCREASING, magnitude_std=0.5), "rand-m9-n2-p0.5-mstd0.5-inc1", 0.45),
+                (rand(timm_objects._PLAIN, magnitude_std=float("inf"), magnitude_max=30), "rand-m9-n2-p0.5-mstd101-mmax30", 0.45),
+                (rand(three, prob=0.25), "rand-m9-n2-p0.25-t3a", 0.45), (rand(weighted, shares), "rand-m9-n2-p0.5-t3aw", 0.45),
+                (augmix, "augmix-m5-w4-d0-a1-b0", 0.3), (auto, "3a", 0.45)):
+            with self.subTest(config):
+                self.assertEqual(self.said(item), {"TimmAutoAugment": {"config": config, **said, "translate_pct": pct}})
+        mixed = rand(three)
+        mixed.ops[1].kwargs = {**mixed.ops[1].kwargs, "fillcolor": 0}
+        for item, sentence in (
+                (rand(["Invert"]), "RandAugment draws from other operations than those of timm's strings: Invert; to choose"),
+                (rand(weighted), "RandAugment draws from other operations"), (rand(weighted, shares[::-1]), "RandAugment draws from other"),
+                (rand([]), "RandAugment has no operations"), (mixed, "RandAugment has operations with different hparams"),
+                (rand(three, magnitude=9.5), "RandAugment: expected a whole magnitude, as in timm's strings, got 9.5"),
+                (stand_in("AutoAugment", "timm.data.auto_augment", policy=[[op("Invert")]]), "AutoAugment has another policy than v0, v0r")):
+            with self.subTest(sentence), self.assertRaisesRegex(penstock.ArgumentError, rf"transforms\[1\]: {sentence}"):
+                plan([resized_crop(), item])
+
+    def test_timm_erasing(self) -> None:
+        def erasing(**changes: Any) -> Any:
+            return stand_in("RandomErasing", "timm.data.random_erasing", **{
+                "probability": 0.25, "min_area": 0.02, "max_area": 1 / 3, "log_aspect_ratio": (math.log(0.3), math.log(1 / 0.3)), "min_count": 1,
+                "max_count": 1, "num_splits": 0, "rand_color": False, "per_pixel": True, **changes})
+
+        made = plan([resized_crop(), stand_in("MaybeToTensor", "timm.data.transforms"), normalize(), erasing()]).erase
+        self.assertEqual(made, Erase(0.25, (0.02, 1 / 3), (0.3, 3.33333333333), (0.0, 0.0, 0.0), True))
+        for changes, sentence in (({"rand_color": True}, ".mode: 'rand' is not supported"), ({"max_count": 3}, ".max_count: 3 is not supported"),
+                                  ({"num_splits": 2}, ".num_splits: 2 is not supported")):
+            with self.assertRaisesRegex(penstock.ArgumentError, f"RandomErasing{sentence}"):
+                plan([resized_crop(), erasing(**changes)])
+
+    def test_blurs_of_pillow(self) -> None:
+        self.assertEqual(self.said(("GaussianBlur", {"radius": (0.1, 2.0)})), {"GaussianBlur": {"radius": [0.1, 2.0]}})
+        blur = stand_in("GaussianBlur", "utils", prob=0.5, radius_min=0.1, radius_max=2.0)
+        with self.assertRaises(penstock.ArgumentError) as caught:
+            plan([resized_crop(), blur])
+        self.assertIn('write {"RandomApply": {"transforms": [{"GaussianBlur": {"radius": [0.1, 2.0]}}], "p": 0.5}}', str(caught.exception))
+
     def test_erasing(self) -> None:
         """The daemon erases uint8, and the loader erases floats, on the scale of its input."""
         erasing = v2("RandomErasing", p=0.25, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=[0.25], inplace=False)
@@ -341,16 +426,17 @@ class Refused(unittest.TestCase):
 
     def test_operations_that_are_not_there(self) -> None:
         crop = resized_crop()
-        sizes, crops = "all images of a batch have one size: ", "`crops = v2.FiveCrop(size)(images)`"
+        boxes, crops = "it is for boxes, masks, key points or videos", "`crops = v2.FiveCrop(size)(images)`"
         line = "apply it to the batch instead: leave it out of transforms, and in the loop write `images = v2.{}(...)(images)`"
         for item, name, told in (
-                (v2("ScaleJitter"), "torchvision.transforms.v2._some.ScaleJitter", sizes),
+                (v2("RandomIoUCrop"), "torchvision.transforms.v2._some.RandomIoUCrop", boxes),
                 (v2("RandomPhotometricDistort"), "torchvision.transforms.v2._some.RandomPhotometricDistort", line),
                 (stand_in("FiveCrop"), "torchvision.transforms.transforms.FiveCrop", crops),
                 (stand_in("Newest"), "torchvision.transforms.transforms.Newest", "docs/reference/python.md, Transforms, lists"),
-                (stand_in("RandomPad", "timm.data.transforms"), "timm.data.transforms.RandomPad", "torch.nn.functional.pad"),
+                (stand_in("RandomPad", "timm.data.transforms"), "timm.data.transforms.RandomPad",
+                 'write {"RandomCropOrPad": {"size": 224}}'),
                 ("ElasticTransform", "'ElasticTransform'", line), (("GaussianNoise", {}), "'GaussianNoise'", line),
-                ("RandomResize", "'RandomResize'", sizes), ("Pad", "'Pad'", '{"RandomCrop": {"size": 32, "padding": 4}}'),
+                ("TrimBorder", "'TrimBorder'", '{"CenterCrop": {"size": 224}}'),
                 ("Newest", "'Newest'", "docs/reference/python.md, Transforms, lists what is supported")):
             short = item if isinstance(item, str) else item[0] if isinstance(item, tuple) else type(item).__name__
             with self.subTest(name=name):
@@ -375,11 +461,11 @@ class Refused(unittest.TestCase):
         self.refused([MyCrop()], "MyCrop is derived from a transform of torchvision", "lambda row: np.asarray(t(PIL.Image.fromarray(row)))")
         self.refused([stand_in("GaussianBlur", "augment")], "transforms[0]: augment.GaussianBlur has the name of an operation of "
                      "torchvision, but is another class", 'or ("GaussianBlur", {...})', "wrap it in a function of a row")
-        self.refused([stand_in("RandomErasing", "timm.data.random_erasing")], "timm.data.random_erasing.RandomErasing has the name")
+        self.refused([stand_in("RandomErasing", "random_erasing")], "random_erasing.RandomErasing has the name")
         self.refused([type(resized_crop())], "RandomResizedCrop is a class, not a transform: write RandomResizedCrop(...)")
         self.refused(7, "transforms: an object of builtins.int is not a transform")
         self.refused([None], "transforms[0]: an object of builtins.NoneType is not a transform")
-        self.refused(compose(resized_crop(), compose(v2("ScaleJitter"))), "transforms[1][0]: ", "ScaleJitter is not supported")
+        self.refused(compose(resized_crop(), compose(v2("RandomIoUCrop"))), "transforms[1][0]: ", "RandomIoUCrop is not supported")
         self.refused([{"CenterCrop": {"size": 1}, "Resize": {"size": 1}}], "expected one operation", "got 2")
         self.refused([{"CenterCrop": 3}], "transforms[0]: CenterCrop: expected a dict of its parameters, got 3")
         self.refused([{3: {}}], "3 is not supported")
@@ -390,7 +476,6 @@ class Refused(unittest.TestCase):
 
     def test_parameters(self) -> None:
         for item, sentence in (
-                (resize(3, max_size=5), "Resize.max_size: 5 is not supported: leave it out"),
                 (resize(3, antialias=False), "Resize.antialias: False is not supported"),
                 (resize("x"), "Resize.size: expected a whole number of pixels, or (height, width), got 'x'"),
                 (resize(2.5), "Resize.size: expected a whole number"),
@@ -402,7 +487,6 @@ class Refused(unittest.TestCase):
                 (resized_crop(interpolation="cubic"), "RandomResizedCrop.interpolation: expected one of bilinear, bicubic"),
                 (resized_crop(interpolation=True), "RandomResizedCrop.interpolation: expected one of"),
                 (stand_in("RandomHorizontalFlip", p="often"), "RandomHorizontalFlip.p: expected a number, got 'often'"),
-                (v2("RandomRotation", degrees=[1.0, 2.0], expand=True), "RandomRotation.expand: True is not supported: write expand=False"),
                 (v2("RandomAffine", degrees=[1.0, None]), "RandomAffine.degrees: expected a number, a list of numbers or a word, got"),
                 (v2("RandomAffine", degrees={}), "RandomAffine.degrees: expected a number, a list of numbers or a word, got {}"),
                 (v2("RandomAffine", degrees=float("inf")), "RandomAffine.degrees: expected a number"),

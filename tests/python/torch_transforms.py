@@ -66,6 +66,29 @@ class Read(unittest.TestCase):
                 with self.subTest(kind=kind.__name__, item=item):
                     self.assertEqual(json.loads(plan([item]).json or ""), [{name: said}])
 
+    def test_timm(self) -> None:
+        """What timm's create_transform returns, for its strings."""
+        try:
+            from timm.data import create_transform
+        except ImportError:
+            self.skipTest("no timm")
+        for config in ("rand-m9-n2-p0.5-mstd0.5-inc1", "rand-m10-n3-p0.9-mstd101-tweights", "rand-m10-n2-p0.5-mmax30-t3aw", "rand-m7-n2-p0.5-t3a",
+                       "augmix-m5-w4-d2-a1-b0", "augmix-m3-mstd0.5-w3-d0-a0.5-b1", "original", "originalr-mstd0.5", "v0", "v0r", "3a"):
+            with self.subTest(config):
+                made = plan(create_transform((256, 128), is_training=True, auto_augment=config, interpolation="random", re_prob=0.25, re_mode="pixel"))
+                crop, flip, policy, *jitter = json.loads(made.json or "")
+                self.assertEqual(crop["RandomResizedCrop"]["interpolation"], "random")
+                self.assertEqual(policy, {"TimmAutoAugment": {"config": config, "interpolation": "random", "fill": [124, 116, 104],
+                                                              "translate_pct": 0.3 if config.startswith("augmix") else 0.45}})
+                self.assertEqual((made.size, made.dtype, made.erase and made.erase.random), ((256, 128), "float32", True))
+                self.assertEqual([*jitter], [step for step in jitter if "ColorJitter" in step])
+        for options, names in (({}, ["Resize", "CenterCrop"]), ({"crop_mode": "border"}, ["ResizeKeepRatio", "CenterCropOrPad"]),
+                               ({"is_training": True, "train_crop_mode": "rkrr", "hflip": 0, "color_jitter": None},
+                                ["ResizeKeepRatio", "RandomCropOrPad"])):
+            made = plan(create_transform(224, **options))
+            self.assertEqual([name for step in json.loads(made.json or "") for name in step], names)
+            self.assertEqual(made.size, (224, 224))
+
     def test_every_step(self) -> None:
         near = {"interpolation": "nearest"}
         for kind in (v1, v2):
@@ -149,9 +172,9 @@ class Read(unittest.TestCase):
 
     def test_all_others_are_refused_by_name(self) -> None:
         crop = v1.RandomResizedCrop(8)
-        for item in (v1.FiveCrop(2), v1.TenCrop(2), v1.Pad(2), v2.Pad(2), v2.RandomPhotometricDistort(),
-                     v2.ElasticTransform(), v1.ElasticTransform(), v2.ScaleJitter((8, 8)), v2.RandomZoomOut(), v2.RandomIoUCrop(),
-                     v2.RandomChannelPermutation(), v2.GaussianNoise(), v2.JPEG(50), v2.RandomResize(8, 9), v2.RandomShortestSize(8),
+        for item in (v1.FiveCrop(2), v1.TenCrop(2), v2.RandomPhotometricDistort(),
+                     v2.ElasticTransform(), v1.ElasticTransform(), v2.RandomIoUCrop(),
+                     v2.RandomChannelPermutation(), v2.GaussianNoise(), v2.JPEG(50),
                      v1.LinearTransformation(torch.eye(3), torch.zeros(3))):
             name = type(item).__name__
             with self.subTest(item=name), self.assertRaises(penstock.ArgumentError) as caught:
@@ -159,11 +182,8 @@ class Read(unittest.TestCase):
             sentence = str(caught.exception)
             self.assertIn(f".{name} is not supported: {advice.instead(name)}", sentence)
             self.assertEqual(f"`images = v2.{name}(...)(images)`" in sentence, name in advice.ON_BATCHES)
-        for item, what in ((v1.Resize(8, antialias=False), "Resize.antialias: False"), (v2.Resize(8, max_size=9), "Resize.max_size: 9"),
-                           (v1.RandomResizedCrop(8, antialias=False), "RandomResizedCrop.antialias: False"),
-                           (v1.RandomRotation(3, expand=True), "RandomRotation.expand: True"),
-                           (v2.RandomRotation(3, expand=True), "RandomRotation.expand: True"),
-                           (v2.Resize(8, interpolation=v2.InterpolationMode.NEAREST, max_size=20), "max_size: 20")):
+        for item, what in ((v1.Resize(8, antialias=False), "Resize.antialias: False"),
+                           (v1.RandomResizedCrop(8, antialias=False), "RandomResizedCrop.antialias: False")):
             with self.subTest(what=what), self.assertRaisesRegex(penstock.ArgumentError, f"{what} is not supported"):
                 plan([item])
 
@@ -196,7 +216,7 @@ class Read(unittest.TestCase):
                     self.assertNotEqual(known, advice.instead(name) is not None)
         advised = [json.loads(found) for told in advice._INSTEAD.values() for found in re.findall(r'\{"[A-Z]\w+": \{.*?\}\}', told)
                    for found in [found.replace("True", "true")]]
-        self.assertGreater(len(advised), 5)
+        self.assertGreater(len(advised), 1)
         for step in advised:
             name = next(iter(step))
             steps = [step] if name in transforms._SIZINGS else ["RandomResizedCrop", step]

@@ -20,6 +20,7 @@ A map of this folder:
   devices.py        device=
   transforms.py     transforms=
   advice.py         what to write in place of transforms that the daemon does not have
+  timm_objects.py   transforms that are objects of timm
   mixing.py         mixup=, cutmix=, label_smoothing= and the like
   labelling.py      labels=
   fields.py         fields=, and the fields of a batch

@@ -22,14 +22,6 @@ ON_BATCHES = (
     "RandomPhotometricDistort",
 )
 
-_SIZES = (
-    "all images of a batch have one size: {\"RandomResizedCrop\": {\"size\": 224, \"scale\": [0.08, 1.0]}} draws how "
-    "much of each image is shown, and image_size={0: 128, 16: 192} changes the size with the epoch"
-)
-_PAD = (
-    "to pad before a random crop, write {\"RandomCrop\": {\"size\": 32, \"padding\": 4}}; to pad the finished images, "
-    "write `images = torch.nn.functional.pad(images, (4, 4, 4, 4))` in the loop"
-)
 _CROPS = (
     "let transforms make a larger size, and crop the batch in the loop: `crops = v2.{}(size)(images)` (from "
     "torchvision.transforms import v2)"
@@ -39,19 +31,9 @@ _BOXES = "it is for boxes, masks, key points or videos, and samples have images 
 _INSTEAD = {
     "FiveCrop": _CROPS.format("FiveCrop"),
     "TenCrop": _CROPS.format("TenCrop"),
-    "Pad": _PAD,
-    "RandomPad": _PAD,
-    "RandomCropOrPad": "write {\"RandomCrop\": {\"size\": 224, \"pad_if_needed\": True}}",
-    "CenterCropOrPad": "write {\"CenterCrop\": {\"size\": 224}}, which pads images that are smaller",
-    "ResizeKeepRatio": "write {\"Resize\": {\"size\": 256}} and {\"CenterCrop\": {\"size\": 224}}",
+    "RandomPad": "write {\"RandomCropOrPad\": {\"size\": 224}}, which pads images that are smaller at a random place",
     "TrimBorder": "write {\"CenterCrop\": {\"size\": 224}}",
-    "RandomResize": _SIZES,
-    "RandomShortestSize": _SIZES,
-    "ScaleJitter": _SIZES,
-    "RandomZoomOut": "to shrink images within their frame, write {\"RandomAffine\": {\"degrees\": 0, \"scale\": "
-    "[0.25, 1.0]}}",
     "ToPILImage": "leave it out: transforms begin with PIL images, and the loader yields arrays",
-    "ToNumpy": 'leave it out, and use framework="numpy"',
     "Lambda": "put the function itself, or Lambda(f), at the end of the list",
     "RandomIoUCrop": _BOXES,
     "ClampBoundingBoxes": _BOXES,

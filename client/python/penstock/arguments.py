@@ -180,9 +180,12 @@ def _sizes(value: Mapping[Any, Any], made: Optional[_Size]) -> str:
     return json.dumps({str(epoch): _json(sizes[epoch]) for epoch in changes})
 
 
-def _size_of(given: Mapping[str, Any], default: Any, made: Optional[_Size]) -> _Size:
-    """The size of images. If transforms contains it, image_size is not needed."""
+def _size_of(given: Mapping[str, Any], default: Any, made: Optional[_Size]) -> Optional[_Size]:
+    """The size of images. If transforms contains it, image_size is not needed. None: the daemon
+    finds out what transforms makes."""
     size = _size("image_size", given["image_size"])
+    if made is None and given["transforms"] is not None and size == (default, default):
+        return None
     if made is None or made == size or not 1 <= min(made) <= max(made) <= _MOST:
         return size  # the daemon checks transforms
     if size != (default, default):
@@ -214,7 +217,9 @@ def _definition(
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
     else:
         size = _size_of(given, defaults["image_size"], plan.size)
-        if size[0] == size[1]:
+        if size is None:
+            pass
+        elif size[0] == size[1]:
             options["image_size"] = size[0]
         else:
             options["image_sizes"] = json.dumps(size)

@@ -26,7 +26,7 @@ from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 
-from . import advice, checks
+from . import advice, checks, timm_objects
 from .errors import ArgumentError
 from .functions import reading
 from .functions.reading import Function
@@ -75,13 +75,26 @@ def plan(transforms: Any, size: Optional[Tuple[int, int]] = None, where: str = "
         ) from None
 
 
-# The daemon's operations, with the parameters that are read: those that give images their size,
-# flips, and the others.
+# The daemon's operations, with the parameters that are read: those that give images a size, which
+# is the loader's if it is left out; those that change it otherwise; flips; and the others.
 _SIZINGS: dict[str, tuple[str, ...]] = {
     "RandomResizedCrop": ("size", "scale", "ratio", "interpolation", "antialias"),
-    "Resize": ("size", "interpolation", "antialias"),
+    "Resize": ("size", "interpolation", "antialias", "max_size"),
     "CenterCrop": ("size",),
     "RandomCrop": ("size", "padding", "pad_if_needed", "fill", "padding_mode"),
+    "CenterCropOrPad": ("size", "fill", "padding_mode"),
+    "RandomCropOrPad": ("size", "fill", "padding_mode"),
+}
+_RESIZINGS: dict[str, tuple[str, ...]] = {
+    "Pad": ("padding", "fill", "padding_mode"),
+    "RandomResize": ("min_size", "max_size", "interpolation", "antialias"),
+    "ScaleJitter": ("target_size", "scale_range", "interpolation", "antialias"),
+    "RandomShortestSize": ("min_size", "max_size", "interpolation", "antialias"),
+    "RandomZoomOut": ("fill", "side_range", "p"),
+    "ResizeKeepRatio": (
+        "size", "longest", "interpolation", "random_scale_prob", "random_scale_range", "random_scale_area",
+        "random_aspect_prob", "random_aspect_range",
+    ),
 }
 _FLIPS: dict[str, tuple[str, ...]] = {"RandomHorizontalFlip": ("p",), "RandomVerticalFlip": ("p",)}
 _STEPS: dict[str, tuple[str, ...]] = {
@@ -107,6 +120,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
 }
 _OPERATIONS: dict[str, tuple[str, ...]] = {
     **_SIZINGS,
+    **_RESIZINGS,
     **_FLIPS,
     **_STEPS,
     "RandomErasing": ("p", "scale", "ratio", "value"),
@@ -121,13 +135,6 @@ _HOLDERS: dict[str, tuple[str, ...]] = {
 
 # The loader's operations on whole batches, which come last.
 _MIXES: dict[str, tuple[str, ...]] = {"MixUp": ("alpha", "num_classes"), "CutMix": ("alpha", "num_classes")}
-
-# Attributes of torchvision's objects that are not supported: the value that has no effect, and what
-# to do.
-_UNUSED: dict[str, dict[str, "tuple[Any, str]"]] = {
-    "Resize": {"max_size": (None, "leave it out: images of a batch have one size")},
-    "RandomRotation": {"expand": (False, "write expand=False: all images of a batch have one size")},
-}
 
 # An operation without effect, for a list that must not be empty.
 _NOTHING_AT_ALL: dict[str, dict[str, Any]] = {"RandomHorizontalFlip": {"p": 0.0}}
@@ -148,13 +155,6 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
 
 # Transforms of torchvision without effect here: images are always RGB.
 _NOTHING = ("Identity", "RGB")
-
-# Transforms of timm, and torchvision's transforms that do the same.
-_TIMM = {
-    "RandomResizedCropAndInterpolation": "RandomResizedCrop",
-    "MaybeToTensor": "ToTensor",
-    "MaybePILToTensor": "PILToTensor",
-}
 
 _MOST_FLOAT = 3.4028234663852886e38  # FLT_MAX
 
@@ -200,6 +200,10 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
     elif kind.__name__ in (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES):
         name = f"{kind.__module__}.{kind.__qualname__}"
         own = f'("{kind.__name__}", {{...}})'
+        if kind.__name__ == "GaussianBlur" and hasattr(item, "radius_min") and hasattr(item, "radius_max"):
+            radius, p = [item.radius_min, item.radius_max], getattr(item, "prob", getattr(item, "p", 1.0))
+            blur = f'{{"RandomApply": {{"transforms": [{{"GaussianBlur": {{"radius": {radius}}}}}], "p": {p}}}}}'
+            return _refuse(where, f"{name} is not torchvision's: if it blurs as Pillow does, as DINO's, write {blur}")
         return _refuse(
             where,
             f"{name} has the name of an operation of torchvision, but is another class: if it does the same, write "
@@ -334,6 +338,12 @@ _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "RandomResizedCrop.ratio": _pair,
     "RandomErasing.scale": _pair,
     "RandomErasing.ratio": _pair,
+    "ResizeKeepRatio.size": _size,
+    "target_size": _size,
+    "scale_range": _pair,
+    "side_range": _pair,
+    "random_scale_range": _pair,
+    "random_aspect_range": _pair,
     "interpolation": _interpolation,
     "antialias": _antialias,
     "p": _number,
@@ -386,9 +396,6 @@ def _channels(value: Any, where: str) -> tuple[float, float, float]:
 
 def _attributes(item: Any, name: str, known: Sequence[str], where: str) -> dict[str, Any]:
     """The parameters of an object of torchvision."""
-    for key, (value, told) in _UNUSED.get(name, {}).items():
-        if getattr(item, key, value) != value:
-            raise _refuse(f"{where}: {name}.{key}", f"{getattr(item, key)!r} is not supported: {told}")
     read = {key: getattr(item, key) for key in known if hasattr(item, key)}
     if name == "RandomCrop" and ".v2" in type(item).__module__ and isinstance(read.get("padding"), list):
         left, right, top, bottom = read["padding"]  # v2's attribute has another order than its parameter
@@ -455,8 +462,10 @@ def _named(name: Any, parameters: Mapping[str, Any], where: str) -> _Item:
 
 
 def _of_timm(item: Any, where: str) -> _Item:
-    name = _TIMM[type(item).__name__]
-    return _Item(name, _attributes(item, name, _known(name) or (), where), where)
+    name, read = timm_objects.parameters(item, where)
+    if read is None:
+        read = _attributes(item, name, _known(name) or (), where)
+    return _Item(name, read, where)
 
 
 def _function(item: Any) -> Optional[Callable[..., Any]]:
@@ -472,8 +481,8 @@ def _function(item: Any) -> Optional[Callable[..., Any]]:
 
 def _object(item: Any, where: str) -> Optional[_Item]:
     """Reads an object. None if it has no effect."""
-    name, module = type(item).__name__, type(item).__module__
-    if module == "timm.data.transforms" and name in _TIMM:
+    name = type(item).__name__
+    if timm_objects.is_timm(item):
         return _of_timm(item, where)
     known = _known(name)
     function = _function(item)
@@ -553,6 +562,13 @@ def _inner(item: _Item) -> dict[str, dict[str, Any]]:
             item.where, f"{item.name} cannot be inside another transform, because it applies to all images or to none"
         )
     return _operation(item)
+
+
+def _resizes(operation: Mapping[str, Any]) -> bool:
+    """Whether the size behind it is the daemon's to find out."""
+    ((name, parameters),) = operation.items()
+    held = parameters.get("transforms", ())
+    return name in (*_SIZINGS, *_RESIZINGS) or bool(parameters.get("expand")) or any(map(_resizes, held))
 
 
 def _holds_mixes(item: _Item) -> bool:
@@ -683,7 +699,8 @@ class _Reader:
         """The item, with a size if it is a sizing operation without one. Before a crop, Resize
         leaves the crop what it cuts off: as in evaluation before CenterCrop, nothing before
         RandomCrop."""
-        if self._wanted is None or item.name not in _SIZINGS or item.parameters.get("size") is not None:
+        given = item.parameters.get("size") is not None or item.parameters.get("max_size") is not None
+        if self._wanted is None or item.name not in _SIZINGS or given:
             return item
         height, width = self._wanted
         size: Any = height if height == width else [height, width]
@@ -733,7 +750,7 @@ class _Reader:
                 "process when the daemon is done: put functions after all operations",
             )
         if self._floats() and item.name not in (*_FLIPS, "CenterCrop"):
-            what = "resizes images" if item.name in _SIZINGS else "applies it"
+            what = "resizes images" if item.name in (*_SIZINGS, *_RESIZINGS) else "applies it"
             raise _refuse(
                 item.where,
                 f"{item.name} comes after a conversion to floats: put it before, because the daemon {what} as Pillow "
@@ -744,12 +761,13 @@ class _Reader:
         self.operations.append(_operation(item))
         if item.name in _SIZINGS:
             self._sized(item.name, self.operations[-1][item.name].get("size"))
+        elif _resizes(self.operations[-1]):
+            self.size = None
 
     def _sized(self, name: str, size: Any) -> None:
         if isinstance(size, int):
-            size = [size, size] if name != "Resize" else [0, 1]
-        if size is not None:
-            self.size = (size[0], size[1]) if min(size) else None
+            size = [size, size] if name != "Resize" else None
+        self.size = None if size is None else (size[0], size[1])
 
     def _erase(self, item: _Item) -> None:
         values = _values(item.name, item.parameters, item.where)
