@@ -136,11 +136,11 @@ static void test_looks(void **state)
 	}
 }
 
-/* 255 everywhere: the largest sum that an image of 2048 x 2048 can have. */
+/* 255 everywhere: the largest sum that an image of 4096 x 4096 can have. */
 static void test_light_of_white(void **state)
 {
 	const struct augment_kernels *k = *state;
-	size_t pixels = (size_t)2048 * 2048;
+	size_t pixels = (size_t)4096 * 4096;
 	cleanup(free_ptr) uint8_t *from = malloc(3 * pixels);
 	assert_non_null(from);
 	memset(from, 255, 3 * pixels);

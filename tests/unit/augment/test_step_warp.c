@@ -176,12 +176,12 @@ static void test_no_map(void **state)
 /* The largest side that images have: nothing overflows for any corners. */
 static void test_large(void **state)
 {
-	const struct step_warp large = {.width = 2048, .height = 2048};
-	const int32_t far[4][2] = {{900, 1000}, {1200, 3}, {2047, 2040}, {1, 1100}};
+	const struct step_warp large = {.width = 4096, .height = 4096};
+	const int32_t far[4][2] = {{1800, 2000}, {2400, 6}, {4095, 4080}, {1, 2200}};
 	const int32_t corners[][4][2] = {
-		{{1023, 1023}, {1024, 1023}, {2047, 2047}, {0, 1024}},
-		{{0, 1023}, {2047, 0}, {1024, 1024}, {1023, 2047}},
-		{{1023, 0}, {1024, 1023}, {1024, 1024}, {0, 2047}},
+		{{2047, 2047}, {2048, 2047}, {4095, 4095}, {0, 2048}},
+		{{0, 2047}, {4095, 0}, {2048, 2048}, {2047, 4095}},
+		{{2047, 0}, {2048, 2047}, {2048, 2048}, {0, 4095}},
 	};
 	struct op op;
 	(void)state;

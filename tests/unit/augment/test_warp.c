@@ -86,7 +86,7 @@ static struct augment_walk walk_random(const struct op_image *image, uint32_t co
 static void test_walk(void **state)
 {
 	static const uint32_t sizes[][2] = {
-		{1, 2}, {2, 2}, {7, 5}, {224, 224}, {2048, 3}, {3, 2048}};
+		{1, 2}, {2, 2}, {7, 5}, {224, 224}, {4096, 3}, {3, 4096}};
 	(void)state;
 	for (unsigned k = 0; augment_kernels_at(k); k++)
 		for (uint32_t i = 0; i < 600; i++) {
@@ -354,8 +354,8 @@ static void check_filter(const struct op *op, const struct op_image *image)
 static void test_filters(void **state)
 {
 	static const uint32_t of[][2] = {{1, 1}, {1, 2}, {2, 1}, {1, 31}, {31, 1}, {2, 2}, {3, 3},
-		{4, 4}, {5, 4}, {8, 9}, {9, 8}, {17, 16}, {223, 225}, {224, 224}, {2048, 1},
-		{1, 2048}, {2048, 2}};
+		{4, 4}, {5, 4}, {8, 9}, {9, 8}, {17, 16}, {223, 225}, {224, 224}, {4096, 1},
+		{1, 4096}, {4096, 2}};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(of); i++) {
 		struct fenced fenced = fenced_new(of[i][0], of[i][1]);
@@ -449,7 +449,7 @@ static void test_transforms(void **state)
 static void test_filtered_images(void **state)
 {
 	static const uint32_t of[][2] = {
-		{1, 1}, {2, 2}, {1, 7}, {7, 1}, {64, 64}, {223, 225}, {2048, 1}};
+		{1, 1}, {2, 2}, {1, 7}, {7, 1}, {64, 64}, {223, 225}, {4096, 1}};
 	(void)state;
 	for (unsigned i = 0; i < UTIL_COUNT(of); i++) {
 		struct fenced fenced = fenced_new(of[i][0], of[i][1]);
