@@ -51,13 +51,19 @@ def read_list(fd):
 
 def transforms_of(options):
     from torchvision import transforms
-    filter_ = getattr(transforms.InterpolationMode, options["interpolation"].upper())
+    drawn = ["bilinear", "bicubic"] if options["interpolation"] == "random" else [options["interpolation"]]
+    filters = [getattr(transforms.InterpolationMode, name.upper()) for name in drawn]
+
+    def sized(kind, size):
+        resizes = [kind(size, interpolation=filter_) for filter_ in filters]
+        return resizes[0] if len(resizes) == 1 else transforms.RandomChoice(resizes)
+
     size = options["image_size"]  # a number, or [height, width]
     resize = [side * 256 // 224 for side in size] if isinstance(size, list) else size * 256 // 224
     if options["train"]:
-        chain = [transforms.RandomResizedCrop(size, interpolation=filter_), transforms.RandomHorizontalFlip()]
+        chain = [sized(transforms.RandomResizedCrop, size), transforms.RandomHorizontalFlip()]
     else:
-        chain = [transforms.Resize(resize, interpolation=filter_), transforms.CenterCrop(size)]
+        chain = [sized(transforms.Resize, resize), transforms.CenterCrop(size)]
     return transforms.Compose([*chain, transforms.PILToTensor()])
 
 

@@ -293,6 +293,7 @@ def fake_torch(home):
             import enum, json, os
             class InterpolationMode(enum.Enum):
                 BILINEAR = "bilinear"
+                BICUBIC = "bicubic"
                 LANCZOS = "lanczos"
             steps = []
             def step(name):
@@ -302,6 +303,7 @@ def fake_torch(home):
                 return make
             RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, PILToTensor = map(
                 step, ["RandomResizedCrop", "RandomHorizontalFlip", "Resize", "CenterCrop", "PILToTensor"])
+            RandomChoice = lambda some: some[0]
             def Compose(chain):
                 with open(os.environ["FAKE_ASKED"] + ".steps", "w") as file:
                     json.dump(steps, file)
@@ -382,6 +384,10 @@ def test_compare_with_a_fake_torch():
         assert result["points"][0]["torch_broken"] == 0 and result["points"][0]["torch_images_per_s"]["median"] > 0
         assert json.loads((home / "asked.json.steps").read_text()) == [
             ["Resize", 128, "InterpolationMode.LANCZOS"], ["CenterCrop", 112], ["PILToTensor"]]
+        bench(home, f"{tars}/*.tar", *SHORT, "--compare", "--python", sys.executable, "--rounds", "1", "--eval", "--image-size", "112",
+              "--interpolation", "random", env=env)
+        assert json.loads((home / "asked.json.steps").read_text())[:2] == [
+            ["Resize", 128, "InterpolationMode.BILINEAR"], ["Resize", 128, "InterpolationMode.BICUBIC"]]
         assert json.loads((home / "asked.json").read_text())["shuffle"] is False
         assert_clean(home)
 
