@@ -271,6 +271,24 @@ class Broken(unittest.TestCase):
                 self.assertEqual(batch.fields["txt"], [caption(i) + b", rewritten" for i in indices(batch)])
 
 
+    def test_images_rewritten(self) -> None:
+        """Samples whose images have another size than the index says are read again, with their fields."""
+        root = make_folder("renewed")
+        with loader(str(root), "txt", batch_size=4, prefetch=2) as source:
+            batches = source.batches()
+            next(batches)
+            for number, path in enumerate(images(root)):
+                path.write_bytes(path.read_bytes() + bytes(100))
+                path.with_suffix(".txt").write_bytes(caption(number) + b"!")
+            for batch in batches:
+                for index, text in zip(indices(batch), batch.fields["txt"]):
+                    self.assertIn(text, (caption(index), caption(index) + b"!"))
+                self.assertFalse((batch.samples["flags"] & penstock.SUBSTITUTED).any())
+            for batch in source.batches():
+                self.assertEqual(batch.fields["txt"], [caption(i) + b"!" for i in indices(batch)])
+            self.assertEqual(source.stats()["broken"], {})
+
+
 class Refused(unittest.TestCase):
     def test_arguments(self) -> None:
         wrong: "list[tuple[Any, str]]" = [
