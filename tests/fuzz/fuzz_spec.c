@@ -46,6 +46,17 @@ static void check_ranges(const struct stream_spec *spec)
 			strnlen(spec->group, SPEC_NAME) < SPEC_NAME,
 		"a text without an end");
 	want(spec->transforms.count <= TRANSFORMS_MAX, "too many operations");
+	uint32_t views = 0;
+	for (uint32_t i = 0; i < spec_groups(spec); i++) {
+		const struct pixel_size size = spec_group_size(spec, i);
+		views += spec_group_views(spec, i);
+		want(size.height >= 1 && size.height <= spec->image_size.height &&
+				size.width >= 1 && size.width <= spec->image_size.width,
+			"a group larger than the largest image");
+	}
+	want(views >= 1 && views <= SLOTS_VIEWS_MAX && views == spec->views.count &&
+			views == spec->shape.views,
+		"views out of their range");
 }
 
 static void check_same(const struct stream_spec *a, const struct stream_spec *b)
@@ -64,9 +75,12 @@ static void check_same(const struct stream_spec *a, const struct stream_spec *b)
 	want(state_equal(&a->state, &b->state), "another state");
 	want(spec_is_alone(a) == spec_is_alone(b) && spec_has_lists(a) == spec_has_lists(b),
 		"another nature");
-	spec_steps(a, 0, &steps[0]);
-	spec_steps(b, 0, &steps[1]);
-	want(steps[0].count == steps[1].count, "other steps");
+	want(spec_groups(a) == spec_groups(b), "another number of groups");
+	for (uint32_t i = 0; i < spec_groups(a); i++) {
+		spec_steps(a, i, &steps[0]);
+		spec_steps(b, i, &steps[1]);
+		want(steps[0].count == steps[1].count, "other steps");
+	}
 }
 
 static void try_definition(const char *text, size_t size)

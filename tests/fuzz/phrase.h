@@ -119,6 +119,29 @@ static inline void phrase_transforms(struct phrase *phrase)
 	phrase_put(phrase, "]");
 }
 
+/* A list of groups of views. */
+static inline void phrase_views(struct phrase *phrase)
+{
+	static const char *const keys[] = {"count: 2", "count: 8", "image_size: 96",
+		"image_size: [64, 32]", "interpolation: bicubic", "name: a", "name: local",
+		"count: 17", "image_size: {0: 8, 1: 9}", "name: \"\"", "x: 1"};
+	phrase_put(phrase, "[");
+	for (uint32_t groups = draw(phrase->random, 5); groups; groups--) {
+		phrase_put(phrase, "{");
+		if (one_in(phrase->random, 2)) {
+			phrase_put(phrase, "transforms: ");
+			phrase_transforms(phrase);
+			phrase_put(phrase, ", ");
+		}
+		for (uint32_t i = draw(phrase->random, 3); i; i--) {
+			phrase_one(phrase, keys);
+			phrase_put(phrase, ", ");
+		}
+		phrase_put(phrase, "}, ");
+	}
+	phrase_put(phrase, "]");
+}
+
 static inline void phrase_state(struct phrase *phrase)
 {
 	static const char *const names[] = {
@@ -186,6 +209,10 @@ static inline void phrase_definition(struct phrase *phrase, bool client)
 	if (one_in(phrase->random, 3)) {
 		phrase_put(phrase, ", transforms: ");
 		phrase_transforms(phrase);
+	}
+	if (one_in(phrase->random, 4)) {
+		phrase_put(phrase, ", views: ");
+		phrase_views(phrase);
 	}
 	if (client && one_in(phrase->random, 5)) {
 		phrase_put(phrase, ", state: ");
