@@ -60,6 +60,8 @@
 		OPTION, "batch-size", 'b', "N", "samples per batch (64)") \
 	KEY(with, image_size, NODE, shape.sizes, ELSEWHERE, 1, 4096, 0, shape_read_sizes, SIZE, DEFINITION, SAME, \
 		OPTION, "image-size", 0, "PX", "height and width of a row (224), or '[height, width]'") \
+	KEY(with, buckets, NODE, buckets, ELSEWHERE, 0, 0, 0, bucket_keys_read, JSON, DEFINITION, SAME, \
+		OPTION, "buckets", 0, "LIST", "each batch has one of these shapes, by the images' aspect ratios: '[[256, 192], [192, 256]]'") \
 	KEY(with, views, NODE, views, ELSEWHERE, 1, 16, 0, views_read, VIEWS, DEFINITION, SAME, \
 		OPTION, "views", 0, "V", "rows of each sample, each with other draws (1), or groups of them: '[{image_size: 224, count: 2}, {image_size: 96, count: 8}]'") \
 	KEY(with, dtype, WORD, shape.dtype, ELSEWHERE, 0, 0, 0, shape_dtype_names, TEXT, DEFINITION, SAME, \

@@ -33,7 +33,7 @@ MAY_SEE = {
     "daemon/decode/jpeg": (*COMMON, "daemon/decode/decode.h", "daemon/decode/stages.h", "daemon/decode/stepback.h"),
     "daemon/augment": (*COMMON, "daemon/pixel"),
     "daemon/definition": (*COMMON, "daemon/augment", "daemon/order", "daemon/dataset", "daemon/labels", "daemon/pixel",
-                          "daemon/batch"),
+                          "daemon/batch", "daemon/decode/measure.h"),
     "daemon/stream": (*COMMON, "daemon/augment", "daemon/definition", *(f"daemon/{stage}" for stage in STAGES)),
     # The settings lie beside main.c, but nothing in them points at serve: it may see that one header.
     "daemon/serve": (*COMMON, "daemon/augment", "daemon/confine", "daemon/definition", "daemon/stream", "daemon/config.h",

@@ -50,6 +50,21 @@ int catalog_fields(const struct catalog_choice *choice, struct field_list *ret_l
 	return CLI_OK;
 }
 
+int catalog_divide(struct list_shelf *shelf, const struct dataset *dataset,
+	const struct bucket_keys *buckets, struct sampler *sampler, struct list **ret,
+	struct fault *fault)
+{
+	struct progress progress;
+	char notice[DIVIDE_NOTICE];
+	progress_begin(&progress, "reading headers", PROGRESS_ITEMS, 0, false);
+	int r = divide_sampler(
+		shelf, dataset, buckets, catalog_progress, &progress, sampler, ret, notice, fault);
+	progress_end(&progress);
+	if (!r && notice[0])
+		cli_note("%s", notice);
+	return r;
+}
+
 int catalog_open(
 	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset)
 {

@@ -7,6 +7,7 @@
 
 #include "client/cli/cli.h"
 #include "dataset/dataset.h"
+#include "definition/buckets/divide.h"
 #include "definition/spec.h"
 #include "fetch/fetch.h"
 
@@ -53,6 +54,11 @@ int catalog_fields(const struct catalog_choice *choice, struct field_list *ret_l
  * at. */
 int catalog_open_spec(
 	const char *source, const struct stream_spec *spec, struct dataset **ret_dataset);
+
+/* divide_sampler, with a line on the terminal while it reads the headers of many images. */
+int catalog_divide(struct list_shelf *shelf, const struct dataset *dataset,
+	const struct bucket_keys *buckets, struct sampler *sampler, struct list **ret,
+	struct fault *fault);
 
 /* "folder of class folders", "flat folder", "tar", "12 tars" */
 void catalog_kind(const struct dataset *dataset, char *buffer, size_t room);

@@ -45,6 +45,9 @@ static void recipe_say(const char *option, const char *text)
 		const char *key, *option;
 	} words[] = {{" beside indices", " beside --indices"},
 		{" beside weights", " beside --weights"}, {" beside repeats", " beside --repeats"},
+		{" beside image_size", " beside --image-size"},
+		{" beside epoch_length", " beside --epoch-length"},
+		{" beside sampling", " beside --sampling"},
 		{"expected a batch_size that", "expected a --batch-size that"},
 		{" beside transforms", " beside --transforms"},
 		{" beside source:", " beside SOURCE:"}, {"transforms makes", "--transforms makes"},
@@ -93,7 +96,8 @@ static int recipe_keep_json(struct jsontext *json, const char *option, char *buf
 static int recipe_keep(struct recipe *recipe)
 {
 	const struct stream_spec *spec = &recipe->spec;
-	struct jsontext labels = {0}, list = {0}, sampling = {0}, views = {0}, fields = {0};
+	struct jsontext labels = {0}, list = {0}, sampling = {0}, views = {0}, fields = {0},
+			buckets = {0};
 	int r = 0;
 	for (int i = 0; i < 3; i++) {
 		recipe->channels[0][i] = (float)spec->shape.mean.value[i];
@@ -108,6 +112,11 @@ static int recipe_keep(struct recipe *recipe)
 		sampling_json_per_class(&sampling, NULL, &spec->sampling.per_class);
 		r = recipe_keep_json(
 			&sampling, "sampling", recipe->sampling_json, sizeof recipe->sampling_json);
+	}
+	if (!r && spec_given(spec, SPEC_KEY_buckets)) {
+		bucket_keys_json(&buckets, NULL, &spec->buckets);
+		r = recipe_keep_json(
+			&buckets, "buckets", recipe->buckets_json, sizeof recipe->buckets_json);
 	}
 	if (!r && spec->image_size.height != spec->image_size.width)
 		(void)snprintf(recipe->size_json, sizeof recipe->size_json,
@@ -161,6 +170,14 @@ struct pixel_recipe recipe_group_pixels(const struct recipe *recipe, uint32_t gr
 	return spec_pixels_at(&recipe->spec, group, recipe->epoch);
 }
 
+struct pixel_recipe recipe_pixels_of(const struct recipe *recipe, uint32_t width, uint32_t height)
+{
+	const struct bucket_keys *buckets = &recipe->spec.buckets;
+	return buckets->count ? spec_pixels_in(&recipe->spec, 0,
+					bucket_keys_nearest(buckets, width, height))
+			      : recipe_pixels(recipe);
+}
+
 struct pixel_size recipe_size(const struct recipe *recipe)
 {
 	return shape_size(&recipe->spec.shape.sizes, recipe->epoch, recipe->spec.image_size);
@@ -208,6 +225,10 @@ static int recipe_read_sources(struct recipe *recipe, const char *source, struct
 		r = fault_set(fault, -EINVAL,
 			"--sampling cannot be given with several sources: they are mixed by their "
 			"weights, not by classes");
+	if (!r && spec->buckets.count)
+		r = fault_set(fault, -EINVAL,
+			"--buckets cannot be given with several sources: their mix has no "
+			"buckets");
 	if (!r && spec_given(spec, SPEC_KEY_shuffle) && !spec->shuffle)
 		r = fault_set(fault, -EINVAL,
 			"--no-shuffle cannot be given with several sources: their samples are "
@@ -258,6 +279,9 @@ static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 	if (!r)
 		r = sampling_make(&spec->sampling, &order, parts, &recipe_shelf, &recipe->lists,
 			NULL, NULL, &recipe->sampler, &fault);
+	if (!r && spec->buckets.count)
+		r = catalog_divide(&recipe_shelf, parts->dataset[0], &spec->buckets,
+			&recipe->sampler, &recipe->lists.buckets, &fault);
 	spec_note_lists(spec, &recipe->lists);
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
 }
@@ -287,7 +311,8 @@ uint64_t recipe_list_bytes(const struct recipe *recipe)
 	const struct sampling_lists *lists = &recipe->lists;
 	return (lists->indices ? lists->indices->bytes : 0) +
 	       (lists->weights ? lists->weights->bytes : 0) +
-	       (lists->classes ? lists->classes->bytes : 0);
+	       (lists->classes ? lists->classes->bytes : 0) +
+	       (lists->buckets ? lists->buckets->bytes : 0);
 }
 
 int recipe_check_cut(const struct recipe *recipe, const struct recipe_cut *cut)
@@ -310,7 +335,10 @@ struct order_epoch recipe_epoch(
 		.batch_size = recipe->spec.batch_size,
 		.world_size = (uint32_t)cut->world_size,
 		.drop_last = cut->drop_last || recipe->spec.sampling.per_class.classes ||
-			     (recipe->spec.train && !cut->no_drop_last)};
+			     (recipe->spec.train && !cut->no_drop_last),
+		.buckets = recipe->sampler.buckets.count ? &recipe->sampler.buckets : NULL,
+		.seed = recipe->spec.seed,
+		.shuffle = recipe->spec.shuffle};
 }
 
 /* One field of the options each; those that are not given keep libpenstock's defaults. */
@@ -349,15 +377,16 @@ void recipe_fill(
 	PENSTOCK_KEYS(RECIPE_FILL, )
 	/* bench sets these two by itself as well. A list of operations says the size itself. */
 	ret_options->batch_size = spec->batch_size;
+	const bool sized = !recipe->list_json[0] && !spec->buckets.count;
 	if (recipe->views_json[0])
 		ret_options->view_groups = recipe->views_json;
 	else if (spec_given(spec, SPEC_KEY_views))
 		ret_options->views = spec->views.count;
 	if (recipe->views_json[0])
 		ret_options->image_size = 0;
-	else if (!recipe->list_json[0] && spec->image_size.height == spec->image_size.width)
+	else if (sized && spec->image_size.height == spec->image_size.width)
 		ret_options->image_size = spec->image_size.height;
-	else if (!recipe->list_json[0])
+	else if (sized)
 		ret_options->image_sizes = recipe->size_json;
 	if (recipe->labels_json[0])
 		ret_options->labels = recipe->labels_json;
@@ -367,6 +396,8 @@ void recipe_fill(
 		ret_options->fields = recipe->fields_json;
 	if (recipe->sampling_json[0])
 		ret_options->sampling = recipe->sampling_json;
+	if (recipe->buckets_json[0])
+		ret_options->buckets = recipe->buckets_json;
 	if (spec_given(spec, SPEC_KEY_mean))
 		ret_options->mean = recipe->channels[0];
 	if (spec_given(spec, SPEC_KEY_std))
@@ -404,6 +435,8 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 	struct pixel_size largest = shape_settle_sizes(&spec->shape.sizes);
 	if (largest.height)
 		spec->image_size = largest;
+	if (spec->buckets.count)
+		spec->image_size = bucket_keys_largest(&spec->buckets);
 }
 
 void recipe_of_stream(struct recipe *ret_recipe, const struct node *stream)
@@ -433,7 +466,12 @@ static void recipe_describe_shape(const struct stream_spec *spec, char *buffer, 
 static void recipe_describe_sizes(const struct recipe *recipe, char *buffer, size_t room)
 {
 	const struct shape_sizes *sizes = &recipe->spec.shape.sizes;
-	char text[SHAPE_SIZE_TEXT];
+	char text[SHAPE_SIZE_TEXT], list[RECIPE_TEXT];
+	if (recipe->spec.buckets.count) {
+		bucket_keys_text(&recipe->spec.buckets, list, sizeof list);
+		(void)snprintf(buffer, room, "buckets of %s px", list);
+		return;
+	}
 	if (recipe->spec.views.groups) {
 		views_text(&recipe->spec.views, buffer, room);
 		return;

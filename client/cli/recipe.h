@@ -15,8 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RECIPE_FIELDS_JSON = 2048 };
-enum { RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX, RECIPE_LABELS_JSON = 16384, RECIPE_TEXT = 320 };
+enum {
+	RECIPE_LIST_JSON = TRANSFORMS_JSON_MAX,
+	RECIPE_LABELS_JSON = 16384,
+	RECIPE_TEXT = 320,
+	RECIPE_BUCKETS_JSON = 1024,
+	RECIPE_FIELDS_JSON = 2048
+};
 
 struct recipe {
 	/* As the options say, or as a daemon told it. */
@@ -29,6 +34,7 @@ struct recipe {
 	char sampling_json[64];
 	char views_json[RECIPE_LIST_JSON]; /* groups of views */
 	char fields_json[RECIPE_FIELDS_JSON];
+	char buckets_json[RECIPE_BUCKETS_JSON];
 	float channels[2][3]; /* mean, std */
 	/* Once recipe_open_parts has opened them. */
 	struct concat parts;
@@ -72,6 +78,9 @@ int recipe_settle(struct recipe *recipe);
 /* Of its epoch; of the first group of views, or of another. */
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 struct pixel_recipe recipe_group_pixels(const struct recipe *recipe, uint32_t group);
+
+/* With buckets: the recipe for an image of this size. Otherwise as recipe_pixels. */
+struct pixel_recipe recipe_pixels_of(const struct recipe *recipe, uint32_t width, uint32_t height);
 
 /* The size of its epoch's images. */
 struct pixel_size recipe_size(const struct recipe *recipe);

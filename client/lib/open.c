@@ -141,8 +141,10 @@ bool open_is_named(const char *source)
 uint64_t open_features(const struct penstock_options *options)
 {
 	const size_t known = offsetof(struct penstock_options, view_groups);
-	/* An application that does not know of fields need not read them. */
-	return WIRE_FEATURE_FIELDS | (options->size > known ? WIRE_FEATURE_GROUPS : 0u);
+	/* An application that does not know of fields need not read them. Batches with sizes of
+	 * their own are as old as sizes by epoch, and libpenstock writes the cuts of a state. */
+	return WIRE_FEATURE_FIELDS | WIRE_FEATURE_BUCKETS |
+	       (options->size > known ? WIRE_FEATURE_GROUPS : 0u);
 }
 
 bool open_is_writable(const struct penstock_options *options)
@@ -195,6 +197,9 @@ static const struct open_json open_transforms = {"transforms", "transforms", '['
 static const struct open_json open_sources = {"sources", "sources", '[', open_source_paths,
 	"a JSON array of mappings and nothing else, such as [{\"source\": \"a\", \"weight\": 3}, "
 	"{\"source\": \"b\", \"weight\": 1}]"};
+static const struct open_json open_buckets = {"buckets", "buckets", '[', NULL,
+	"a JSON array of arrays [height, width] and nothing else, such as [[256, 192], [192, "
+	"256]]"};
 #define OPEN_SIZES                                                                            \
 	"a JSON array [height, width], or a JSON object with the size from an epoch on, and " \
 	"nothing else, such as [256, 128] or {\"0\": 128, \"16\": 192}"
@@ -333,6 +338,8 @@ static int open_write_value(const char *key, const char *text, struct jsontext *
 {
 	if (strcmp(key, "transforms") == 0)
 		return open_json_write(&open_transforms, text, json);
+	if (strcmp(key, "buckets") == 0)
+		return open_json_write(&open_buckets, text, json);
 	if (strcmp(key, "sampling") == 0)
 		return open_json_write(&open_sampling, text, json);
 	if (strcmp(key, "fields") == 0 && text[strspn(text, " \t\r\n")] == '[')

@@ -135,6 +135,19 @@ static int stream_check_same(const struct penstock_stream *stream, const struct 
 	return 0;
 }
 
+/* Whether the cuts begin at 0, grow, and end with the present global batch. */
+static bool stream_cuts_fit(const struct wire_opened *o, const struct opened_tail *tail)
+{
+	const struct wire_cut *cut = tail->cut;
+	if (!tail->cuts)
+		return true;
+	for (uint32_t i = 0; i < tail->cuts; i++)
+		if (!cut[i].global || cut[i].position > o->position ||
+			(i ? cut[i].position <= cut[i - 1].position : cut[i].position != 0))
+			return false;
+	return cut[tail->cuts - 1].global == (uint64_t)o->batch_size * o->world_size;
+}
+
 /* The message as OPENED, and its tail; NULL: it is malformed, or the tail has what was not
  * offered. */
 static const struct wire_opened *stream_view_opened(
@@ -176,9 +189,10 @@ static int stream_on_opened(struct penstock_stream *stream)
 	if (!o || o->head.request != stream->awaiting || stream->opened.head.type)
 		return error_set(-EPROTO,
 			"the daemon sent a malformed OPENED, or one that was not asked for");
-	if (!stream_groups_fit(o, &tail))
+	if (!stream_groups_fit(o, &tail) || !stream_cuts_fit(o, &tail))
 		return error_set(-EPROTO,
-			"the daemon sent a malformed OPENED: its groups of views do not fit");
+			"the daemon sent a malformed OPENED: its groups of views or its cuts do "
+			"not fit");
 	if (!stream_opened_fits(o))
 		return error_set(-EPROTO,
 			"the daemon opened a stream of impossible shape (%u x %u x %u x %u, %u "
@@ -514,19 +528,43 @@ int32_t penstock_stream_daemon_pid(const struct penstock_stream *stream)
 	return stream->connection.daemon_pid;
 }
 
+/* Longer than that of the most cuts. */
+enum { STREAM_CUTS_TEXT = 16 + WIRE_CUTS_MAX * 40 };
+
+/* How the epoch of the next batch is cut: ,"cuts":[[0,256]]; "" without buckets. A later epoch than
+ * that of OPENED is cut with the present global batch only. */
+static const char *stream_write_cuts(
+	const struct penstock_stream *stream, char buffer[STREAM_CUTS_TEXT])
+{
+	const struct wire_opened *o = &stream->opened;
+	const struct wire_cut whole = {0, (uint64_t)o->batch_size * o->world_size};
+	const bool first = stream->epoch == o->epoch;
+	const struct wire_cut *cut = first ? stream->tail.cut : &whole;
+	const uint32_t count = !stream->tail.cuts ? 0 : first ? stream->tail.cuts : 1;
+	size_t at = 0;
+	buffer[0] = 0;
+	for (uint32_t i = 0; i < count; i++)
+		at += (size_t)snprintf(buffer + at, STREAM_CUTS_TEXT - at, "%s[%llu,%llu]%s",
+			i ? "," : ",\"cuts\":[", (unsigned long long)cut[i].position,
+			(unsigned long long)cut[i].global, i + 1 == count ? "]" : "");
+	return buffer;
+}
+
 int penstock_stream_state(const struct penstock_stream *stream, char *buffer, size_t room)
 {
 	const struct wire_opened *o = &stream->opened;
 	int result = stream_check_owner(stream);
 	if (result < 0)
 		return result;
+	char cuts[STREAM_CUTS_TEXT];
 	int n = snprintf(buffer, room,
 		"{\"version\":1,\"fingerprint\":\"%016llx\",\"order\":\"%016llx\",\"transform\":\"%"
 		"016llx\","
-		"\"seed\":%llu,\"epoch\":%llu,\"position\":%llu}",
+		"\"seed\":%llu,\"epoch\":%llu,\"position\":%llu%s}",
 		(unsigned long long)o->fingerprint, (unsigned long long)o->order,
 		(unsigned long long)o->transform, (unsigned long long)o->seed,
-		(unsigned long long)stream->epoch, (unsigned long long)stream->position);
+		(unsigned long long)stream->epoch, (unsigned long long)stream->position,
+		stream_write_cuts(stream, cuts));
 	if (n < 0 || (size_t)n >= room)
 		return error_set(-ENOSPC,
 			"the state takes %d bytes, and the buffer has %zu: 512 are always enough",

@@ -100,7 +100,7 @@ int store_temporary(const char *path, mode_t mode, char **ret_name)
 
 static bool is_temporary(const char *name)
 {
-	static const char *const marks[] = {".idx.tmp-", ".ckp.tmp-"};
+	static const char *const marks[] = {".idx.tmp-", ".ckp.tmp-", ".dim.tmp-"};
 	size_t size = strlen(name);
 	for (size_t i = 0; i < UTIL_COUNT(marks); i++) {
 		size_t tail = strlen(marks[i]) + STORE_RANDOM;

@@ -74,6 +74,8 @@ static struct slots_head extent_layout(
 	const struct extent_geometry *g, struct slots_group group[SLOTS_GROUPS_MAX])
 {
 	uint64_t row = extent_row_bytes(g->pixel_type, g->height, g->width, g->channels);
+	if (g->row_pixels)
+		row = g->row_pixels * g->channels * slots_pixel_bytes(g->pixel_type);
 	uint64_t rows = (uint64_t)g->batch_size * g->views;
 	uint64_t label = slots_label_bytes(g->label_type) * g->label_width;
 	uint64_t images = util_align(sizeof(struct slots_head), SLOTS_ALIGN);
@@ -178,7 +180,7 @@ int extent_init(struct extent *extent, const struct extent_geometry *geometry, u
 	for (uint32_t i = 0; i < geometry->groups; i++)
 		for (uint32_t view = 0; view < extent->group[i].views; view++)
 			extent->group_of[extent->group[i].first_view + view] = (uint8_t)i;
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < slots && !geometry->row_pixels; i++)
 		(void)extent_reshape(extent, i, geometry->height, geometry->width);
 	extent->fields = geometry->fields;
 	(void)extent_lay_fields(geometry, extent->layout.fields_offset, extent->field);
@@ -251,6 +253,7 @@ struct slots_head extent_reshape(
 	head.height = height;
 	head.width = width;
 	head.row_bytes = extent_row_bytes(head.pixel_type, height, width, head.channels);
+	assert(head.row_bytes <= extent->layout.row_bytes);
 	extent->shape[slot] = (struct extent_shape){height, width, head.row_bytes};
 	return head;
 }

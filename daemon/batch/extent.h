@@ -18,7 +18,11 @@
 enum { EXTENT_SLOTS_MAX = TALLY_SLOTS_MAX };
 
 struct extent_geometry {
-	uint32_t batch_size, height, width, channels; /* of the largest images */
+	/* The largest height and the largest width of any image. */
+	uint32_t batch_size, height, width, channels;
+	/* Pixels of the largest image, where no image has both; 0: height x width. Without
+	 * groups. */
+	uint64_t row_pixels;
 	uint32_t views; /* rows per sample, of all groups */
 	/* 0: all views have this height and width. Otherwise each group has its own, and these are
 	 * the first group's. */

@@ -626,6 +626,17 @@ int dataset_read(const struct dataset *dataset, const struct sample *sample, voi
 	return sample_read(dataset, sample, buffer, -1, &unwritten, fault);
 }
 
+int dataset_sample_open(
+	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
+{
+	int64_t mtime_ns;
+	int fd = sample_open(dataset, sample, fault);
+	int rc = fd < 0 ? fd : sample_check(dataset, sample, fd, &mtime_ns, fault);
+	if (rc < 0)
+		util_close_fd(&fd);
+	return rc < 0 ? rc : fd;
+}
+
 int dataset_copy(const struct dataset *dataset, const struct sample *sample, int to,
 	int *ret_unwritten, struct fault *fault)
 {

@@ -22,6 +22,7 @@
  *   digest.h               the running value from which the fingerprint is computed
  *   mtime.h                when a file was last changed
  *   sidecar.[ch]           a file beside each shard for something small per sample: entry points
+ *   dimensions.[ch]        a file beside each shard for the sizes of its images
  *   concat.[ch]            several datasets of one stream as one list of samples
  *
  * What a user may name:
@@ -217,6 +218,11 @@ int dataset_sample_values(
  * short, -errno. */
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault);
+
+/* Opens the file that holds the sample's bytes, from `offset` on, and makes the checks of
+ * dataset_read that come before reading. Returns a descriptor, or as dataset_read. */
+int dataset_sample_open(
+	const struct dataset *dataset, const struct sample *sample, struct fault *fault);
 
 /* The same for a sample that is too large for memory: copies its bytes into the file `to`, from its
  * first byte on. *ret_unwritten is 0, or the -errno for which `to` could not be written, which is

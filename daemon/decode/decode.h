@@ -8,6 +8,7 @@
  * A map of this folder:
  *   decode.[ch]       the entrance: limits, outcomes, which reader gets an image and which memory
  *   sniff.[ch]        recognizes a file by its first bytes
+ *   measure.[ch]      the size of an image, from its header only
  *   jpegwalk.[ch]     reads a JPEG's markers by Pillow's rules
  *   exif.[ch]         reads EXIF tags: the resolution (for jpegwalk) and the orientation
  *   jpeg/             penstock's JPEG decoder, for the kinds of JPEG that datasets consist of

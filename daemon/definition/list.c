@@ -184,10 +184,10 @@ static int list_reserve(struct list_shelf *shelf, const struct list_words *words
 	uint32_t width, struct fault *fault)
 {
 	static const char *const kinds[] = {
-		"indices", "weights", "balanced weights", "classes of sampling"};
+		"indices", "weights", "balanced weights", "classes of sampling", "buckets"};
 	char name[LEDGER_NAME];
-	(void)snprintf(
-		name, sizeof name, "%s of %" PRIu64 " samples", kinds[list->kind], list->count);
+	(void)snprintf(name, sizeof name, "%s of %" PRIu64 " %s", kinds[list->kind], list->count,
+		list->kind == LIST_BUCKETS ? "words" : "samples");
 	if (shelf->ledger &&
 		ledger_reserve(shelf->ledger, list->bytes, name, &list->ledger_line, fault))
 		return list_refuse(shelf, words, list->count, width, fault);

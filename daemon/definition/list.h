@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED, LIST_CLASSES };
+enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED, LIST_CLASSES, LIST_BUCKETS };
 
 struct list {
 	enum list_kind kind;

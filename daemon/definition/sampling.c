@@ -234,6 +234,7 @@ void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists
 	list_close(shelf, lists->indices);
 	list_close(shelf, lists->weights);
 	list_close(shelf, lists->classes);
+	list_close(shelf, lists->buckets);
 	*lists = (struct sampling_lists){0};
 }
 

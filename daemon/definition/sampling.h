@@ -77,6 +77,7 @@ uint64_t sampling_hash(const struct sampling *sampling, uint64_t h);
 struct sampling_lists {
 	struct list *indices, *weights;
 	struct list *classes; /* made of labels, not read from a file */
+	struct list *buckets; /* made of the images' sizes (divide.h) */
 };
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists);
 

@@ -53,8 +53,7 @@ static int shape_insert(struct shape_entries *entries, struct shape_written writ
 	return 0;
 }
 
-/* Reads one number, the side of a square, or a list [height, width]. */
-static int shape_read_size(const struct yaml_text *text, const yaml_node_t *node, const char *name,
+int shape_read_size(const struct yaml_text *text, const yaml_node_t *node, const char *name,
 	struct pixel_size *ret, struct fault *fault)
 {
 	const struct yaml_key side = {name, YAML_KEY_U32, .min = 1, .max = SHAPE_SIDE_MAX};

@@ -61,6 +61,10 @@ struct shape {
 		}                           \
 	}
 
+/* Reads one number, the side of a square, or a list [height, width]. Messages call it `name`. */
+int shape_read_size(const struct yaml_text *text, const yaml_node_t *node, const char *name,
+	struct pixel_size *ret, struct fault *fault);
+
 /* Readers for struct yaml_key. The field of shape_read_sizes is a struct shape_sizes. After a
  * successful read it has at least one size, also for a single number; call shape_settle_sizes
  * next. */

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "base/yaml.h"
 #include "dataset/field_keys.h"
+#include "definition/buckets/divide.h"
 #include "definition/label_keys.h"
 #include "definition/spec_check.h"
 #include "definition/spec_keys.h"
@@ -219,6 +220,9 @@ void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *list
 {
 	if (lists->indices)
 		spec->subset = (struct spec_subset){lists->indices->count, lists->indices->hash};
+	if (lists->buckets)
+		spec->divided = (struct sampling_content){
+			lists->buckets->count, divide_hash(lists->buckets)};
 	if (lists->weights)
 		spec->sampling.weighed =
 			(struct sampling_content){lists->weights->count, lists->weights->hash};
@@ -289,6 +293,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 			sampling_json_sources(json, key->name, field);
 		else if (key->read == sampling_read_per_class)
 			sampling_json_per_class(json, key->name, field);
+		else if (key->read == bucket_keys_read)
+			bucket_keys_json(json, key->name, field);
 		else
 			shape_json_channels(json, key->name, field);
 		break;
@@ -312,6 +318,10 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		return spec->sampling.repeats > 1;
 	if (key == SPEC_KEY_sampling)
 		return spec->sampling.per_class.classes;
+	if (key == SPEC_KEY_buckets)
+		return spec->buckets.count;
+	if (key == SPEC_KEY_image_size && spec->buckets.count)
+		return false;
 	if (key == SPEC_KEY_group || key == SPEC_KEY_indices || key == SPEC_KEY_split ||
 		key == SPEC_KEY_weights || key == SPEC_KEY_salt)
 		return ((const char *)spec + spec_keys[key].offset)[0];

@@ -17,6 +17,7 @@
  *   sampling.[ch]           which samples an epoch has: weights, repeats, sources, ...
  *   split.[ch]              the key `split`: "train[:90%]"
  *   subset.[ch]             the file of `indices`
+ *   buckets/                the key `buckets`, and which bucket each sample belongs to
  *   weigh.[ch]              the file of `weights`, and balanced weights
  *   list.[ch]               the content of those files, kept once for all streams
  *   class_count.[ch]        labels, and how many samples each class has
@@ -29,6 +30,7 @@
 #include "base/fault.h"
 #include "dataset/dataset.h"
 #include "dataset/fields.h"
+#include "definition/buckets/bucket_keys.h"
 #include "definition/sampling.h"
 #include "definition/shape.h"
 #include "definition/transforms/transforms.h"
@@ -70,6 +72,7 @@ struct spec_state {
 	uint32_t version;
 	uint64_t fingerprint, order, transform, seed;
 	uint64_t epoch, position; /* in samples of the epoch's global order */
+	struct buckets_cuts cuts; /* of a stream with buckets; otherwise empty */
 };
 
 /* The content of the file of `indices`, once it has been read (subset.h). The path does not matter:
@@ -98,9 +101,11 @@ struct stream_spec {
 	char indices[SPEC_TEXT];
 	struct spec_subset subset;
 	struct sampling sampling; /* the other keys that choose samples */
-	/* The size that `transforms` makes, if given; the largest size, if it changes with the
-	 * epoch (shape.sizes). */
+	/* The size that `transforms` makes, if given; the largest height and width, if they change
+	 * with the epoch (shape.sizes) or the bucket. */
 	struct pixel_size image_size;
+	struct bucket_keys buckets;
+	struct sampling_content divided; /* which sample is in which bucket, once that is known */
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
 	struct field_list fields; /* count 0: none */
@@ -224,6 +229,13 @@ const struct transforms *spec_group_list(
 struct pixel_recipe spec_pixels(const struct stream_spec *spec, uint32_t group);
 struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint32_t group, uint64_t epoch);
 void spec_steps(const struct stream_spec *spec, uint32_t group, struct step_recipe *ret);
+
+/* How a row of a bucket gets its size. The number of sizes that batches may have, by epoch or by
+ * bucket, at least 1; and the recipe of one of them. */
+struct pixel_recipe spec_pixels_in(const struct stream_spec *spec, uint32_t group, uint32_t bucket);
+uint32_t spec_places(const struct stream_spec *spec);
+struct pixel_recipe spec_pixels_place(
+	const struct stream_spec *spec, uint32_t group, uint32_t place);
 
 /* The hashes that states contain: one of everything that decides the order of samples, and one of
  * everything that decides their pixels. */

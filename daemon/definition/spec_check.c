@@ -76,6 +76,14 @@ static int spec_check_apart(const struct stream_spec *spec, struct spec_wrong *r
 		{SPEC_KEY_sources, SPEC_KEY_indices, "a list numbers the samples of one dataset"},
 		{SPEC_KEY_sources, SPEC_KEY_weights, "sources have weights of their own"},
 		{SPEC_KEY_split, SPEC_KEY_indices, "each of them chooses the samples"},
+		{SPEC_KEY_buckets, SPEC_KEY_image_size, "the buckets say the sizes"},
+		{SPEC_KEY_buckets, SPEC_KEY_sources, "the mix of several sources has no buckets"},
+		{SPEC_KEY_buckets, SPEC_KEY_weights,
+			"samples that are drawn by weights leave open how many each bucket has"},
+		{SPEC_KEY_buckets, SPEC_KEY_epoch_length,
+			"an epoch has all samples of each bucket"},
+		{SPEC_KEY_buckets, SPEC_KEY_sampling,
+			"a batch of given classes has samples of any shape"},
 		{SPEC_KEY_sampling, SPEC_KEY_sources,
 			"several sources are mixed by their weights, not by classes"},
 		{SPEC_KEY_sampling, SPEC_KEY_weights, "each of them draws the samples"},
@@ -98,6 +106,37 @@ static int spec_check_classes(const struct stream_spec *spec, struct spec_wrong 
 	return spec_refuse(ret, SPEC_KEY_class_order, SPEC_AT_VALUE,
 		"class_order: expected nothing: it numbers class folders, and labels says that "
 		"the labels come from elsewhere");
+}
+
+/* Whether an operation of the list makes the size and could also make another size. */
+static bool spec_scales(const struct pixel_recipe *recipe)
+{
+	return recipe->kind == PIXEL_RESIZED_CROP ||
+	       (recipe->kind == PIXEL_RESIZE && recipe->both && !recipe->random_window &&
+		       pixel_size_equal(recipe->resize, recipe->size));
+}
+
+/* Each bucket needs a size that the list's operation can make, large enough for its steps. */
+static int spec_check_buckets(
+	const struct stream_spec *spec, const struct pixel_recipe *recipe, struct spec_wrong *ret)
+{
+	const struct pixel_size least = transforms_least_size(&spec->transforms);
+	char least_text[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT];
+	if (!spec_scales(recipe))
+		return spec_refuse(ret, SPEC_KEY_buckets, SPEC_AT_KEY,
+			"buckets: the size of a bucket can replace the size of RandomResizedCrop "
+			"or of Resize: {size: [H, W]} where the list begins with it, but not of a "
+			"crop, which would then show another part of the image; take another "
+			"list, or leave buckets out");
+	for (uint32_t i = 0; i < spec->buckets.count; i++)
+		if (spec->buckets.size[i].height < least.height ||
+			spec->buckets.size[i].width < least.width)
+			return spec_refuse(ret, SPEC_KEY_buckets, SPEC_AT_VALUE,
+				"buckets: expected at least %s for each, which GaussianBlur's "
+				"kernel_size needs; got %s",
+				shape_size_text(least, least_text),
+				shape_size_text(spec->buckets.size[i], got));
+	return 0;
 }
 
 static bool spec_draws(const struct stream_spec *spec)
@@ -205,14 +244,6 @@ static int spec_check_shape(const struct stream_spec *spec, struct spec_wrong *r
 	return 0;
 }
 
-/* Whether an operation of the list makes the size and could also make another size. */
-static bool spec_scales(const struct pixel_recipe *recipe)
-{
-	return recipe->kind == PIXEL_RESIZED_CROP ||
-	       (recipe->kind == PIXEL_RESIZE && recipe->both && !recipe->random_window &&
-		       pixel_size_equal(recipe->resize, recipe->size));
-}
-
 static int spec_check_size(
 	const struct stream_spec *spec, const struct pixel_recipe *recipe, struct spec_wrong *ret)
 {
@@ -269,10 +300,12 @@ static int spec_check_transforms(struct stream_spec *spec, struct spec_wrong *re
 		return spec_refuse(ret, SPEC_KEY_interpolation, SPEC_AT_KEY,
 			"interpolation cannot be written beside transforms: it is a parameter of "
 			"its operations");
-	int result = spec_check_size(spec, &recipe, ret);
+	int result = spec->buckets.count ? spec_check_buckets(spec, &recipe, ret)
+					 : spec_check_size(spec, &recipe, ret);
 	if (result < 0)
 		return result;
-	spec->image_size = recipe.size;
+	if (!spec->buckets.count)
+		spec->image_size = recipe.size;
 	spec->interpolation = recipe.filter;
 	/* RandomErasing is always the last operation of a list. */
 	if (why && spec->shape.dtype == SHAPE_UINT8)
@@ -315,6 +348,10 @@ static int spec_check_views(struct stream_spec *spec, struct spec_wrong *ret)
 	spec->shape.views = spec->views.count;
 	if (!spec->views.groups)
 		return 0;
+	if (spec->buckets.count)
+		return spec_refuse(ret, SPEC_KEY_buckets, SPEC_AT_KEY,
+			"buckets cannot be written beside groups of views, which have sizes of "
+			"their own: leave one of them out");
 	if (spec->shape.sizes.count)
 		return spec_refuse(ret, SPEC_KEY_image_size, SPEC_AT_VALUE,
 			"image_size: expected one size for all epochs beside groups of views, "
@@ -365,6 +402,8 @@ int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 	int result = spec_unfold(spec, ret);
 	if (spec_given(spec, SPEC_KEY_image_size))
 		spec->image_size = shape_settle_sizes(&spec->shape.sizes);
+	if (spec->buckets.count)
+		spec->image_size = bucket_keys_largest(&spec->buckets);
 	for (size_t i = 0; !result && i < UTIL_COUNT(checks); i++)
 		result = checks[i](spec, ret);
 	if (!result)

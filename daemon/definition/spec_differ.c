@@ -80,6 +80,17 @@ static void differ_size(const struct stream_spec *spec, char *buffer, size_t roo
 		(void)snprintf(buffer, room, "%s px", shape_size_text(spec->image_size, first));
 }
 
+/* "buckets of 256 x 192, 224 and 192 x 256" */
+static void differ_buckets(const struct bucket_keys *buckets, char *buffer, size_t room)
+{
+	char text[SPEC_TEXT];
+	bucket_keys_text(buckets, text, sizeof text);
+	if (buckets->count)
+		(void)snprintf(buffer, room, "buckets of %s", text);
+	else
+		(void)snprintf(buffer, room, "no buckets");
+}
+
 /* "16 classes x 4" */
 static void differ_per_class(const struct sampling_per_class *per_class, char *buffer, size_t room)
 {
@@ -115,6 +126,8 @@ static void differ_node(
 		(void)snprintf(buffer, room, "default transforms");
 	} else if (key == SPEC_KEY_sampling) {
 		differ_per_class(&spec->sampling.per_class, buffer, room);
+	} else if (key == SPEC_KEY_buckets) {
+		differ_buckets(&spec->buckets, buffer, room);
 	} else {
 		differ_json(spec, key, value, sizeof value);
 		(void)snprintf(buffer, room, "%s %s", spec_keys[key].name, value);

@@ -72,6 +72,8 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 	switch (key) {
 	case SPEC_KEY_sources:
 		return sampling_sources_equal(&a->sampling.sources, &b->sampling.sources);
+	case SPEC_KEY_buckets:
+		return bucket_keys_equal(&a->buckets, &b->buckets);
 	case SPEC_KEY_sampling:
 		return a->sampling.per_class.classes == b->sampling.per_class.classes &&
 		       a->sampling.per_class.each == b->sampling.per_class.each;
@@ -84,6 +86,9 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 	case SPEC_KEY_transforms:
 		return spec_transform_hash(a) == spec_transform_hash(b);
 	case SPEC_KEY_image_size:
+		/* With buckets it follows from them. */
+		if (a->buckets.count && b->buckets.count)
+			return true;
 		return pixel_size_equal(a->image_size, b->image_size) &&
 		       shape_sizes_equal(&a->shape.sizes, &b->shape.sizes);
 	case SPEC_KEY_mean:

@@ -55,9 +55,10 @@ static struct pixel_recipe spec_pixels_of(
 		spec->views.groups ? spec->views.group[group].interpolation : spec->interpolation;
 	if (list->count) {
 		recipe = transforms_pixels(list);
-		if (spec->shape.sizes.count && recipe.kind == PIXEL_RESIZE)
+		const bool several = spec->shape.sizes.count || spec->buckets.count;
+		if (several && recipe.kind == PIXEL_RESIZE)
 			recipe.resize = size;
-		if (spec->shape.sizes.count)
+		if (several)
 			recipe.size = size;
 	}
 	recipe.fast = spec->decode == SPEC_DECODE_FAST;
@@ -73,6 +74,24 @@ struct pixel_recipe spec_pixels_at(const struct stream_spec *spec, uint32_t grou
 {
 	return spec_pixels_of(
 		spec, group, shape_size(&spec->shape.sizes, epoch, spec_group_size(spec, group)));
+}
+
+struct pixel_recipe spec_pixels_in(const struct stream_spec *spec, uint32_t group, uint32_t bucket)
+{
+	assert(group < spec_groups(spec) && bucket < spec->buckets.count);
+	return spec_pixels_of(spec, group, spec->buckets.size[bucket]);
+}
+
+uint32_t spec_places(const struct stream_spec *spec)
+{
+	return spec->buckets.count ? spec->buckets.count : UTIL_MAX(spec->shape.sizes.count, 1u);
+}
+
+struct pixel_recipe spec_pixels_place(
+	const struct stream_spec *spec, uint32_t group, uint32_t place)
+{
+	return spec->buckets.count ? spec_pixels_in(spec, group, place)
+				   : spec_pixels_at(spec, group, spec->shape.sizes.at[place].epoch);
 }
 
 const char *spec_call(const struct stream_spec *spec, char *buffer, size_t room)
@@ -113,7 +132,14 @@ uint64_t spec_order_hash(const struct stream_spec *spec)
 	/* Without a subset, the hash is the same as in releases without subsets. */
 	if (spec->subset.count)
 		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
-	return sampling_hash(&spec->sampling, h);
+	h = sampling_hash(&spec->sampling, h);
+	if (!spec->buckets.count)
+		return h;
+	/* The batches of an epoch are ordered by their number, which depends on drop_last. */
+	h = hash_u64(bucket_keys_hash(&spec->buckets, h), spec->drop_last);
+	if (spec->divided.count)
+		h = hash_u64(h, spec->divided.hash);
+	return hash_mix(h);
 }
 
 static uint64_t spec_hash_double(uint64_t h, const char *what, double value)
@@ -211,5 +237,6 @@ uint64_t spec_transform_hash(const struct stream_spec *spec)
 	if (spec->salt[0])
 		h = hash_u64(hash_bytes(h, "salt", 4), spec_salt(spec));
 	h = spec_hash_fields(h, &spec->fields);
+	h = bucket_keys_hash(&spec->buckets, h);
 	return hash_mix(shape_hash(&spec->shape, h));
 }

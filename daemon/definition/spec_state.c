@@ -11,6 +11,49 @@ enum { STATE_VERSION = 1 };
 
 #define STATE_FIELD(member) .offset = offsetof(struct spec_state, member)
 
+#define STATE_POSITION_MAX ((uint64_t)1 << 48)
+#define STATE_GLOBAL_MAX ((uint64_t)1 << 32)
+
+static int state_read_cut(const struct yaml_text *text, const yaml_node_t *node,
+	struct buckets_cut *ret, struct fault *fault)
+{
+	static const struct yaml_key keys[] = {
+		{"cuts: position", YAML_KEY_U64, .max = STATE_POSITION_MAX},
+		{"cuts: global batch", YAML_KEY_U64, .min = 1, .max = STATE_GLOBAL_MAX},
+	};
+	uint64_t *const values[] = {&ret->position, &ret->global};
+	const yaml_node_item_t *item =
+		node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.start : NULL;
+	int result = 0;
+	if (!item || node->data.sequence.items.top - item != 2)
+		return yaml_fault(text, node, fault,
+			"cuts: expected [position, global batch] for each; the state was edited");
+	for (int i = 0; !result && i < 2; i++)
+		result =
+			yaml_read_value(text, yaml_node(text, item[i]), &keys[i], values[i], fault);
+	return result;
+}
+
+static int state_read_cuts(
+	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault)
+{
+	struct buckets_cuts cuts = {.count = 0};
+	const yaml_node_item_t *item =
+		node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.start : NULL;
+	int64_t count = item ? node->data.sequence.items.top - item : 0;
+	int result = 0;
+	if (count < 1 || count > BUCKETS_CUTS)
+		return yaml_fault(text, node, fault,
+			"cuts: expected a list of 1 to %d cuts; the state was edited",
+			BUCKETS_CUTS);
+	for (; !result && cuts.count < count; cuts.count++)
+		result = state_read_cut(
+			text, yaml_node(text, item[cuts.count]), &cuts.at[cuts.count], fault);
+	if (!result)
+		*(struct buckets_cuts *)field = cuts;
+	return result;
+}
+
 /* The version is checked first, because another version may have other keys. */
 static const struct yaml_key state_keys[] = {
 	{"version", YAML_KEY_U32, STATE_FIELD(version), .max = UINT32_MAX},
@@ -19,8 +62,12 @@ static const struct yaml_key state_keys[] = {
 	{"transform", YAML_KEY_HEX64, STATE_FIELD(transform)},
 	{"seed", YAML_KEY_U64, STATE_FIELD(seed), .max = UINT64_MAX},
 	{"epoch", YAML_KEY_U64, STATE_FIELD(epoch), .max = UINT32_MAX},
-	{"position", YAML_KEY_U64, STATE_FIELD(position), .max = (uint64_t)1 << 48},
+	{"position", YAML_KEY_U64, STATE_FIELD(position), .max = STATE_POSITION_MAX},
+	{"cuts", YAML_KEY_NODE, STATE_FIELD(cuts), .read = state_read_cuts},
 };
+
+/* The keys that every state has come first. */
+enum { STATE_NEEDED = UTIL_COUNT(state_keys) - 1 };
 
 static int state_check_version(
 	const struct yaml_text *text, const yaml_node_t *node, struct fault *fault)
@@ -61,7 +108,7 @@ static int state_read_mapping(const struct yaml_text *text, const yaml_node_t *n
 			text, node, state_keys, UTIL_COUNT(state_keys), &state, &given, fault);
 	if (result < 0)
 		return result;
-	for (size_t i = 0; i < UTIL_COUNT(state_keys); i++)
+	for (size_t i = 0; i < STATE_NEEDED; i++)
 		if (!(given >> i & 1))
 			return yaml_fault(text, node, fault,
 				"the state has no %s; it was cut or edited", state_keys[i].name);
@@ -133,11 +180,23 @@ int spec_state_parse_kept(const char *text, size_t size, const char *origin, str
 	return result < 0 ? result : state_read_mapping(&parsed, state_find(&parsed), ret, fault);
 }
 
+void spec_state_json_cuts(struct jsontext *json, const struct buckets_cuts *cuts)
+{
+	jsontext_array(json, "cuts");
+	for (uint32_t i = 0; i < cuts->count; i++) {
+		jsontext_array(json, NULL);
+		jsontext_u64(json, NULL, cuts->at[i].position);
+		jsontext_u64(json, NULL, cuts->at[i].global);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 void spec_state_json(struct jsontext *json, const struct spec_state *state)
 {
 	char hex[17];
 	jsontext_object(json, "state");
-	for (size_t i = 0; i < UTIL_COUNT(state_keys); i++) {
+	for (size_t i = 0; i < STATE_NEEDED; i++) {
 		const struct yaml_key *key = &state_keys[i];
 		const char *field = (const char *)state + key->offset;
 		if (key->kind == YAML_KEY_U32) {
@@ -150,5 +209,7 @@ void spec_state_json(struct jsontext *json, const struct spec_state *state)
 			jsontext_string(json, key->name, hex);
 		}
 	}
+	if (state->cuts.count)
+		spec_state_json_cuts(json, &state->cuts);
 	jsontext_end(json);
 }

@@ -11,4 +11,6 @@
 int spec_state_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 
+/* Adds "cuts": [[position, global batch], ...]. */
+void spec_state_json_cuts(struct jsontext *json, const struct buckets_cuts *cuts);
 void spec_state_json(struct jsontext *json, const struct spec_state *state);

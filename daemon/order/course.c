@@ -241,6 +241,49 @@ struct course_batch course_batch(const struct course *course, uint64_t serial, u
 	return batch;
 }
 
+uint64_t course_rows(const struct course *course, uint64_t serial)
+{
+	const uint32_t last = course->epoch.world_size - 1;
+	const struct course_batch a = course_batch(course, serial, 0),
+				  b = course_batch(course, serial, last);
+	/* A padded slice repeats the last row. */
+	return b.slice.position + b.slice.count - a.slice.position;
+}
+
+/* Adds a batch of `rows` rows to a rank's share. */
+static void course_add(const struct course *course, uint64_t rows, uint32_t rank, uint64_t batches,
+	struct course_share *share)
+{
+	if (!rows || !batches)
+		return;
+	const struct order_slice slice = order_share(&course->epoch, 0, rows, rank);
+	share->rows += slice.count * batches;
+	share->padded += slice.padded * batches;
+}
+
+struct course_share course_share(const struct course *course, uint32_t rank)
+{
+	const struct order_epoch *epoch = &course->epoch;
+	const uint64_t global = order_global(epoch);
+	struct course_share share = {0, 0};
+	uint64_t taken[BUCKETS_MAX], all[BUCKETS_MAX];
+	if (!epoch->buckets) {
+		uint64_t rows = course_samples(course);
+		course_add(course, global, rank, rows / global, &share);
+		course_add(course, rows % global, rank, 1, &share);
+		return share;
+	}
+	const struct buckets_key key = course_key(epoch, course->start_epoch);
+	buckets_taken(epoch->buckets, &course->first, &key, course->gone, taken);
+	buckets_taken(epoch->buckets, &course->first, &key, course->first.total, all);
+	for (uint32_t i = 0; i < epoch->buckets->count; i++) {
+		uint64_t rows = all[i] - taken[i];
+		course_add(course, global, rank, rows / global, &share);
+		course_add(course, rows % global, rank, 1, &share);
+	}
+	return share;
+}
+
 /* How many batches of an epoch come before `position`, from the start of the course in its first
  * epoch. False: no batch begins there, or it is before the start. */
 static bool course_steps(

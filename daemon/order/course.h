@@ -41,6 +41,16 @@ bool course_agrees(const struct course *course, const struct course *later);
 uint64_t course_left(const struct course *course);
 uint64_t course_samples(const struct course *course);
 
+/* What a rank gets from the start of the course to the end of its first epoch: rows with those that
+ * are padded, and the padded ones. */
+struct course_share {
+	uint64_t rows, padded;
+};
+struct course_share course_share(const struct course *course, uint32_t rank);
+
+/* The rows of the global batch `serial`, of all ranks together, without padding. */
+uint64_t course_rows(const struct course *course, uint64_t serial);
+
 struct course_batch {
 	uint64_t epoch, batch; /* the batch's name */
 	uint64_t origin; /* the position at which the global batch begins */

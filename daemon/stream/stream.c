@@ -27,6 +27,8 @@ struct extent_geometry stream_geometry(
 		geometry.group[i] =
 			(struct extent_group){spec_group_views(spec, i), size.height, size.width};
 	}
+	if (spec->buckets.count)
+		geometry.row_pixels = bucket_keys_pixels(&spec->buckets);
 	if (dataset && dataset_label_type(dataset) != LABEL_TYPE_CLASS) {
 		const bool whole = dataset_label_type(dataset) == LABEL_TYPE_CLASSES;
 		geometry.label_type = whole ? SLOTS_LABEL_I64 : SLOTS_LABEL_F32;
@@ -199,8 +201,43 @@ static const char *stream_order_differs(const struct stream *stream, uint64_t or
 	if (spec_order_hash(&other) == order)
 		return "order (it had none of weights, epoch_length, repeats, split, sampling and "
 		       "sources)";
+	if (stream->spec.buckets.count)
+		return "order (other buckets, another drop_last, images whose sizes have changed, "
+		       "or another subset, split, repeats or shuffle)";
 	return "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split, "
-	       "sampling or sources)";
+	       "sampling, buckets or sources)";
+}
+
+static void stream_note_transform(
+	const struct stream *stream, const struct spec_state *state, char *ret_note, size_t room)
+{
+	(void)snprintf(ret_note, room, "%s",
+		state->transform == stream_transform_hash(stream)
+			? ""
+			: "the state was taken with another transform: same samples, other pixels");
+}
+
+/* The cuts of a state must be those of an epoch of this stream. */
+static int stream_fits_cuts(const struct stream *stream, const struct spec_state *state,
+	char *ret_note, size_t room, struct fault *fault)
+{
+	struct course course;
+	bool full;
+	stream_note_transform(stream, state, ret_note, room);
+	if (course_resume(&stream->course.epoch, state->epoch, state->position, &state->cuts,
+		    &course, &full))
+		return 0;
+	if (full)
+		return fault_set(fault, -ESTALE,
+			"epoch %llu was continued with another batch_size or world_size %d times "
+			"already, and a state of a stream with buckets holds no more: go on with a "
+			"global batch of %llu, or begin the next epoch",
+			(unsigned long long)state->epoch, BUCKETS_CUTS - 1,
+			(unsigned long long)state->cuts.at[BUCKETS_CUTS - 1].global);
+	return fault_set(fault, -ESTALE,
+		"no epoch of this stream has a batch at position %llu with the cuts of the state: "
+		"penstock did not write this state",
+		(unsigned long long)state->position);
 }
 
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
@@ -215,6 +252,12 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 	if (state->order != order)
 		return stream_state_differs(stream_order_differs(stream, state->order), true,
 			state->order, order, fault);
+	if (stream->sampler.buckets.count)
+		return stream_fits_cuts(stream, state, ret_note, room, fault);
+	if (state->cuts.count)
+		return fault_set(fault, -ESTALE,
+			"the state has cuts, and this stream has no buckets: penstock did not "
+			"write this state");
 	if (state->position > stream->sampler.length)
 		return fault_set(fault, -ESTALE,
 			"the state's position %llu is past the %llu samples of an epoch: penstock "
@@ -227,21 +270,72 @@ int stream_fits(const struct stream *stream, const struct spec_state *state, cha
 			"%llu: penstock did not write this state",
 			(unsigned long long)state->position,
 			(unsigned long long)sampling_block(&stream->spec.sampling));
-	(void)snprintf(ret_note, room, "%s",
-		state->transform == stream_transform_hash(stream)
-			? ""
-			: "the state was taken with another transform: same samples, other pixels");
+	stream_note_transform(stream, state, ret_note, room);
 	return 0;
 }
 
-void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position)
+void stream_begin(struct stream *stream, const struct spec_state *state)
 {
-	stream->course = course_from(&stream->course.epoch, epoch, position);
+	const struct order_epoch epoch = stream->course.epoch;
+	bool full;
+	if (!state->given)
+		stream->course = course_from(&epoch, 0, 0);
+	else if (!course_resume(&epoch, state->epoch, state->position, &state->cuts,
+			 &stream->course, &full))
+		assert(!"stream_fits has taken the state");
+}
+
+const struct buckets *stream_buckets(const struct stream *stream)
+{
+	return &stream->sampler.buckets;
 }
 
 const struct course *stream_course(const struct stream *stream)
 {
 	return &stream->course;
+}
+
+/* What users should know about the buckets: those that no sample fits, and those of which drop_last
+ * leaves nothing. */
+static void stream_warn_buckets(struct stream *stream)
+{
+	const struct stream_spec *spec = &stream->spec;
+	const struct buckets *buckets = &stream->sampler.buckets;
+	const uint64_t global = (uint64_t)spec->batch_size * spec->world_size;
+	char names[FAULT_TEXT / 2] = "", size[SHAPE_SIZE_TEXT];
+	size_t at = 0;
+	for (uint32_t i = 0; i < buckets->count && at < sizeof names; i++)
+		if (!buckets->rows[i] || (spec->drop_last && buckets->rows[i] < global))
+			at += (size_t)snprintf(names + at, sizeof names - at, "%s%s (%llu)",
+				at ? ", " : "", shape_size_text(spec->buckets.size[i], size),
+				(unsigned long long)buckets->rows[i]);
+	if (at)
+		(void)snprintf(stream->unbatched, sizeof stream->unbatched,
+			"buckets without a batch, with the number of their samples: %s; %s", names,
+			spec->drop_last
+				? "drop_last leaves out what does not fill a global batch: choose "
+				  "other buckets or a smaller batch_size, or set drop_last to false"
+				: "no image has a ratio of width to height near theirs");
+	if (divide_unreadable(stream->lists.buckets))
+		(void)snprintf(stream->unmeasured, sizeof stream->unmeasured,
+			"%llu of the dataset's images have no size that can be read, and count as "
+			"squares in buckets: `penstock check` lists broken ones",
+			(unsigned long long)divide_unreadable(stream->lists.buckets));
+}
+
+static int stream_divide(
+	struct stream *stream, const struct dataset_options *options, struct fault *fault)
+{
+	char notice[DIVIDE_NOTICE];
+	int result = divide_sampler(stream->environment->lists, stream->parts.dataset[0],
+		&stream->spec.buckets, options->progress, options->progress_context,
+		&stream->sampler, &stream->lists.buckets, notice, fault);
+	if (result)
+		return result;
+	spec_note_lists(&stream->spec, &stream->lists);
+	(void)snprintf(stream->notice, sizeof stream->notice, "%s", notice);
+	stream_warn_buckets(stream);
+	return 0;
 }
 
 static int stream_choose(
@@ -250,9 +344,10 @@ static int stream_choose(
 	const struct stream_spec *spec = &stream->spec;
 	const struct sampling_order order = {
 		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
-	return sampling_make(&spec->sampling, &order, &stream->parts, stream->environment->lists,
-		&stream->lists, options->progress, options->progress_context, &stream->sampler,
-		fault);
+	int result = sampling_make(&spec->sampling, &order, &stream->parts,
+		stream->environment->lists, &stream->lists, options->progress,
+		options->progress_context, &stream->sampler, fault);
+	return !result && spec->buckets.count ? stream_divide(stream, options, fault) : result;
 }
 
 static int stream_lay_out(struct stream *stream, struct fault *fault)
@@ -261,7 +356,10 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 	stream->course.epoch = (struct order_epoch){.samples = stream->sampler.length,
 		.batch_size = spec->batch_size,
 		.world_size = spec->world_size,
-		.drop_last = spec->drop_last};
+		.drop_last = spec->drop_last,
+		.buckets = spec->buckets.count ? &stream->sampler.buckets : NULL,
+		.seed = spec->seed,
+		.shuffle = spec->shuffle};
 	if (order_batches(&stream->course.epoch, 0))
 		return 0;
 	char ranks[32] = "";
@@ -269,7 +367,7 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		(void)snprintf(ranks, sizeof ranks, " for each of %u ranks", spec->world_size);
 	const struct sampling *sampling = &spec->sampling;
 	return fault_set(fault, -EINVAL,
-		"%s has %llu samples%s%s, fewer than one batch of %u%s: lower batch_size, or set "
+		"%s has %llu samples%s%s, %sfewer than one batch of %u%s: lower batch_size, or set "
 		"drop_last to false",
 		spec->indices[0]          ? spec->indices
 		: sampling->sources.count ? "the mix of sources"
@@ -278,7 +376,8 @@ static int stream_lay_out(struct stream *stream, struct fault *fault)
 		sampling->epoch_length ? " an epoch, by epoch_length"
 		: sampling->split[0]   ? " in split "
 				       : "",
-		sampling->epoch_length ? "" : sampling->split, spec->batch_size, ranks);
+		sampling->epoch_length ? "" : sampling->split,
+		spec->buckets.count ? "and each bucket has " : "", spec->batch_size, ranks);
 }
 
 /* Opens one dataset, or the part of it that the split names. */
@@ -479,7 +578,8 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 		.serial = stream->tally.serial[slot],
 		.epoch = next.epoch,
 		.batch = next.batch,
-		.position = next.slice.position,
+		.position = next.position,
+		.first = next.slice.position,
 		.count = next.slice.count,
 		.last = next.slice.last,
 		.padded = next.slice.padded,
@@ -487,7 +587,9 @@ static void stream_assign(struct stream *stream, uint32_t slot)
 	struct slots_head *head = extent_head(&stream->extent, slot);
 	__atomic_store_n(&head->serial, batch.serial, __ATOMIC_RELAXED);
 	atomic_thread_fence(memory_order_release);
-	uint32_t place = shape_place(&stream->spec.shape.sizes, batch.epoch);
+	uint32_t place = stream->spec.buckets.count
+				 ? next.bucket
+				 : shape_place(&stream->spec.shape.sizes, batch.epoch);
 	const struct pixel_size size = stream->group[0].recipe[place].size;
 	struct slots_head fresh = extent_reshape(&stream->extent, slot, size.height, size.width);
 	fresh.serial = batch.serial;
@@ -644,7 +746,11 @@ const char *stream_warning(const struct stream *stream, uint32_t number)
 				return text;
 		number -= count;
 	}
-	return number == 0 && stream->unlabelled[0] ? stream->unlabelled : NULL;
+	const char *const own[] = {stream->unlabelled, stream->unbatched, stream->unmeasured};
+	for (size_t i = 0; i < UTIL_COUNT(own); i++)
+		if (own[i][0] && number-- == 0)
+			return own[i];
+	return NULL;
 }
 
 bool stream_remark(struct stream *stream, char *ret_text, size_t room)

@@ -110,8 +110,12 @@ bool stream_was(const struct stream *stream, uint64_t fingerprint);
 int stream_fits(const struct stream *stream, const struct spec_state *state, char *ret_note,
 	size_t room, struct fault *fault);
 
-/* Sets where the first batch begins. Call once, before stream_pump. */
-void stream_begin(struct stream *stream, uint64_t epoch, uint64_t position);
+/* Sets where the first batch begins: at the place of a state that stream_fits has taken. Call once,
+ * before stream_pump. */
+void stream_begin(struct stream *stream, const struct spec_state *state);
+
+/* Which samples each bucket has in an epoch; `count` 0 without buckets. */
+const struct buckets *stream_buckets(const struct stream *stream);
 
 /* Which batch has which serial. Valid after stream_begin. */
 const struct course *stream_course(const struct stream *stream);
@@ -151,7 +155,8 @@ bool stream_failed(struct stream *stream, int *ret_code, const char **ret_text);
 
 struct stream_batch { /* what a slot holds */
 	uint64_t serial, epoch, batch;
-	uint64_t position; /* of its first row */
+	uint64_t position; /* of its first row, as trainers are told */
+	uint64_t first; /* its first row in the sampler's sequence; the same without buckets */
 	uint32_t count;
 	bool last;
 	bool padded; /* its only row is the epoch's last sample, which another rank delivers too */

@@ -12,13 +12,13 @@
 static int stream_group_lay_out(const struct stream_spec *spec, uint32_t number,
 	struct stream_group *group, struct fault *fault)
 {
-	const uint32_t recipes = UTIL_MAX(spec->shape.sizes.count, 1u);
+	const uint32_t places = spec_places(spec);
 	group->views = spec_group_views(spec, number);
-	group->recipe = calloc(recipes, sizeof *group->recipe);
+	group->recipe = calloc(places, sizeof *group->recipe);
 	if (!group->recipe)
 		return fault_set(fault, -ENOMEM, "no memory for a stream");
-	for (uint32_t i = 0; i < recipes; i++)
-		group->recipe[i] = spec_pixels_at(spec, number, spec->shape.sizes.at[i].epoch);
+	for (uint32_t i = 0; i < places; i++)
+		group->recipe[i] = spec_pixels_place(spec, number, i);
 	return 0;
 }
 

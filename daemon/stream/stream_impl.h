@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dataset/sidecar.h"
+#include "definition/buckets/divide.h"
 #include "stream/stream.h"
 
 #include <pthread.h>
@@ -44,14 +45,14 @@ struct stream_slot {
 	struct stream_batch batch;
 	/* Under the lock. */
 	uint32_t issued, left; /* samples given to tickets; samples not yet written */
-	uint32_t place; /* shape_place of its epoch */
+	uint32_t place; /* shape_place of its epoch, or its bucket */
 	bool taken; /* a trainer has it, or no trainer wants it any more */
 };
 
 /* How the views of one group are made. The views of a stream without groups are one group. */
 struct stream_group {
 	uint32_t first, views; /* of the views of a sample */
-	struct pixel_recipe *recipe; /* by shape_place of the epoch */
+	struct pixel_recipe *recipe; /* spec_places of them */
 	struct postprocess postprocess;
 	struct postprocessor **postprocessor; /* by the worker's number; NULL: images are rows */
 	unsigned postprocessors;
@@ -85,6 +86,8 @@ struct stream {
 	bool reserved_jobs;
 	char notice[FAULT_TEXT];
 	char unlabelled[FAULT_TEXT]; /* the warning that no sample has a label; "": they have */
+	/* Warnings about buckets without batches, and about images without a size; or "". */
+	char unbatched[FAULT_TEXT], unmeasured[FAULT_TEXT];
 
 	/* Event loop only. */
 	struct tally tally;

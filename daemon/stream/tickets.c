@@ -145,7 +145,7 @@ static struct stream_ticket *ticket_issue(
 	t->cost_ns = 0;
 	t->epoch = slot->batch.epoch;
 	t->padded = slot->batch.padded ? SLOTS_PADDED : 0;
-	t->position = slot->batch.position + t->row;
+	t->position = slot->batch.first + t->row;
 	ticket_pick(t, sampler_pick(&stream->sampler, (uint32_t)t->epoch, t->position));
 	t->item.urgency = t->job.urgency = urgency;
 	t->item.values = ticket_values(stream, t);

@@ -245,6 +245,12 @@ struct penstock_options {
 	 * room for `max` bytes (4,096); a longer field makes its sample broken, unless `long` is
 	 * `cut`, and a missing one does, unless `missing` is `empty`. See penstock_batch_field. */
 	const char *fields;
+	/* NULL; or JSON in place of image_size: `[[256, 192], [224, 224], [192, 256]]`, 1 to 64
+	 * pairs of height and width. Every batch then has one of these shapes, and each sample
+	 * belongs to the shape whose ratio of width to height is nearest to its image's. The
+	 * height and width of struct penstock_batch are those of the batch. penstock.yaml(5)
+	 * says more. */
+	const char *buckets;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

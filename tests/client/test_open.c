@@ -265,6 +265,7 @@ static void test_stream_defined_elsewhere(void **state)
 	REFUSED(epoch_length, 8, "0");
 	REFUSED(repeats, 2, "0");
 	REFUSED(sampling, "{}", "NULL");
+	REFUSED(buckets, "[[2, 1]]", "NULL");
 	REFUSED(split, "[:10%]", "NULL");
 	REFUSED(views, 2, "0");
 	REFUSED(dtype, "float32", "NULL");
@@ -299,6 +300,16 @@ static void run_relative_values(void)
 	expect_refusal(
 		&options, -EINVAL, "options.sampling is not a mapping: expected a JSON object");
 	options.sampling = NULL;
+	options.buckets = "{\"256\": 192}";
+	expect_refusal(&options, -EINVAL,
+		"options.buckets is not a list: expected a JSON array of arrays [height, width]");
+	options.buckets = "[[256, 192]] [1]";
+	expect_refusal(&options, -EINVAL, "options.buckets");
+	options.buckets = "[[256, 192], [192, 256]]";
+	options.weights = NULL;
+	expect_text(&options,
+		"{\"source\":\"/tmp/x\",\"buckets\":[[256, 192], [192, 256]],\"train\":true}");
+	options.buckets = NULL;
 	options.weights = "./w.npy";
 	options.labels =
 		"{\"manifest\": \".//m \\\"1\\\".csv\", \"type\": \"float\", \"classes\" : \"c\"}";

@@ -240,7 +240,8 @@ def make_dataset(path, per_class=20, classes=3, tars=False, seed=0, min_side=64,
 # ---- raw messages: for clients that do not use libpenstock (proto/wire.h) ----
 
 MAGIC = 0x4B434F54534E4550
-GROUPS = FEATURES = 1  # of wire_feature: groups of views; all that the daemon knows
+GROUPS, FIELDS, BUCKETS = 1, 2, 4  # of wire_feature: groups of views; fields; buckets
+FEATURES = GROUPS | FIELDS | BUCKETS  # all that the daemon knows
 HELLO, OPEN, RELEASE, CLOSE, QUERY, STOP = 1, 2, 3, 4, 5, 6
 WELCOME, OPENED, EXTENT, WITHDRAWN, BATCH, END, ERROR, ANSWER = 101, 102, 103, 104, 105, 106, 107, 108
 
@@ -425,11 +426,13 @@ class Stream:
         if kind == OPENED:
             values = struct.unpack_from("<9Q14IQ2I", body)
             self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
-            groups = struct.unpack_from("<I", body, 144)[0] if len(body) > 144 else 0
-            assert len(body) == (144 + 16 + 80 * groups if groups else 144)
+            groups, _, cuts, _ = struct.unpack_from("<IIII", body, 144) if len(body) > 144 else (0, 0, 0, 0)
+            assert len(body) == (144 + 16 + 80 * groups + 16 * cuts if groups or cuts else 144)
             # (views, height, width, name) of each group of views
             self.groups = [(*struct.unpack_from("<III", body, at), body[at + 16:at + 80].rstrip(b"\0").decode())
                            for at in range(160, 160 + 80 * groups, 80)]
+            # [position, global batch] of each cut of a stream with buckets
+            self.cuts = [list(struct.unpack_from("<QQ", body, 160 + 80 * groups + 16 * i)) for i in range(cuts)]
         elif kind == EXTENT:
             number, slots, stride, size = struct.unpack_from("<IIQQ", body)
             # Seals: no further ones, no shrinking, no growing, no writing, which a sole reader may ask to be left out.

@@ -75,6 +75,7 @@ static void layout_penstock(void)
 	FIELD(penstock_options, class_order);
 	FIELD(penstock_options, nested);
 	FIELD(penstock_options, sampling);
+	FIELD(penstock_options, buckets);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "laggard": {"group": "g", "laggard": "detach", "laggard_timeout": 7}, "prefetch": {"prefetch": 3}, "split": {"split": "[:50%]"},
     "weights": {"weights": "balanced"}, "weights_file": {"weights": "HOME/weights.npy"}, "epoch_length": {"epoch_length": 9},
     "sampling": {"sampling": {"classes": 2, "per_class": 2}, "batch_size": 4},
+    "buckets": {"buckets": [(24, 16), (20, 20), (16, 24)], "image_size": 224},
     "repeats": {"repeats": 2}, "views": {"views": 2}, "labels": {"labels": "none"}, "labels_mapping": {"labels": {"manifest": "HOME/labels.csv"}},
     "on_broken": {"on_broken": "mark"}, "max_broken": {"max_broken": 0.25}, "decode": {"decode": "fast"},
     "interpolation": {"interpolation": "lanczos"}, "uint8": {"dtype": "uint8"}, "float16": {"dtype": "float16"},

@@ -66,6 +66,7 @@ STREAM = {
     "source": ["/tmp"], "sources": ["[{source: /tmp, weight: 3}, {source: /var, weight: 0.5}]"], "split": ['"train[:90%]"', '"[10:20]"'],
     "indices": ["/tmp/i.npy"], "weights": ["balanced", "/tmp/w.npy"], "epoch_length": ["1", "100000"], "repeats": ["16"],
     "sampling": ["{classes: 16, per_class: 4}"],
+    "buckets": ["[224]", "[[256, 192], [224, 224], [192, 256]]"],
     "batch_size": ["1", "65536"], "image_size": ["1", "4096", "{0: 128, 16: 192}"], "views": ["1", "16"],
     "dtype": ["uint8", "float32", "float16", "bfloat16"], "layout": ["NHWC", "NCHW"], "mean": ["[0.1, 0.2, 0.3]"], "std": ["[0.1, 0.2, 0.3]"],
     "train": ["true", "false"], "shuffle": ["true", "false"], "drop_last": ["true", "false"], "seed": ["0", "18446744073709551615"],

@@ -6,7 +6,7 @@ import struct
 
 import datasets
 from golden import UPDATE, compare, harness, read
-from harness import CONFIG, Daemon, Link, folder, run_tests, tool
+from harness import BUCKETS, CONFIG, Daemon, Link, folder, run_tests, tool
 
 SIZE = 24
 BASE = {"batch_size": 5, "image_size": SIZE, "epochs": 2}
@@ -43,6 +43,8 @@ DEFINITIONS = {
     "repeats": photos(repeats=2),
     "epoch_length": photos(epoch_length=17),
     "sampling": photos(sampling={"classes": 2, "per_class": 2}, batch_size=4),
+    "buckets": photos(image_size=None, buckets=[[24, 16], [20, 20], [16, 24]], batch_size=4),
+    "buckets_evaluation": photos(image_size=None, buckets=[[24, 16], [20, 20], [16, 24]], batch_size=4, train=False),
     "epoch_length_long": photos(epoch_length=40),
     "indices": photos(indices="HOME/indices.npy"),
     "indices_in_order": photos(indices="HOME/indices.npy", train=False),
@@ -193,7 +195,7 @@ def test_bytes_and_definitions():
     with folder() as home:
         datasets.make(home)
         datasets.check(home)
-        with Daemon(home, "--threads", "2") as daemon, Link(daemon.socket) as link:
+        with Daemon(home, "--threads", "2") as daemon, Link(daemon.socket, features=BUCKETS) as link:
             found = {name: pinned(link, home, name) for name in DEFINITIONS}
         # Where the files are the same, the libraries' versions do not matter.
         versions = datasets.libraries(home) if UPDATE else read("streams")["libraries"]

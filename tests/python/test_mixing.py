@@ -395,6 +395,44 @@ class Sampling(unittest.TestCase):
             self.assertEqual([list(batch.samples["index"]) for batch in made.batches()],
                              [[*a, *b] for a, b in zip(later[::2], later[1::2])])
 
+    def test_buckets(self) -> None:
+        """Batches have one of several shapes, len() and remaining are exact, and states continue at other batch sizes."""
+        sizes = [(24, 16), (20, 20), (16, 24)]
+
+        def made_with(batch_size: int, **arguments: Any) -> Any:
+            return loader(buckets=sizes, batch_size=batch_size, image_size=224, drop_last=False, **arguments)
+
+        with made_with(4) as made:
+            seen: "list[int]" = []
+            for left, batch in zip(range(len(made) - 1, -1, -1), made.batches()):
+                self.assertIn(batch.images.shape[2:], sizes)
+                self.assertEqual(made.remaining, left)
+                seen += list(batch.samples["index"])
+                if left == len(made) - 4:
+                    state = made.state_dict()
+                    early = list(seen)
+            self.assertEqual(sorted(seen), list(range(60)))
+            self.assertEqual(len(made.sampler), 60)
+            self.assertEqual((state["cuts"], state["position"]), ([[0, 4]], 16))
+            self.assertEqual(made.image_size, 24)
+        for batch_size in (4, 3, 7):
+            with made_with(batch_size, state=state) as made:
+                left = made.remaining
+                later = [list(batch.samples["index"]) for batch in made.batches()]
+                self.assertEqual(len(later), left)
+                self.assertEqual(sorted(early + sum(later, [])), list(range(60)))
+                self.assertEqual(made.remaining, len(made))
+        with made_with(3, state=state) as made:
+            iterator = made.batches()
+            rows = [next(iterator) for _ in range(2)]
+            again = made.state_dict()
+            self.assertEqual(again["cuts"], [[0, 4], [16, 3]])
+            want = [list(batch.samples["index"]) for batch in iterator]
+        with made_with(3) as made:
+            made.load_state_dict(again)
+            self.assertEqual([list(batch.samples["index"]) for batch in made.batches()], want)
+            self.assertEqual(len(rows[0].labels), rows[0].count)
+
     def test_split(self) -> None:
         first, rest = (self.indices(split=text, drop_last=False) for text in ("[:75%]", "[75%:]"))
         self.assertEqual((len(first), sorted(first + rest)), (45, list(range(60))))
@@ -509,6 +547,28 @@ class Refused(unittest.TestCase):
         operations = [{"RandomResizedCrop": {"size": 48}}, "TrivialAugmentWide"]
         with loader(image_size={0: 32, 1: 48}, transforms=operations) as made:
             self.assertEqual([{images.shape[2:] for images, _ in made} for _ in range(2)], [{(32, 32)}, {(48, 48)}])
+
+    def test_buckets(self) -> None:
+        sizes = [(24, 16), (16, 24)]
+        plain = {"image_size": 224}
+        self.kind(r"buckets: expected a list of sizes \(height, width\), such as .*got 24", buckets=24, **plain)
+        self.kind("buckets: expected a list .*got '24'", buckets="24", **plain)
+        self.argument("buckets: expected a list .*1 to 64 of them, got 0", buckets=[], **plain)
+        self.argument("1 to 64 of them, got 65", buckets=[(1, n) for n in range(1, 66)], **plain)
+        self.argument(r"buckets\[1\]: expected one whole number, such as 224, or \(height, width\)", buckets=[24, (1, 2, 3)], **plain)
+        self.argument(r"buckets\[0\]: expected a whole number from 1 to \d+, got 0", buckets=[(0, 3)], **plain)
+        self.kind(r"buckets\[0\]: expected a whole number from 1 to \d+, got 1.5", buckets=[(1.5, 3)], **plain)
+        self.argument(r"buckets: \(48, 32\) has the ratio of width to height that \(24, 16\) has", buckets=[(24, 16), (48, 32)], **plain)
+        self.argument("buckets: the buckets say the sizes: leave image_size out", buckets=sizes, image_size=32)
+        self.argument("buckets cannot be written beside weights", buckets=sizes, weights="balanced", **plain)
+        self.refused("DatasetError", "each bucket has .*fewer than one batch",
+                     lambda: loader(buckets=sizes, batch_size=64, **plain))
+        with loader(buckets=sizes, batch_size=2, drop_last=False, **plain) as made:
+            iterator = made.batches()
+            next(iterator)
+            state = made.state_dict()
+        self.refused("StateError", "cuts", lambda: loader(buckets=sizes, batch_size=2, drop_last=False, state={**state, "cuts": 3}, **plain))
+        self.refused("StateError", "another order", lambda: loader(buckets=sizes, batch_size=2, state=state, **plain))
 
     def test_sampling(self) -> None:
         self.argument("views: expected a whole number from 1 to 16, got 17", views=17)

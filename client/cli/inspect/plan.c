@@ -42,6 +42,7 @@ struct plan {
 	bool json;
 
 	struct order_epoch epoch;
+	struct course whole; /* from the beginning of an epoch */
 	struct resume_place from; /* the beginning, or the position of the state */
 	uint64_t batches,
 		left; /* of one rank: for a whole epoch; for the epoch in which it resumes */
@@ -54,7 +55,7 @@ struct plan {
 /* What one rank gets from `from` to the end of its epoch. */
 struct plan_rank {
 	struct order_slice first, last;
-	uint64_t rows; /* including padded rows */
+	struct course_share share;
 };
 
 static const struct command plan_command = {
@@ -115,34 +116,29 @@ static uint64_t plan_dropped(const struct plan *plan)
 	return plan->epoch.samples - order_left(&plan->epoch, 0);
 }
 
-/* Where the last batch begins in an epoch that is read from `start` on. */
-static uint64_t plan_last_position(const struct plan *plan, uint64_t start)
+/* The rows of the last batch of an epoch, over all ranks, without padding. */
+static uint64_t plan_last_rows(const struct course *course)
 {
-	return start + (order_batches(&plan->epoch, start) - 1) * plan_global(plan);
+	return course_rows(course, course_left(course) - 1);
 }
 
-/* The rows of that batch over all ranks, without padding. */
-static uint64_t plan_last_rows(const struct plan *plan, uint64_t start)
+/* The padded rows of all ranks in that epoch. */
+static uint64_t plan_padded(const struct course *course)
 {
-	uint64_t left = order_left(&plan->epoch, plan_last_position(plan, start));
-	return UTIL_MIN(plan_global(plan), left);
-}
-
-static uint64_t plan_padded(const struct plan *plan, uint64_t start)
-{
-	uint64_t rows = plan_last_rows(plan, start);
-	return plan->epoch.world_size > rows ? plan->epoch.world_size - rows : 0;
+	uint64_t padded = 0;
+	for (uint32_t rank = 0; rank < course->epoch.world_size; rank++)
+		padded += course_share(course, rank).padded;
+	return padded;
 }
 
 static struct plan_rank plan_rank(const struct plan *plan, uint32_t rank)
 {
-	struct plan_rank one = {
-		.first = order_slice(&plan->epoch, plan->from.position, rank),
-		.last = order_slice(
-			&plan->epoch, plan_last_position(plan, plan->from.position), rank),
+	const struct course *course = &plan->from.course;
+	return (struct plan_rank){
+		.first = course_batch(course, 0, rank).slice,
+		.last = course_batch(course, plan->left - 1, rank).slice,
+		.share = course_share(course, rank),
 	};
-	one.rows = (plan->left - 1) * plan->epoch.batch_size + one.last.count;
-	return one;
 }
 
 static uint64_t plan_slot_bytes(const struct plan *plan)
@@ -190,17 +186,41 @@ static void plan_note_dropped(struct plan *plan)
 			share * 100);
 }
 
+/* Buckets that get no batch, and short batches in training. */
+static void plan_note_buckets(struct plan *plan)
+{
+	const struct buckets *buckets = plan->epoch.buckets;
+	char text[PLAN_NOTE / 2] = "", size[SHAPE_SIZE_TEXT];
+	size_t at = 0;
+	uint64_t padded = plan_padded(&plan->whole);
+	for (uint32_t i = 0; i < buckets->count && at < sizeof text; i++)
+		if (!plan->whole.whole.batches[i])
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "",
+				shape_size_text(plan->recipe.spec.buckets.size[i], size));
+	if (at)
+		plan_note(plan, "buckets without a batch: %s", text);
+	if (padded)
+		plan_note(plan,
+			"%" PRIu64 " rows are padded, in short batches of buckets that have fewer "
+			"rows than there are ranks; leave padded rows out of metrics",
+			padded);
+}
+
 /* A last batch of less than a quarter of a batch. */
 static void plan_note_last(struct plan *plan)
 {
-	uint64_t rows = plan_last_rows(plan, 0), global = plan_global(plan);
-	if (plan_padded(plan, 0))
+	uint64_t rows = plan_last_rows(&plan->whole), global = plan_global(plan);
+	if (plan->epoch.buckets) {
+		plan_note_buckets(plan);
+		return;
+	}
+	if (plan_padded(&plan->whole))
 		plan_note(plan,
 			"%" PRIu64 " of %" PRIu32 " ranks have nothing of their own in the last "
 			"batch: each gets the epoch's last sample again, flagged as padded, so "
 			"that "
 			"no rank waits for another; leave padded rows out of metrics",
-			plan_padded(plan, 0), plan->epoch.world_size);
+			plan_padded(&plan->whole), plan->epoch.world_size);
 	if (rows * 4 < global && plan->recipe.spec.train)
 		plan_note(plan,
 			"the last batch has %" PRIu64 " of %" PRIu64
@@ -319,13 +339,37 @@ static void plan_share(uint64_t rows, uint64_t ranks, char *buffer, size_t room)
 static void plan_say_last(const struct plan *plan)
 {
 	char shared[128];
-	uint64_t last = plan_last_rows(plan, 0);
+	uint64_t last = plan_last_rows(&plan->whole);
+	if (plan->epoch.buckets)
+		return;
 	plan_share(last, plan->epoch.world_size, shared, sizeof shared);
 	if (last == plan_global(plan))
 		plan_line("last batch", "full, like all others");
 	else
 		plan_line("last batch", "%s of %s rows: %s", table_count(last).text,
 			table_count(plan_global(plan)).text, shared);
+}
+
+/* A line for each bucket: its samples, and the batches of all ranks together. */
+static void plan_say_buckets(const struct plan *plan)
+{
+	const struct buckets *buckets = plan->epoch.buckets;
+	const uint64_t global = plan_global(plan);
+	char size[SHAPE_SIZE_TEXT], rest[64];
+	for (uint32_t i = 0; i < buckets->count; i++) {
+		uint64_t left = buckets->rows[i] % global;
+		rest[0] = 0;
+		if (left)
+			(void)snprintf(rest, sizeof rest,
+				plan->epoch.drop_last ? ", %" PRIu64 " dropped"
+						      : ", the last one of %" PRIu64 " rows",
+				left);
+		plan_line(i ? "" : "buckets", "%s: %s sample%s, %s batch%s%s",
+			shape_size_text(plan->recipe.spec.buckets.size[i], size),
+			table_count(buckets->rows[i]).text, buckets->rows[i] == 1 ? "" : "s",
+			table_count(plan->whole.whole.batches[i]).text,
+			plan->whole.whole.batches[i] == 1 ? "" : "es", rest);
+	}
 }
 
 static void plan_say_epoch(const struct plan *plan)
@@ -340,6 +384,8 @@ static void plan_say_epoch(const struct plan *plan)
 		table_count(plan->epoch.samples - dropped).text,
 		dropped ? table_count(dropped).text : "none", share);
 	plan_say_last(plan);
+	if (plan->epoch.buckets)
+		plan_say_buckets(plan);
 }
 
 static void plan_say_from(const struct plan *plan)
@@ -392,9 +438,9 @@ static void plan_row(const struct plan *plan, struct table *table, uint32_t rank
 	else
 		table_cell(table, true, "%" PRIu32 "-%" PRIu32, rank, end - 1);
 	table_cell(table, true, "%s", table_count(plan->left).text);
-	table_cell(table, true, "%s", table_count(one.rows - one.last.padded).text);
+	table_cell(table, true, "%s", table_count(one.share.rows - one.share.padded).text);
 	table_cell(table, true, "%" PRIu32, one.last.count - one.last.padded);
-	table_cell(table, true, "%d", one.last.padded);
+	table_cell(table, true, "%" PRIu64, one.share.padded);
 	table_cell(table, true, "%s", table_count(one.first.position).text);
 	plan_cell_samples(plan, table, &one.first);
 }
@@ -402,7 +448,7 @@ static void plan_row(const struct plan *plan, struct table *table, uint32_t rank
 /* The first rank after `rank` that gets a different amount. */
 static uint32_t plan_alike(const struct plan *plan, uint32_t rank)
 {
-	uint64_t rows = plan_last_rows(plan, plan->from.position);
+	uint64_t rows = plan_last_rows(&plan->from.course);
 	uint64_t more = rows % plan->epoch.world_size;
 	return rank < more ? (uint32_t)more : plan->epoch.world_size;
 }
@@ -446,6 +492,21 @@ static int plan_people(const struct plan *plan)
 
 /* ---- jSON ---- */
 
+static void plan_json_buckets(struct jsontext *json, const struct plan *plan)
+{
+	const struct buckets *buckets = plan->epoch.buckets;
+	jsontext_array(json, "buckets");
+	for (uint32_t i = 0; i < buckets->count; i++) {
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "height", plan->recipe.spec.buckets.size[i].height);
+		jsontext_u64(json, "width", plan->recipe.spec.buckets.size[i].width);
+		jsontext_u64(json, "samples", buckets->rows[i]);
+		jsontext_u64(json, "batches", plan->whole.whole.batches[i]);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 {
 	char hex[20];
@@ -469,8 +530,10 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_u64(json, "batches", plan->batches);
 	jsontext_u64(json, "samples_used", order_left(&plan->epoch, 0));
 	jsontext_u64(json, "samples_dropped", plan_dropped(plan));
-	jsontext_u64(json, "last_batch_rows", plan_last_rows(plan, 0));
-	jsontext_u64(json, "rows_padded", plan_padded(plan, 0));
+	jsontext_u64(json, "last_batch_rows", plan_last_rows(&plan->whole));
+	jsontext_u64(json, "rows_padded", plan_padded(&plan->whole));
+	if (plan->epoch.buckets)
+		plan_json_buckets(json, plan);
 }
 
 static void plan_json_from(struct jsontext *json, const struct plan *plan)
@@ -480,9 +543,9 @@ static void plan_json_from(struct jsontext *json, const struct plan *plan)
 	jsontext_u64(json, "batch", plan->from.batch);
 	jsontext_u64(json, "position", plan->from.position);
 	jsontext_u64(json, "batches_left", plan->left);
-	jsontext_u64(json, "samples_left", order_left(&plan->epoch, plan->from.position));
-	jsontext_u64(json, "last_batch_rows", plan_last_rows(plan, plan->from.position));
-	jsontext_u64(json, "rows_padded", plan_padded(plan, plan->from.position));
+	jsontext_u64(json, "samples_left", course_samples(&plan->from.course));
+	jsontext_u64(json, "last_batch_rows", plan_last_rows(&plan->from.course));
+	jsontext_u64(json, "rows_padded", plan_padded(&plan->from.course));
 	jsontext_end(json);
 	if (!plan->epochs)
 		return;
@@ -511,9 +574,9 @@ static void plan_json_rank(struct jsontext *json, const struct plan *plan, uint3
 	jsontext_object(json, NULL);
 	jsontext_u64(json, "rank", rank);
 	jsontext_u64(json, "batches", plan->left);
-	jsontext_u64(json, "samples", one.rows - one.last.padded);
+	jsontext_u64(json, "samples", one.share.rows - one.share.padded);
 	jsontext_u64(json, "last_batch_samples", one.last.count - one.last.padded);
-	jsontext_u64(json, "rows_padded", one.last.padded);
+	jsontext_u64(json, "rows_padded", one.share.padded);
 	jsontext_u64(json, "first_position", one.first.position);
 	jsontext_array(json, "first_samples");
 	for (uint32_t row = 0; row < UTIL_MIN(one.first.count, (uint32_t)PLAN_SAMPLES); row++)
@@ -554,8 +617,7 @@ static int plan_resume(struct plan *plan)
 	int code = resume_read(plan->named_state, &state);
 	if (code != CLI_OK)
 		return code;
-	unsigned n =
-		resume_compare(&state, spec, &plan->recipe.parts, plan->epoch.samples, difference);
+	unsigned n = resume_compare(&state, spec, &plan->recipe.parts, &plan->epoch, difference);
 	for (unsigned i = 0; i < n; i++) {
 		resume_sentence(&difference[i], text, sizeof text);
 		if (difference[i].refused)
@@ -592,13 +654,16 @@ static int plan_lay_out(struct plan *plan)
 	if (code != CLI_OK)
 		return code;
 	plan->epoch = recipe_epoch(&plan->recipe, &plan->cut, plan->recipe.sampler.length);
+	plan->recipe.spec.drop_last = plan->epoch.drop_last;
 	code = recipe_fits_epoch(&plan->epoch, plan->source);
+	if (code == CLI_OK)
+		plan->from.course = plan->whole = course_from(&plan->epoch, 0, 0);
 	if (code == CLI_OK && plan->named_state)
 		code = plan_resume(plan);
 	if (code != CLI_OK)
 		return code;
 	plan->batches = order_batches(&plan->epoch, 0);
-	plan->left = order_batches(&plan->epoch, plan->from.position);
+	plan->left = course_left(&plan->from.course);
 	plan_measure(plan);
 	plan_judge(plan);
 	return CLI_OK;

@@ -12,6 +12,7 @@
 #include "client/cli/draw/picture.h"
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
+#include "order/course.h"
 #include "order/order.h"
 #include "proto/jsontext.h"
 #include "proto/slots.h"
@@ -483,20 +484,35 @@ static int replay_make(struct replay *replay, uint64_t position, struct slots_re
 		position, REPLAY_ATTEMPTS, fault.text, replay->source);
 }
 
+/* With buckets there is one group. Its rows have the size of this recipe from now on. */
+static void replay_shape(struct replay *replay, struct pixel_recipe recipe)
+{
+	struct replay_group *group = &replay->group[0];
+	const size_t pixel_bytes =
+		group->row_bytes / ((size_t)group->size.height * group->size.width);
+	group->pixels = recipe;
+	group->size = recipe.size;
+	group->row_bytes = (size_t)recipe.size.height * recipe.size.width * pixel_bytes;
+}
+
 /* Finds the slice of the rank, and the requested rows of it. */
 static int replay_rows(struct replay *replay, uint64_t *ret_first, uint64_t *ret_end)
 {
 	struct order_epoch epoch =
 		recipe_epoch(&replay->recipe, &replay->cut, replay->recipe.sampler.length);
-	uint64_t global = (uint64_t)epoch.batch_size * epoch.world_size,
-		 batches = order_batches(&epoch, 0);
+	uint64_t batches = order_batches(&epoch, 0);
 	if (recipe_fits_epoch(&epoch, replay->source) != CLI_OK)
 		return CLI_USAGE;
 	if (replay->batch >= batches)
 		return cli_fail(CLI_USAGE,
 			"--batch %" PRIu64 " is beyond the epoch's last, %" PRIu64, replay->batch,
 			batches - 1);
-	replay->slice = order_slice(&epoch, replay->batch * global, (uint32_t)replay->rank);
+	const struct course course = course_from(&epoch, replay->epoch, 0);
+	const struct course_batch batch =
+		course_batch(&course, replay->batch, (uint32_t)replay->rank);
+	replay->slice = batch.slice;
+	if (epoch.buckets)
+		replay_shape(replay, spec_pixels_in(&replay->recipe.spec, 0, batch.bucket));
 	uint32_t rows = replay->slice.count * replay_views(replay);
 	*ret_first = 0;
 	*ret_end = rows;
@@ -541,6 +557,8 @@ static int replay_source_size(
 	if (r != DECODE_OK)
 		return r;
 	decoder_abort(replay->maker.decoder);
+	if (replay->recipe.spec.buckets.count)
+		replay_shape(replay, recipe_pixels_of(&replay->recipe, info.width, info.height));
 	record->src_w = info.width;
 	record->src_h = info.height;
 	if (!replay->crop) {

@@ -177,10 +177,19 @@ struct resume_place resume_place(const struct spec_state *state, const struct or
 {
 	uint64_t global = (uint64_t)epoch->batch_size * epoch->world_size;
 	struct resume_place place = {.epoch = state->epoch, .position = state->position};
-	if (epoch->samples && !order_batches(epoch, state->position))
-		place = (struct resume_place){.epoch = state->epoch + 1, .turned = true};
+	bool full;
+	if (epoch->samples && course_resume(epoch, state->epoch, state->position, &state->cuts,
+				      &place.course, &full)) {
+		place.epoch = place.course.start_epoch;
+		place.position = place.course.start_position;
+		place.turned = place.epoch != state->epoch;
+	}
 	place.batch = place.position / global;
 	place.aligned = place.position % global == 0;
+	if (epoch->samples && epoch->buckets) {
+		place.batch = course_batch(&place.course, 0, 0).batch;
+		place.aligned = place.course.cuts.count == 1;
+	}
 	return place;
 }
 
@@ -223,6 +232,8 @@ static bool resume_differs_order(const struct spec_state *state,
 	struct resume_difference *ret)
 {
 	*ret = (struct resume_difference){.what = "order", .refused = true};
+	if (spec->buckets.count && state->order == spec_order_hash(spec))
+		return false;
 	bool subset = spec->subset.count, sampled = resume_is_sampled(spec);
 	resume_order_name(spec->shuffle, subset, sampled, ret->here, sizeof ret->here);
 	if (meaning->order_known) {
@@ -246,15 +257,37 @@ static bool resume_differs_order(const struct spec_state *state,
 	return true;
 }
 
-static bool resume_differs_position(const struct spec_state *state, const struct stream_spec *spec,
-	uint64_t samples, struct resume_difference *ret)
+/* With buckets: whether no epoch has a batch there, cut as the state says. */
+static bool resume_differs_cuts(const struct spec_state *state, const struct order_epoch *epoch,
+	struct resume_difference *ret)
 {
-	const uint64_t block = sampling_block(&spec->sampling);
+	struct course course;
+	bool full;
+	if (course_resume(epoch, state->epoch, state->position, &state->cuts, &course, &full))
+		return false;
+	(void)snprintf(ret->here, sizeof ret->here, "a batch of these buckets");
+	if (full)
+		resume_advise(ret,
+			"its epoch was continued with another global batch %d times, and a state "
+			"holds no more: go on with a global batch of %" PRIu64,
+			BUCKETS_CUTS - 1, state->cuts.at[BUCKETS_CUTS - 1].global);
+	else
+		resume_advise(ret,
+			"no epoch has a batch there with the cuts of the state: it was edited");
+	return true;
+}
+
+static bool resume_differs_position(const struct spec_state *state, const struct stream_spec *spec,
+	const struct order_epoch *epoch, struct resume_difference *ret)
+{
+	const uint64_t block = sampling_block(&spec->sampling), samples = epoch->samples;
 	*ret = (struct resume_difference){.what = "position", .refused = true};
 	(void)snprintf(ret->state, sizeof ret->state, "%" PRIu64, state->position);
 	(void)snprintf(ret->here, sizeof ret->here, "%" PRIu64 " at most", samples);
 	resume_advise(ret, "an epoch has no such position: the state has been edited");
-	return state->position > samples || state->position % block;
+	if (epoch->buckets)
+		return resume_differs_cuts(state, epoch, ret);
+	return state->position > samples || state->position % block || state->cuts.count;
 }
 
 static bool resume_differs_rows(const struct spec_state *state,
@@ -278,7 +311,7 @@ static bool resume_differs_rows(const struct spec_state *state,
 }
 
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct concat *parts, uint64_t samples,
+	const struct concat *parts, const struct order_epoch *epoch,
 	struct resume_difference ret[RESUME_DIFFERENCES])
 {
 	/* Also where images were rewritten since: the samples are the same. */
@@ -292,7 +325,7 @@ unsigned resume_compare(const struct spec_state *state, const struct stream_spec
 	n += resume_differs_order(state, &meaning, spec, &ret[n]);
 	/* For another dataset the position means nothing. */
 	if (fits)
-		n += resume_differs_position(state, spec, samples, &ret[n]);
+		n += resume_differs_position(state, spec, epoch, &ret[n]);
 	n += resume_differs_rows(state, &meaning, spec, &ret[n]);
 	return n;
 }

@@ -8,7 +8,7 @@
 #include "dataset/concat.h"
 #include "dataset/dataset.h"
 #include "definition/spec.h"
-#include "order/order.h"
+#include "order/course.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +42,7 @@ struct resume_place {
 	bool aligned; /* also the beginning of a batch in an epoch that is read from its start */
 	/* The state's epoch had no batch left: this is the first batch of the next epoch. */
 	bool turned;
+	struct course course; /* from there; not set if the dataset is unknown */
 };
 
 /* `epoch->samples` 0: the dataset is unknown, so its end is unknown. Otherwise an epoch has at
@@ -60,7 +61,7 @@ enum { RESUME_DIFFERENCES = 5 };
 /* Finds what differs between a stream of this definition and the state, the dataset first.
  * Returns the number of differences. */
 unsigned resume_compare(const struct spec_state *state, const struct stream_spec *spec,
-	const struct concat *parts, uint64_t samples,
+	const struct concat *parts, const struct order_epoch *epoch,
 	struct resume_difference ret[RESUME_DIFFERENCES]);
 
 /* Whether a difference prevents resuming. */

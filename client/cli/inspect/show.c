@@ -143,9 +143,13 @@ static int show_seek(struct show *show)
 		return cli_fail(CLI_FAILED,
 			"the stream's state has no epoch; are the command and the "
 			"daemon of the same release?");
+	char cuts[64] = "";
+	if (strstr(state, "\"cuts\":"))
+		(void)snprintf(
+			cuts, sizeof cuts, ",\"cuts\":[[0,%" PRIu32 "]]", show->info.batch_size);
 	(void)snprintf(place, sizeof state - (size_t)(place - state),
-		"\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 "}", show->epoch,
-		show->batch * show->info.batch_size);
+		"\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 "%s}", show->epoch,
+		show->batch * show->info.batch_size, cuts);
 	return show_open_stream(show, state);
 }
 
@@ -316,7 +320,8 @@ static uint32_t show_groups(struct show *show, struct contact_sheet_group *ret)
 			.height = show->taken.height,
 			.width = show->taken.width,
 			.images = show->taken.images,
-			.recipe = recipe_pixels(&show->recipe)};
+			.recipe = recipe_pixels_of(
+				&show->recipe, show->taken.width, show->taken.height)};
 	return groups ? groups : 1;
 }
 

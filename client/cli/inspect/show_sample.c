@@ -11,6 +11,7 @@
 #include "client/cli/draw/picture.h"
 #include "client/cli/inspect/step_sheet.h"
 #include "decode/decode.h"
+#include "decode/measure.h"
 #include "proto/jsontext.h"
 #include "stream/field.h"
 
@@ -55,15 +56,35 @@ static bool show_is_placed(const struct recipe *recipe, const struct dataset *da
 	       sampler->order[0].samples == dataset_count(dataset);
 }
 
+static uint64_t show_position(const struct sampler *sampler, uint32_t epoch, uint64_t sample)
+{
+	return sampler->buckets.count ? sampler_position(sampler, epoch, sample)
+				      : order_position(&sampler->order[0], epoch, sample);
+}
+
+/* How the sample gets its size: with buckets, that of the bucket of its image. */
+static struct pixel_recipe show_head(
+	const struct show_sample *ask, uint32_t group, const struct sample *sample)
+{
+	uint32_t width = 0, height = 0;
+	struct fault fault;
+	if (!ask->recipe->spec.buckets.count)
+		return recipe_group_pixels(ask->recipe, group);
+	cleanup(close_fd) int fd = dataset_sample_open(ask->dataset, sample, &fault);
+	if (fd >= 0)
+		(void)measure_image(fd, sample->offset, sample->size, &width, &height);
+	return recipe_pixels_of(ask->recipe, width, height);
+}
+
 static void show_keys(const struct show_sample *ask, struct pixel_key *ret_key)
 {
 	bool placed = show_is_placed(ask->recipe, ask->dataset);
 	for (uint64_t i = 0; i < ask->draws; i++) {
 		uint32_t epoch = (uint32_t)(ask->epoch + i);
 		ret_key[i] = (struct pixel_key){.seed = spec_draw_seed(&ask->recipe->spec),
-			.position = placed ? order_position(&ask->recipe->sampler.order[0], epoch,
-						     ask->sample)
-					   : ask->sample,
+			.position =
+				placed ? show_position(&ask->recipe->sampler, epoch, ask->sample)
+				       : ask->sample,
 			.epoch = epoch,
 			.view = (uint32_t)ask->view};
 	}
@@ -160,7 +181,7 @@ static int show_drawn(
 		.subtitle = recipe,
 		.data = bytes->data,
 		.size = sample->size,
-		.head = recipe_group_pixels(ask->recipe, group),
+		.head = show_head(ask, group, sample),
 		.steps = &steps,
 		.head_name = names.count ? names.all[0] : plain,
 		.step_name = names.all + (names.count - show_stages(&steps)),

@@ -8,6 +8,7 @@
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
 #include "client/cli/table.h"
+#include "definition/spec_state.h"
 #include "proto/jsontext.h"
 
 #include <errno.h>
@@ -107,7 +108,7 @@ static void state_next(const struct state *state, char *text, size_t room)
 	char left[96] = "", cut[64];
 	if (epoch->samples)
 		(void)snprintf(left, sizeof left, ", %" PRIu64 " of its %" PRIu64 " left",
-			order_batches(epoch, place->position), order_batches(epoch, 0));
+			course_left(&place->course), order_batches(epoch, 0));
 	(void)snprintf(cut, sizeof cut, "%" PRIu32 " rank%s of %" PRIu32, epoch->world_size,
 		epoch->world_size == 1 ? "" : "s", epoch->batch_size);
 	(void)snprintf(text, room, "number %" PRIu64 " of epoch %" PRIu64 "%s, with %s%s%s",
@@ -136,7 +137,9 @@ static void state_say_what(const struct state *state)
 	state_line("rows", text);
 	(void)snprintf(text, sizeof text, "in epoch %" PRIu64 ", at position %s",
 		state->state.epoch, table_count(state->state.position).text);
-	if (state->epoch.samples && state->state.position <= state->epoch.samples)
+	/* With buckets, short batches count as full ones in a position. */
+	if (state->epoch.samples && !state->state.cuts.count &&
+		state->state.position <= state->epoch.samples)
 		(void)snprintf(text + strlen(text), sizeof text - strlen(text),
 			" of %s samples (%.1f %%)", table_count(state->epoch.samples).text,
 			100 * (double)state->state.position / (double)state->epoch.samples);
@@ -145,7 +148,7 @@ static void state_say_what(const struct state *state)
 
 static void state_rank_row(const struct state *state, struct table *table, uint32_t rank)
 {
-	struct order_slice slice = order_slice(&state->epoch, state->place.position, rank);
+	struct order_slice slice = course_batch(&state->place.course, 0, rank).slice;
 	table_row(table);
 	table_cell(table, true, "%" PRIu32, rank);
 	table_cell(table, true, "%s", table_count(slice.position).text);
@@ -239,6 +242,8 @@ static void state_json_what(struct jsontext *json, const struct state *state)
 	jsontext_u64(json, "seed", what->seed);
 	jsontext_u64(json, "epoch", what->epoch);
 	jsontext_u64(json, "position", what->position);
+	if (what->cuts.count)
+		spec_state_json_cuts(json, &what->cuts);
 	if (state->meaning.order_known)
 		jsontext_bool(json, "shuffle", state->meaning.shuffle);
 	else
@@ -250,7 +255,7 @@ static void state_json_ranks(struct jsontext *json, const struct state *state)
 {
 	jsontext_array(json, "ranks");
 	for (uint32_t rank = 0; rank < state->epoch.world_size; rank++) {
-		struct order_slice slice = order_slice(&state->epoch, state->place.position, rank);
+		struct order_slice slice = course_batch(&state->place.course, 0, rank).slice;
 		jsontext_object(json, NULL);
 		jsontext_u64(json, "rank", rank);
 		jsontext_u64(json, "position", slice.position);
@@ -260,6 +265,17 @@ static void state_json_ranks(struct jsontext *json, const struct state *state)
 			recipe_sample(&state->recipe, state->place.epoch, slice.position));
 		jsontext_end(json);
 	}
+	jsontext_end(json);
+}
+
+/* The shape of the next batch. */
+static void state_json_bucket(struct jsontext *json, const struct state *state)
+{
+	const uint32_t bucket = course_batch(&state->place.course, 0, 0).bucket;
+	const struct pixel_size size = state->recipe.spec.buckets.size[bucket];
+	jsontext_array(json, "bucket");
+	jsontext_u64(json, NULL, size.height);
+	jsontext_u64(json, NULL, size.width);
 	jsontext_end(json);
 }
 
@@ -275,10 +291,10 @@ static void state_json_next(struct jsontext *json, const struct state *state)
 	jsontext_u64(json, "world_size", state->epoch.world_size);
 	if (state->epoch.samples) {
 		jsontext_u64(json, "batches", order_batches(&state->epoch, 0));
-		jsontext_u64(
-			json, "batches_left", order_batches(&state->epoch, state->place.position));
-		jsontext_u64(
-			json, "samples_left", order_left(&state->epoch, state->place.position));
+		jsontext_u64(json, "batches_left", course_left(&state->place.course));
+		jsontext_u64(json, "samples_left", course_samples(&state->place.course));
+		if (state->epoch.buckets)
+			state_json_bucket(json, state);
 		state_json_ranks(json, state);
 	}
 	jsontext_end(json);
@@ -311,12 +327,14 @@ static int state_compare(struct state *state)
 	if (code != CLI_OK)
 		return code;
 	state->epoch.samples = state->recipe.sampler.length;
+	state->epoch = recipe_epoch(&state->recipe, &state->cut, state->epoch.samples);
+	state->recipe.spec.drop_last = state->epoch.drop_last;
 	code = recipe_fits_epoch(&state->epoch, state->source);
 	if (code != CLI_OK)
 		return code;
 	resume_recognise(&state->state, spec, &state->meaning);
 	state->differences = resume_compare(
-		&state->state, spec, &state->recipe.parts, state->epoch.samples, state->difference);
+		&state->state, spec, &state->recipe.parts, &state->epoch, state->difference);
 	return CLI_OK;
 }
 

@@ -180,6 +180,35 @@ def _sizes(value: Mapping[Any, Any], made: Optional[_Size]) -> str:
     return json.dumps({str(epoch): _json(sizes[epoch]) for epoch in changes})
 
 
+_BUCKETS = "buckets: expected a list of sizes (height, width), such as [(256, 192), (224, 224), (192, 256)]"
+
+
+def _bucket_sizes(value: Any) -> list[_Size]:
+    """The shapes, one of which every batch has."""
+    told = checks.listed(value)
+    if isinstance(told, (str, bytes)) or not isinstance(told, Sequence):
+        raise ArgumentTypeError(f"{_BUCKETS}, got {checks.shown(value)}")
+    if not 1 <= len(told) <= 64:
+        raise ArgumentError(f"{_BUCKETS}, 1 to 64 of them, got {len(told)}")
+    sizes = [_size(f"buckets[{place}]", size) for place, size in enumerate(told)]
+    for place, size in enumerate(sizes):
+        for other in sizes[:place]:
+            if size[0] * other[1] == other[0] * size[1]:
+                raise ArgumentError(
+                    f"buckets: {size} has the ratio of width to height that {other} has, so which of them a sample "
+                    "belongs to is open: leave one of them out"
+                )
+    return sizes
+
+
+def _buckets(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """The stream's option `buckets`."""
+    sizes = _bucket_sizes(given["buckets"])
+    if not _is_default(given["image_size"], defaults["image_size"]):
+        raise ArgumentError("buckets: the buckets say the sizes: leave image_size out")
+    return json.dumps(sizes)
+
+
 def _size_of(given: Mapping[str, Any], default: Any, made: Optional[_Size]) -> Optional[_Size]:
     """The size of images. If transforms contains it, image_size is not needed. None: the daemon
     finds out what transforms makes."""
@@ -195,11 +224,14 @@ def _size_of(given: Mapping[str, Any], default: Any, made: Optional[_Size]) -> O
     return made
 
 
-def _wanted(value: Any) -> Optional[_Size]:
+def _wanted(given: Mapping[str, Any]) -> Optional[_Size]:
     """The size for operations of transforms that have none: the largest, if it changes with the
-    epoch. None if image_size is wrong, which is reported later."""
+    epoch or the bucket. None if image_size or buckets is wrong, which is reported later."""
+    value = given["image_size"]
     sizes = list(value.values()) if isinstance(value, Mapping) else [value]
     try:
+        if given["buckets"] is not None:
+            return _largest(_bucket_sizes(given["buckets"]))
         return _largest([_size("image_size", size) for size in sizes])
     except (TypeError, ValueError):
         return None
@@ -211,7 +243,9 @@ def _definition(
     options = _keys(given if grouped is None else {**given, "views": 1}, "DEFINITION")
     if grouped is not None:
         options["view_groups"] = grouped.json
-    if grouped is not None and (grouped.sized or _is_default(given["image_size"], defaults["image_size"])):
+    if given["buckets"] is not None:
+        options["buckets"] = _buckets(given, defaults)
+    elif grouped is not None and (grouped.sized or _is_default(given["image_size"], defaults["image_size"])):
         pass  # the groups have sizes; the daemon's own default is for one that has none
     elif isinstance(given["image_size"], Mapping):
         options["image_sizes"] = _sizes(given["image_size"], plan.size)
@@ -458,10 +492,10 @@ def read(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opening:
     listed = None
     if named is None:
         given, listed = _numbered(given, source, mixture)
-    plan = transforms.plan(given["transforms"], _wanted(given["image_size"]))
+    plan = transforms.plan(given["transforms"], _wanted(given))
     grouped = None
     if groups.is_groups(given["views"]):
-        grouped = groups.read(given["views"], given["transforms"], _wanted(given["image_size"]), _size)
+        grouped = groups.read(given["views"], given["transforms"], _wanted(given), _size)
     read_from = {"source": source} if mixture is None else {"sources": mixture}
     options = {**read_from, **_daemon(given), **_readers(given, named)}
     if named is None:

@@ -111,10 +111,10 @@ class Epochs:
         turn.given = turn.failed = True
         self.at = after
 
-    def skip(self, samples: int) -> None:
+    def skip(self, samples: int, cuts: Optional[tuple[tuple[int, int], ...]]) -> None:
         """Moves an iteration that has delivered no batch onward by that many samples of all
-        ranks."""
-        self.at = replace(self.at, position=self.at.position + samples)
+        ranks. `cuts`: those of an epoch from its beginning, if the stream has buckets."""
+        self.at = replace(self.at, position=self.at.position + samples, cuts=self.at.cuts or cuts)
 
     def end(self, turn: Turn) -> None:
         turn.ended = True

@@ -123,6 +123,8 @@ class Loader:
     weights         how often each sample is drawn: "balanced", numbers, {path: number}, or a .npy file
     sampling        {"classes": 16, "per_class": 4}: each batch has that many distinct classes, and
                     that many samples of each
+    buckets         [(256, 192), (224, 224), (192, 256)], in place of image_size: each batch has one
+                    of these shapes, by the aspect ratios of its images
     epoch_length    samples of an epoch
     repeats         how often in a row each sample comes, each time with new transforms
     views           images made of each sample; above 1, `images` is a tuple of that many tensors.
@@ -188,6 +190,7 @@ class Loader:
         split: Optional[str] = None,
         weights: Any = None,
         sampling: Any = None,
+        buckets: Any = None,
         epoch_length: Optional[int] = None,
         repeats: int = 1,
         views: Any = 1,
@@ -235,6 +238,7 @@ class Loader:
         self._watch = Watch(on_event)
         self._warn_of_ranks(given)
         self._info: dict[str, int] = {}
+        self._began: Any = None  # the state at which the stream was opened last
         self._samples: Optional[int] = None
         self._classes: Optional[list[str]] = None
         self._listed: Optional[list[tuple[str, Any]]] = None  # dataset.samples, once it was asked for
@@ -342,7 +346,7 @@ class Loader:
                     'dtype and '
                     "layout from the configuration"
                 )
-            one_size = not isinstance(self._config.get("image_size"), dict)
+            one_size = not isinstance(self._config.get("image_size"), dict) and "buckets" not in self._config
             return cuda.CudaReader(
                 stream,
                 output.cuda,
@@ -383,6 +387,7 @@ class Loader:
             self._gone_pid = self._pid
         self._pid, self._replaced = pid, 0
         self._stream = stream
+        self._began = State.parse(stream.state())
         self._info = stream.info
         self._over = False
         # Last, and not where an interrupt closes the stream: until here, the loader has none.
@@ -568,7 +573,8 @@ class Loader:
                     "(as accelerate's prepare_data_loader does) must not be given the loader, which divides an epoch "
                     "by itself: pass rank= and world_size="
                 )
-            self._epochs.skip((place.number - due) * self._info["batch_size"] * self._info["world_size"])
+            whole = self._info["batch_size"] * self._info["world_size"]
+            self._epochs.skip((place.number - due) * whole, ((0, whole),) if self._bucketed() else None)
         return next(iteration)
 
     # ---- epochs and states ----
@@ -592,11 +598,25 @@ class Loader:
             return 0
         whole = self._info["batch_size"] * self._info["world_size"]
         position = self._epochs.at.position
+        if self._bucketed():
+            return len(self) - self._batch_number(whole)
         if position % whole == 0:
             return len(self) - position // whole
         # The loop continues from a state of another batch size.
         left = self._info["samples"] - position
         return left // whole if self._definition()["drop_last"] else -(-left // whole)
+
+    def _bucketed(self) -> bool:
+        """Whether the stream has buckets: only then its states have cuts."""
+        return self._began.cuts is not None
+
+    def _batch_number(self, whole: int) -> int:
+        """With buckets: the number of the next batch. An epoch that continues with another global batch counts its
+        batches back from its end, as the daemon does."""
+        at, began = self._epochs.at, self._began
+        if at.cuts is not None and at.epoch == began.epoch:
+            return self._info["batch"] + (at.position - began.position) // whole
+        return at.position // whole
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. Epochs follow each other by themselves, but a new
@@ -774,10 +794,17 @@ class Loader:
 
     def _rows(self) -> int:
         """The number of rows that an epoch has for this rank, PADDED ones included."""
+        samples = [self._info["samples"]]
+        if self._bucketed():
+            samples = json.loads(self._ask().stats())["bucket_samples"]
+        return sum(map(self._rows_of, samples))
+
+    def _rows_of(self, samples: int) -> int:
+        """The same of so many samples that make batches by themselves: of all, or of a bucket."""
         info = self._info
         world, rank = info["world_size"], info["rank"]
-        left = info["samples"] % (info["batch_size"] * world)
-        rows = info["samples"] // (info["batch_size"] * world) * info["batch_size"]
+        left = samples % (info["batch_size"] * world)
+        rows: int = samples // (info["batch_size"] * world) * info["batch_size"]
         if left == 0 or self.drop_last:
             return rows
         return rows + max(left // world + (rank < left % world), 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Optional
 
 from .checks import shown
 from .errors import StateError
@@ -22,6 +22,7 @@ _HASHES = ("fingerprint", "order", "transform")
 _NUMBERS = ("seed", "epoch", "position")
 _EPOCHS = 2**32  # the daemon numbers epochs with 32 bits
 _SAMPLES = 2**48  # the most samples that an epoch can have
+_CUTS = 8  # the most cuts that an epoch can have
 
 
 def _hash(value: Any, key: str) -> str:
@@ -38,6 +39,15 @@ def _number(value: Any, key: str) -> int:
     if key == "position" and value > _SAMPLES:
         raise StateError(f"the state's position is {value}: no epoch has more than {_SAMPLES} samples")
     return value
+
+
+def _cuts(value: Any) -> Optional[tuple[tuple[int, int], ...]]:
+    if value is None:
+        return None
+    good = isinstance(value, (list, tuple)) and 1 <= len(value) <= _CUTS
+    if not good or not all(isinstance(cut, (list, tuple)) and len(cut) == 2 for cut in value):
+        raise StateError(f"the state's cuts are {shown(value)}: {_EXPECTED}, in which they are pairs of whole numbers")
+    return tuple((_number(cut[0], "position"), _number(cut[1], "global batch")) for cut in value)
 
 
 def _within(checkpoint: Mapping[Any, Any]) -> str:
@@ -58,6 +68,8 @@ class State:
     seed: int
     epoch: int
     position: int
+    #: Of a stream with buckets: from which positions on the epoch is cut into global batches of which size.
+    cuts: Optional[tuple[tuple[int, int], ...]] = None
 
     @classmethod
     def parse(cls, text: str) -> State:
@@ -88,17 +100,22 @@ class State:
             )
         fingerprint, order, transform = (_hash(value[key], key) for key in _HASHES)
         seed, epoch, position = (_number(value[key], key) for key in _NUMBERS)
-        return cls(fingerprint, order, transform, seed, epoch, position)
+        return cls(fingerprint, order, transform, seed, epoch, position, _cuts(value.get("cuts")))
 
     def as_dict(self) -> dict[str, Any]:
-        return {"version": 1, **asdict(self)}
+        told = {"version": 1, **asdict(self)}
+        if self.cuts is None:
+            del told["cuts"]
+        else:
+            told["cuts"] = [list(cut) for cut in self.cuts]
+        return told
 
     def text(self) -> str:
         return json.dumps(self.as_dict(), separators=(",", ":"))
 
     def at_epoch(self, epoch: int) -> State:
         """The position before the first batch of `epoch`."""
-        return replace(self, epoch=epoch, position=0)
+        return replace(self, epoch=epoch, position=0, cuts=None)
 
     def same_place(self, other: State) -> bool:
         return (self.epoch, self.position) == (other.epoch, other.position)

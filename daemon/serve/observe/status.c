@@ -201,11 +201,23 @@ static void status_earlier(struct jsontext *json, const struct group *group)
 	jsontext_end(json);
 }
 
+/* How many samples of an epoch each bucket has, in the order of "buckets". */
+static void status_buckets(struct jsontext *json, const struct buckets *buckets)
+{
+	if (!buckets->count)
+		return;
+	jsontext_array(json, "bucket_samples");
+	for (uint32_t i = 0; i < buckets->count; i++)
+		jsontext_u64(json, NULL, buckets->rows[i]);
+	jsontext_end(json);
+}
+
 /* The samples of the dataset, and those of an epoch, which differ if the stream has `indices`. */
 static void status_samples(struct jsontext *json, const struct group *group)
 {
 	jsontext_u64(json, "samples", concat_samples(stream_samples_of(group->stream)));
 	jsontext_u64(json, "order_samples", stream_samples(group->stream));
+	status_buckets(json, stream_buckets(group->stream));
 	jsontext_bool(
 		json, "labelled", dataset_labelled(stream_samples_of(group->stream)->dataset[0]));
 	jsontext_u64(json, "classes", dataset_classes(stream_dataset(group->stream)));
@@ -299,6 +311,8 @@ static void status_pixels(struct jsontext *json, const struct stream_spec *spec)
 	jsontext_string(json, "layout", shape_layout_names[spec->shape.layout]);
 	if (spec->views.groups)
 		views_json(json, "view_groups", &spec->views);
+	if (spec->buckets.count)
+		bucket_keys_json(json, "buckets", &spec->buckets);
 	if (spec->shape.sizes.count)
 		shape_json_sizes(json, "image_sizes", &spec->shape.sizes, spec->image_size);
 }

@@ -59,7 +59,8 @@ static bool join_same_origin(const struct spec_state *a, const struct spec_state
 	if (!a->given || !b->given)
 		return a->given == b->given;
 	return a->epoch == b->epoch && a->position == b->position &&
-	       a->fingerprint == b->fingerprint && a->order == b->order && a->seed == b->seed;
+	       a->fingerprint == b->fingerprint && a->order == b->order && a->seed == b->seed &&
+	       buckets_cuts_equal(&a->cuts, &b->cuts);
 }
 
 static void join_say_origin(const struct spec_state *state, char *buffer, size_t room)
@@ -302,6 +303,20 @@ static void join_describe(const struct stream_spec *spec, struct opened_tail *ta
 	}
 }
 
+/* How the epoch of a member's first batch is cut. */
+static void join_describe_cuts(
+	const struct stream *stream, uint64_t epoch, struct opened_tail *tail)
+{
+	const struct course *course = stream_course(stream);
+	const struct buckets_cuts whole = {.count = 1, .at = {{0, order_global(&course->epoch)}}};
+	const struct buckets_cuts *cuts = epoch == course->start_epoch ? &course->cuts : &whole;
+	if (!course->epoch.buckets)
+		return;
+	tail->cuts = cuts->count;
+	for (uint32_t i = 0; i < cuts->count; i++)
+		tail->cut[i] = (struct wire_cut){cuts->at[i].position, cuts->at[i].global};
+}
+
 static void join_send_opened(struct member *m)
 {
 	const struct stream *stream = m->group->stream;
@@ -350,9 +365,21 @@ static void join_send_opened(struct member *m)
 	struct opened_tail tail = {.groups = 0};
 	uint8_t bytes[OPENED_TAIL_BYTES];
 	join_describe(spec, &tail);
+	join_describe_cuts(stream, first.epoch, &tail);
 	const size_t tail_bytes = opened_tail_write(&tail, bytes);
 	client_send(m->client, &opened.head, sizeof opened, bytes, tail_bytes, -1);
 	client_send(m->client, &announce.head, sizeof announce, NULL, 0, extent->handout.give);
+}
+
+/* Whether the group's batches up to the state's place are those that the state says. A state that
+ * was refused (stream_fits) does not get here. */
+static bool join_agrees(const struct course *course, const struct spec_state *state)
+{
+	struct course later;
+	bool full;
+	return course_resume(&course->epoch, state->epoch, state->position, &state->cuts, &later,
+		       &full) &&
+	       course_agrees(course, &later);
 }
 
 /* The batch that a member begins with. */
@@ -365,7 +392,8 @@ static int join_serial(const struct member *m, uint64_t *ret_serial, struct faul
 		return 0;
 	}
 	const struct course *course = stream_course(stream);
-	if (course_serial(course, m->state.epoch, m->state.position, ret_serial) &&
+	if (join_agrees(course, &m->state) &&
+		course_serial(course, m->state.epoch, m->state.position, ret_serial) &&
 		*ret_serial >= first)
 		return 0;
 	struct course_batch oldest = course_batch(course, first, 0);
@@ -619,8 +647,7 @@ void join_begin(struct group *group)
 	if (group->closing || join_holds(group))
 		return;
 	struct member *m = join_oldest(group);
-	stream_begin(group->stream, m->state.given ? m->state.epoch : 0,
-		m->state.given ? m->state.position : 0);
+	stream_begin(group->stream, &m->state);
 	/* Members that come back were past the first batch, for which all waited. */
 	group->started = join_comes_back(group);
 	/* The member that needs the oldest batch comes first: what the members that have joined

@@ -49,7 +49,8 @@ static void messages_hello(struct client *client, const struct conn_message *mes
 		return;
 	}
 	client->hello = true;
-	client->features = hello->features & (WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS);
+	client->features = hello->features &
+			   (WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS | WIRE_FEATURE_BUCKETS);
 	struct wire_welcome welcome = {
 		.head = {.type = WIRE_WELCOME, .request = message->head.request},
 		.magic = WIRE_MAGIC,
@@ -120,6 +121,11 @@ static int messages_named_stream(
 static int messages_check_features(
 	const struct client *client, const struct stream_spec *spec, struct fault *fault)
 {
+	if (spec->buckets.count && !(client->features & WIRE_FEATURE_BUCKETS))
+		return fault_set(fault, -ENOTSUP,
+			"the stream has buckets, whose states the trainer's libpenstock does not "
+			"know: install the release of this penstockd (%s)",
+			PENSTOCK_VERSION);
 	if (spec->fields.count && !(client->features & WIRE_FEATURE_FIELDS))
 		return fault_set(fault, -ENOTSUP,
 			"the stream has fields, which the trainer's libpenstock does not know: "

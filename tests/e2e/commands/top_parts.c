@@ -56,6 +56,20 @@ int catalog_open_spec(
 	return CLI_FAILED;
 }
 
+int catalog_divide(struct list_shelf *shelf, const struct dataset *dataset,
+	const struct bucket_keys *buckets, struct sampler *sampler, struct list **ret,
+	struct fault *fault)
+{
+	(void)shelf;
+	(void)dataset;
+	(void)buckets;
+	(void)sampler;
+	(void)ret;
+	(void)fault;
+	fail_msg("%s", "nothing here divides samples");
+	return CLI_FAILED;
+}
+
 static const char full[] =
 	"{'version':'0.1.0','pid':4121,'uptime_s':100.0,'socket':'/run/s.sock','draining':false,"
 	"'threads':2,'cpus':2,'reader':'io_uring (kernel 6.1, registered)','io':'buffered',"

@@ -239,7 +239,7 @@ def test_sampling_refuses():
         stream.close()
         with refused(errno.ESTALE, "order"):
             link.open(**{**keys, "sampling": {"classes": 4, "per_class": 3}}, state=state).opened()
-        with refused(errno.ESTALE, "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split, sampling or sources)"):
+        with refused(errno.ESTALE, "order (another subset: indices; or shuffle, weights, epoch_length, repeats, split, sampling, buckets or sources)"):
             link.open(**{key: value for key, value in keys.items() if key != "sampling"}, state=state).opened()
         with refused(errno.ESTALE, "the state's position 7 is not a multiple of classes x per_class = 12"):
             link.open(state={**state, "position": 7}, **keys).opened()

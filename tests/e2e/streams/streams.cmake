@@ -1,4 +1,4 @@
 # The batches of streams.
-foreach(name same_bytes shapes view_groups checkpoints budgets)
+foreach(name same_bytes buckets shapes view_groups checkpoints budgets)
 	penstock_e2e(${name} ${name}.py)
 endforeach()

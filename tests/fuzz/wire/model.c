@@ -543,7 +543,8 @@ static void model_got_welcome(struct model *model, const struct conn_message *me
 	if (!next || next->what != WAIT_WELCOME || w->head.request != next->request)
 		world_wrong("WELCOME to request %u was not expected", w->head.request);
 	if (w->magic != WIRE_MAGIC || w->version != 1 ||
-		w->features & ~(uint64_t)(WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS) ||
+		w->features & ~(uint64_t)(WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS |
+					  WIRE_FEATURE_BUCKETS) ||
 		w->pid != getpid() || !w->text_bytes)
 		world_wrong("WELCOME has wrong fields");
 	model_came(model);
