@@ -98,6 +98,31 @@ class Steps(unittest.TestCase):
             with self.subTest(step=theirs):
                 self.check([*sizing(v1), theirs], [*sizing(v2), ours])
 
+    def test_sizes_anywhere(self) -> None:
+        """Operations that change sizes, before and after others."""
+        def lists(kind: Any) -> "list[list[Any]]":
+            return [
+                [kind.Pad((1, 2, 3, 4), fill=7), kind.Resize(32, max_size=60), kind.CenterCrop(48)],
+                [kind.Resize(40), kind.RandomRotation((90, 90), expand=True), kind.CenterCrop((24, 32))],
+                [kind.RandomHorizontalFlip(1.0), kind.Resize(60), kind.Pad(5, padding_mode="reflect"), kind.CenterCrop(64)],
+                [kind.Resize((32, 48)), kind.RandomInvert(1.0), kind.Pad(4)]]
+
+        for wanted, ours in zip(lists(v1), lists(v2)):
+            with self.subTest(ours=ours):
+                self.check(wanted, wanted)
+                self.check(wanted, ours)
+
+    def test_timm(self) -> None:
+        """timm's evaluation, in each of its ways."""
+        try:
+            from timm.data import create_transform
+        except ImportError:
+            self.skipTest("no timm")
+        for size, mode in ((64, None), (64, "border"), (64, "squash"), ((96, 48), None)):
+            made = create_transform(size, crop_mode=mode, use_prefetcher=True).transforms
+            with self.subTest(size=size, mode=mode):
+                self.check(made[:-1], made)
+
     def test_blur(self) -> None:
         for kernel, sigma in ((3, 0.125), (5, 1.25), (23, 2.0), ((3, 9), 4.0), (1, 1.0), (2 * SIZE - 1, 30.0)):
             for kind in (v1, v2):
