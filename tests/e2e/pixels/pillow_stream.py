@@ -203,5 +203,41 @@ def test_giants_take_turns_within_the_budget():
             assert peak < 96 * 1024 or SLOW > 1, f"{peak} KiB at the peak (sanitizers multiply it)"
 
 
+def test_a_list_in_any_order():
+    """Whole images, and rows that `penstock replay` makes again. The model draws as the stream does."""
+    import json
+    import struct
+    import subprocess
+    import zlib
+
+    from harness import tool
+    np, Image = need()
+    from sequence_model import expected
+    files, size, rows = photographs(), 96, 0
+    steps = [{"RandomHorizontalFlip": {"p": 0.5}}, {"Pad": {"padding": [9, 3], "padding_mode": "reflect"}},
+             {"RandomApply": {"transforms": [{"RandomRotation": {"degrees": 20, "expand": True}}], "p": 0.5}},
+             {"ResizeKeepRatio": {"size": 120, "longest": 0.5}}, {"RandomCrop": {"size": size, "pad_if_needed": True}}]
+    text = json.dumps(steps)
+    with folder() as home:
+        raw = home / "raw"
+        with Daemon(home) as daemon:
+            daemon.batches(source=PHOTOGRAPHS, train=1, drop_last=0, epochs=1, seed=3, raw=raw, transforms=text)
+            replay = [tool("penstock"), "replay", PHOTOGRAPHS, "--json", "--seed", "3", "--transforms", text]
+            answer = subprocess.run(replay, env=daemon.environment, capture_output=True, check=True).stdout
+        data, step = raw.read_bytes(), 64 + size * size * 3
+    sums = {row["position"]: row["crc32"] for row in json.loads(answer)["rows"]}
+    for at in range(0, len(data), step):
+        index, _, x, y, w, h, sw, sh, flags, _, position, _ = struct.unpack_from("<QqIIIIIIIIQQ", data, at)
+        assert (x, y, w, h) == (0, 0, sw, sh) and flags == 0, files[index]
+        pixels = data[at + 64:at + step]
+        if position in sums:
+            assert f"{zlib.crc32(pixels):08x}" == sums.pop(position), files[index]
+        rows += 1
+        if rows % (4 * EVERY) == 0:
+            wanted = expected(Image.open(files[index]).convert("RGB"), steps, (3, 0, position, 0))
+            assert np.asarray(wanted).tobytes() == pixels, files[index]
+    assert rows == len(files) and not sums
+
+
 if __name__ == "__main__":
     run_tests(globals())
