@@ -685,6 +685,64 @@ static void bounds_how_many(void **state)
 		"mixture_width times chain_depth)");
 }
 
+/* Lists of which every operation is a step, and their sizes; read again from what is written. */
+static void any_order(void **state)
+{
+	static const struct {
+		const char *list;
+		struct pixel_size size;
+		bool whole;
+	} cases[] = {
+		{"[RandomHorizontalFlip, CenterCrop: {size: [8, 9]}]", {8, 9}, true},
+		{"[CenterCrop: {size: [8, 9]}, RandomHorizontalFlip]", {8, 9}, false},
+		{"[Resize: {size: 9}, RandomCrop: {size: 9}]", {9, 9}, false},
+		{"[Resize: {size: 9, max_size: 20}, RandomCrop: {size: 9, pad_if_needed: true}]",
+			{9, 9}, true},
+		{"[Resize: {max_size: 20}, RandomCropOrPad: {size: 9, fill: 3}]", {9, 9}, true},
+		{"[CenterCrop: {size: [8, 9]}, Pad: {padding: [1, 2, 3, 4]}]", {14, 13}, true},
+		{"[CenterCrop: {size: [8, 16]}, Resize: {size: 4}]", {4, 8}, true},
+		{"[CenterCrop: {size: [8, 16]}, Resize: {size: 4, max_size: 6}]", {3, 6}, true},
+		{"[CenterCrop: {size: 8}, ResizeKeepRatio: {size: [6, 4], longest: 1}]", {4, 4},
+			true},
+		{"[RandomResize: {min_size: 8, max_size: 20, interpolation: box}, ScaleJitter: "
+		 "{target_size: [9, 8]}, RandomZoomOut: {side_range: [1, 2], p: 0.25}, "
+		 "RandomShortestSize: {min_size: [5, 6], max_size: 30}, ResizeKeepRatio: {size: "
+		 "[5, 6], random_scale_prob: 0.5, random_scale_area: true}, CenterCropOrPad: "
+		 "{size: [7, 6], padding_mode: edge}]",
+			{7, 6}, true},
+		{"[RandomChoice: {transforms: [CenterCrop: {size: 8}, Resize: {size: [8, 8]}]}]",
+			{8, 8}, true},
+		{"[RandomApply: {transforms: [RandomRotation: {degrees: 9, expand: true}]}, "
+		 "RandomResizedCrop: {size: 8}]",
+			{8, 8}, true},
+		{"[RandomOrder: {transforms: [CenterCrop: {size: 8}, Resize: {size: [8, 8]}]}]",
+			{8, 8}, true},
+		{"[CenterCrop: {size: 8}, RandomApply: {transforms: [CenterCrop: {size: 8}]}]",
+			{8, 8}, true},
+		{"[RandomApply: {transforms: [CenterCrop: {size: 8}], p: 1}]", {8, 8}, true},
+	};
+	(void)state;
+	for (size_t i = 0; i < UTIL_COUNT(cases); i++) {
+		struct transforms read, again;
+		struct fault fault = {""};
+		struct jsontext json = {0};
+		if (transforms_parse(cases[i].list, strlen(cases[i].list), "list", &read, &fault))
+			fail_msg("%s: %s", cases[i].list, fault.text);
+		const struct pixel_recipe recipe = transforms_pixels(&read);
+		assert_int_equal(transforms_whole(&read), cases[i].whole);
+		assert_int_equal(recipe.kind == PIXEL_WHOLE, cases[i].whole);
+		assert_true(pixel_size_equal(recipe.size, cases[i].size));
+		jsontext_object(&json, NULL);
+		transforms_json(&json, "transforms", &read);
+		jsontext_end(&json);
+		const char *list = strchr(json.text.bytes, '[');
+		assert_int_equal(
+			transforms_parse(list, strlen(list) - 1, "list", &again, &fault), 0);
+		assert_int_equal(transforms_hash(1, &read), transforms_hash(1, &again));
+		jsontext_free(&json);
+	}
+}
+
 /* The longest list that there is fits where its text is kept. */
 static void its_text_fits(void **state)
 {
@@ -780,6 +838,7 @@ int main(void)
 		cmocka_unit_test(random_crops_have_their_padding),
 		cmocka_unit_test(bounds_how_many),
 		cmocka_unit_test(its_text_fits),
+		cmocka_unit_test(any_order),
 		cmocka_unit_test(erasing_is_in_units_of_the_row),
 		cmocka_unit_test(steps_bound_the_sizes_of_epochs),
 	};
