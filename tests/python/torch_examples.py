@@ -135,6 +135,10 @@ class Recipes(unittest.TestCase):
         self.assertEqual(examples.weights(rest), examples.weights(text))
         return [float(loss) for loss in re.findall(r": loss ([\d.]+)", text)]
 
+    def test_buckets(self) -> None:
+        losses = self.resumed("buckets.py", examples.pictures(), "--batch-size", 16, "--buckets", "40x24", "32x32", "24x40", steps=3)
+        self.assertLess(losses[1], losses[0])
+
     def test_clip(self) -> None:
         source = support.folder / "captions"
         shutil.copytree(examples.pictures(), source)

@@ -6,6 +6,7 @@
 #   train_lightning.py   Lightning
 #   train_jax.py         JAX
 #   train_numpy.py       NumPy only
+#   buckets.py           images of several shapes: each batch has one of them
 #   clip.py              images and their captions: the fields beside an image
 #   dino.py              self-distillation with multi-crop: views of two sizes
 #   reid.py              re-identification: tall images, batches of P identities with K images
