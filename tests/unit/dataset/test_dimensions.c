@@ -121,7 +121,7 @@ static char *cached(const char *part)
 
 static void flip(const char *path, off_t at)
 {
-	uint8_t byte;
+	uint8_t byte = 0;
 	int fd = open(path, O_RDWR);
 	assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
 	byte ^= 4;
