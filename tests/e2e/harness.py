@@ -426,13 +426,16 @@ class Stream:
         if kind == OPENED:
             values = struct.unpack_from("<9Q14IQ2I", body)
             self.info = types.SimpleNamespace(**dict(zip(OPENED_FIELDS, values)))
-            groups, _, cuts, _ = struct.unpack_from("<IIII", body, 144) if len(body) > 144 else (0, 0, 0, 0)
-            assert len(body) == (144 + 16 + 80 * groups + 16 * cuts if groups or cuts else 144)
+            groups, fields, cuts, _ = struct.unpack_from("<IIII", body, 144) if len(body) > 144 else (0, 0, 0, 0)
+            assert len(body) == (144 + 16 + 80 * (groups + fields) + 16 * cuts if groups or fields or cuts else 144)
             # (views, height, width, name) of each group of views
             self.groups = [(*struct.unpack_from("<III", body, at), body[at + 16:at + 80].rstrip(b"\0").decode())
                            for at in range(160, 160 + 80 * groups, 80)]
+            # (max_bytes, name) of each field
+            self.fields = [(struct.unpack_from("<Q", body, at)[0], body[at + 16:at + 80].rstrip(b"\0").decode())
+                           for at in range(160 + 80 * groups, 160 + 80 * (groups + fields), 80)]
             # [position, global batch] of each cut of a stream with buckets
-            self.cuts = [list(struct.unpack_from("<QQ", body, 160 + 80 * groups + 16 * i)) for i in range(cuts)]
+            self.cuts = [list(struct.unpack_from("<QQ", body, 160 + 80 * (groups + fields) + 16 * i)) for i in range(cuts)]
         elif kind == EXTENT:
             number, slots, stride, size = struct.unpack_from("<IIQQ", body)
             # Seals: no further ones, no shrinking, no growing, no writing, which a sole reader may ask to be left out.
