@@ -385,6 +385,7 @@ static void ticket_again(struct stream_ticket *t)
 	*ticket_chain(t) = NULL;
 	t->view = 0;
 	t->made = 0;
+	t->apart = false;
 	t->fault.text[0] = 0;
 	t->stream->reading++;
 	t->stream->queued--;
@@ -584,7 +585,8 @@ static bool ticket_is_complete(struct stream_ticket *t)
 {
 	if (t->item.result != FETCH_OK || ticket_is_too_large(t))
 		return false;
-	if (t->view || ticket_take_fields(t))
+	/* The fields are there from the sample's first job, which may have made no view (apart). */
+	if (t->view || t->apart || ticket_take_fields(t))
 		return true;
 	/* The image has the size that the index says. */
 	const int result = t->item.result;

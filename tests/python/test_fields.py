@@ -4,9 +4,11 @@ substitutes, marked and padded rows, ranks, states, and what wrong fields get.""
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tarfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -287,6 +289,33 @@ class Broken(unittest.TestCase):
             for batch in source.batches():
                 self.assertEqual(batch.fields["txt"], [caption(i) + b"!" for i in indices(batch)])
             self.assertEqual(source.stats()["broken"], {})
+
+    def test_views_without_room_to_share(self) -> None:
+        """Views that are decoded apart, because there is no memory to keep a decoded image and no
+        folder for a temporary file, have the fields that they have otherwise."""
+        path, side = support.folder / "large.tar", 2504
+        with tarfile.open(path, "w") as tar:
+            for number in range(3):
+                bitmap = bytes(i * (number + 7) >> 9 & 0xff for i in range(side // 8 * side))
+                for extension, data in (("jpg", b"P4 %d %d\n" % (side, side) + bitmap), ("txt", caption(number))):
+                    info = tarfile.TarInfo(f"{number}.{extension}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        no_folder = support.folder / "no-folder"
+        no_folder.touch()
+        steps = [{"RandomResizedCrop": {"size": 16, "scale": [0.9, 1]}}]
+        found = []
+        cache = os.environ["XDG_CACHE_HOME"]
+        for place in (cache, str(no_folder)):
+            support.stop_daemons()
+            with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=place):
+                made = loader(str(path), "txt", batch_size=3, image_size=16, transforms=steps, views=2, labels="none", memory="128M",
+                              threads=1)
+                with made:
+                    found.append([(batch.fields["txt"], [bytes(view) for view in batch.images]) for batch in made.batches()])
+        support.stop_daemons()
+        self.assertEqual(sorted(found[0][0][0]), [caption(number) for number in range(3)])
+        self.assertEqual(found[0], found[1])
 
 
 class Refused(unittest.TestCase):
