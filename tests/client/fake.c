@@ -211,7 +211,7 @@ _Noreturn void fake_die_without_hangup(int fd)
 	_exit(0);
 }
 
-void fake_welcome_as(int fd, pid_t pid)
+static void fake_greet(int fd, pid_t pid, uint64_t features)
 {
 	const struct conn_message *message = fake_expect(fd, WIRE_HELLO);
 	const struct wire_hello *hello = conn_view(message, WIRE_HELLO, sizeof *hello, 0);
@@ -223,8 +223,19 @@ void fake_welcome_as(int fd, pid_t pid)
 		.magic = WIRE_MAGIC,
 		.version = 1,
 		.pid = pid,
+		.features = hello->features & features,
 		.text_bytes = 5};
 	fake_send(fd, &welcome.head, sizeof welcome, "0.1.0", 5, -1);
+}
+
+void fake_welcome_as(int fd, pid_t pid)
+{
+	fake_greet(fd, pid, 0);
+}
+
+void fake_welcome_with(int fd, uint64_t features)
+{
+	fake_greet(fd, getpid(), features);
 }
 
 void fake_welcome(int fd)

@@ -82,6 +82,7 @@ _Noreturn void fake_die_without_hangup(int fd);
 /* HELLO .. WELCOME; then OPEN .. OPENED. */
 void fake_welcome(int fd);
 void fake_welcome_as(int fd, pid_t pid); /* another process's */
+void fake_welcome_with(int fd, uint64_t features); /* those of `features` that are offered */
 struct wire_opened fake_opened(const struct fake_shape *shape);
 void fake_open(int fd, const struct fake_shape *shape);
 

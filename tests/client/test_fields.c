@@ -59,7 +59,7 @@ static void put_fields(const struct fake_memory *memory, uint32_t slot, const st
 static void serve(int fd, const void *argument)
 {
 	const struct wrong *wrong = argument;
-	fake_welcome(fd);
+	fake_welcome_with(fd, WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS);
 	const struct conn_message *message = fake_expect(fd, WIRE_OPEN);
 	struct wire_opened opened = fake_opened_at(message, &shape, 0);
 	struct opened_tail tail = good_tail();

@@ -54,6 +54,13 @@ static void check_ranges(const struct stream_spec *spec)
 				size.width >= 1 && size.width <= spec->image_size.width,
 			"a group larger than the largest image");
 	}
+	want(spec->buckets.count <= BUCKETS_MAX && (!spec->buckets.count || spec_groups(spec) <= 1),
+		"too many buckets, or groups of views beside them");
+	for (uint32_t i = 0; i < spec->buckets.count; i++)
+		want(spec->buckets.size[i].height >= 1 && spec->buckets.size[i].width >= 1 &&
+				pixel_longer(spec->buckets.size[i]) <= PIXEL_SIDE_MAX,
+			"the size of a bucket out of its range");
+	want(spec->fields.count <= FIELDS_MAX, "too many fields");
 	want(views >= 1 && views <= SLOTS_VIEWS_MAX && views == spec->views.count &&
 			views == spec->shape.views,
 		"views out of their range");

@@ -173,6 +173,14 @@ static inline void phrase_state(struct phrase *phrase)
 			phrase_one(phrase, numbers);
 		}
 	}
+	if (one_in(phrase->random, 4)) {
+		static const char *const cuts[] = {"[[0, 4]]", "[[0, 4], [8, 6]]", "[]", "[[0]]",
+			"[[0, 0]]", "[[1, 2], [1, 2]]", "[[-1, 2]]", "4",
+			"[[18446744073709551615, 18446744073709551615]]",
+			"[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1]]"};
+		phrase_put(phrase, ", \"cuts\": ");
+		phrase_one(phrase, cuts);
+	}
 	phrase_put(phrase, "}");
 }
 
@@ -193,7 +201,14 @@ static inline void phrase_key(struct phrase *phrase)
 		"indices: /i.npy", "sources: [{source: a, weight: 0.25}, {source: b, weight: 3}]",
 		"sources: [{source: a, weight: 1e12}]", "split: 0..90%", "split: 1000..",
 		"weights: balanced", "weights: /w.npy", "epoch_length: 1000", "repeats: 3",
-		"sampling: {classes: 16, per_class: 4}", "labels: {manifest: /m.csv, only: true}",
+		"sampling: {classes: 16, per_class: 4}", "sampling: {classes: 2}", "sampling: {}",
+		"sampling: {classes: 0, per_class: 65537}", "sampling: balanced",
+		"buckets: [[256, 192], 224, [192, 256]]", "buckets: [[64, 32], [32, 64]]",
+		"buckets: []", "buckets: [[32, 24], [64, 48]]", "buckets: [224, 0]", "buckets: 224",
+		"buckets: [[4096, 1], [1, 4096]]", "buckets: [[1, 2, 3]]",
+		"fields: [{name: txt, max: 16777217}]", "fields: [{max: 3}]", "fields: [txt, txt]",
+		"fields: [a/b]", "fields: [{name: txt, long: no}]", "fields: []", "salt: a",
+		"labels: {manifest: /m.csv, only: true}",
 		"labels: {manifest: /m.csv, type: classes}", "stream: train", "source: ~/\xc3\xa4",
 		"x: 1", "batch_size: 0", "image_size: 4097", "group: \"a\\tb\"",
 		"source: \"\\u0001\"", "sources: []", "image_size: {1: 3}"};

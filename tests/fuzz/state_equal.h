@@ -8,5 +8,5 @@ static inline bool state_equal(const struct spec_state *a, const struct spec_sta
 	return a->given == b->given && a->version == b->version &&
 	       a->fingerprint == b->fingerprint && a->order == b->order &&
 	       a->transform == b->transform && a->seed == b->seed && a->epoch == b->epoch &&
-	       a->position == b->position;
+	       a->position == b->position && buckets_cuts_equal(&a->cuts, &b->cuts);
 }
