@@ -226,8 +226,8 @@ enum wire_query_kind {
 	WIRE_QUERY_SAMPLES = 7, /* labels and paths of samples from `argument` on */
 };
 
-/* The most samples in one answer to WIRE_QUERY_SAMPLES. */
-enum { WIRE_SAMPLES_MOST = 1024 };
+/* The most samples in one answer to WIRE_QUERY_SAMPLES. No line follows after so many bytes. */
+enum { WIRE_SAMPLES_MOST = 1024, WIRE_SAMPLES_BYTES = 1 << 20 };
 
 struct wire_query {
 	struct wire_head head;

@@ -562,9 +562,10 @@ PENSTOCK_API int32_t penstock_stream_timeout_ms(const struct penstock_stream *st
  *
  * penstock_stream_classes: class names, one on each line, in the order of their labels.
  * penstock_stream_path: where sample `index` comes from: a file, or SHARD!MEMBER.
- * penstock_stream_samples: a line for each of the samples from `first` on, 1,024 or as many as are
- * left: its label (of several values: with commas between them; -1: none), a space, and its path,
- * in which \\ stands for a backslash and \n for the end of a line.
+ * penstock_stream_samples: a line for each of the samples from `first` on: its label (of several
+ * values: with commas between them; -1: none), a space, and its path, in which \\ stands for a
+ * backslash and \n for the end of a line. One line at least, and 1,024 at most; fewer where labels
+ * are long, so count them and ask for the next ones.
  * penstock_stream_stats: counters and verdict, as JSON. penstock_stream_config: the stream's
  * complete definition, as JSON. penstock_stream_wait: what the stream is waiting for right now: the
  * stage, and the file that it is at. Answers within 0.2 s, otherwise -ETIMEDOUT. */

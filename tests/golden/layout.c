@@ -441,6 +441,7 @@ static void layout_wire(void)
 	CONSTANT(WIRE_QUERY_CONFIG);
 	CONSTANT(WIRE_QUERY_SAMPLES);
 	CONSTANT(WIRE_SAMPLES_MOST);
+	CONSTANT(WIRE_SAMPLES_BYTES);
 	STRUCT(wire_query);
 	FIELD(wire_query, head);
 	FIELD(wire_query, kind);

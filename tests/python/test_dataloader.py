@@ -143,6 +143,20 @@ class Datasets(unittest.TestCase):
                 samples = self.check(folder, labels={"manifest": manifest, "type": kind})
                 self.assertIs(type(samples[5][1][0]), int if kind == "classes" else float)
 
+    def test_long_labels(self) -> None:
+        """An answer is bounded in bytes, whatever the labels are."""
+        folder = support.dataset()
+        names = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*.jpg"))
+        manifest = support.folder / "long.csv"
+        manifest.write_text("\n".join(["path,labels", *(f"{name},{i};60000" for i, name in enumerate(names)), ""]))
+        with loader(folder, labels={"manifest": manifest, "type": "multi_hot"}, batch_size=2) as made:
+            answer = made._stream.samples(0)
+            self.assertTrue(1 << 20 <= len(answer) < (1 << 20) + 2 * 60001 + 5000, len(answer))
+            targets = np.array(made.dataset.targets, bool)
+        wanted = np.zeros((60, 60001), bool)
+        wanted[:, 60000] = wanted[range(60), range(60)] = True
+        self.assertTrue((targets == wanted).all())
+
     def test_odd_names(self) -> None:
         odd = support.folder / "odd"
         (odd / "a").mkdir(parents=True)

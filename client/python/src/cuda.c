@@ -475,7 +475,7 @@ static PyMethodDef cuda_methods[] = {
 	{"state", cuda_state, METH_NOARGS, "The position of the loop, as JSON."},
 	{"path", cuda_path, METH_VARARGS, "path(index): a file, or SHARD!MEMBER."},
 	{"samples", cuda_samples, METH_VARARGS,
-		"samples(first): lines of labels and paths, of 1,024 samples."},
+		"samples(first): lines of labels and paths, of at most 1,024 samples."},
 	{"stats", cuda_stats, METH_NOARGS, "Counters and verdict, as JSON."},
 	{"leave", cuda_leave, METH_VARARGS,
 		"leave(timeout_ms): detaches at the end of the process. None; or why the "

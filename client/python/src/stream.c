@@ -606,7 +606,7 @@ static PyMethodDef stream_methods[] = {
 	{"classes", stream_classes, METH_NOARGS, "The class names, by label."},
 	{"path", stream_path, METH_O, "path(index): a file, or SHARD!MEMBER."},
 	{"samples", stream_samples, METH_O,
-		"samples(first): lines of labels and paths, of 1,024 samples."},
+		"samples(first): lines of labels and paths, of at most 1,024 samples."},
 	{"stats", stream_stats, METH_NOARGS, "Counters and verdict, as JSON."},
 	{"config", stream_config, METH_NOARGS, "The full definition, as JSON."},
 	{"close", stream_close, METH_NOARGS, "Refuses further calls. Views stay readable."},

@@ -64,7 +64,8 @@ static void path_task_put(struct text *text, const char *path)
 	text_put(text, "\n");
 }
 
-/* A line for each sample from `first` on. */
+/* A line for each sample from `first` on. A label may have 65,536 values, so the bytes are bounded
+ * too. */
 static int path_task_lines(
 	const struct concat *samples, uint64_t first, struct text *text, struct fault *fault)
 {
@@ -73,7 +74,7 @@ static int path_task_lines(
 	if (!values)
 		return fault_set(fault, -ENOMEM, "no memory for labels");
 	int result = 0;
-	for (uint64_t i = first; !result && i < end; i++) {
+	for (uint64_t i = first; !result && i < end && text->size < WIRE_SAMPLES_BYTES; i++) {
 		char path[8192 + 64];
 		struct sampler_pick pick = concat_find(samples, i);
 		result = path_task_label(
