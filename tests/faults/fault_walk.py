@@ -167,9 +167,11 @@ def test_hello():
             cases.append((f"features {bits:#x}", put(hello(), 32, "<Q", bits), ANSWERED))
         cases.append(("hello with request 0", put(hello(), 8, "<I", 0), PROTO))
         expect(daemon, None, cases, greet=False)
-        with walker(daemon, greet=False) as one:  # none that was not known is promised
-            one.send(put(hello(), 32, "<Q", TOP64))
-            assert struct.unpack_from("<Q", one.until(WELCOME), 16) == (0,)
+        known = 1 | 2 | 4  # enum wire_feature: groups, fields, buckets
+        for bits in (*EDGES64, 1, 2, 4, 8, 1 << 63):  # none that one end does not know is promised
+            with walker(daemon, greet=False) as one:
+                one.send(put(hello(), 32, "<Q", bits))
+                assert struct.unpack_from("<Q", one.until(WELCOME), 16) == (bits & known,), bits
         expect(daemon, None, [("a second hello", hello(), PROTO)])
 
 
