@@ -243,7 +243,7 @@ def test_open_texts():
             assert got[0] == REFUSED and got[1] in (-errno.EINVAL, -errno.ENOENT, -errno.ENAMETOOLONG), f"{name}: {got}"
 
 
-NUMBERS = {"batch_size": (1, 65536), "image_size": (1, 4096), "views": (1, 8), "repeats": (1, 16), "prefetch": (2, 64), "seed": (0, TOP64),
+NUMBERS = {"batch_size": (1, 65536), "image_size": (1, 4096), "views": (1, 16), "repeats": (1, 16), "prefetch": (2, 64), "seed": (0, TOP64),
            "epochs": (0, TOP64), "epoch_length": (1, 1 << 48), "wait_for": (1, 65536), "laggard_timeout_s": (1, 86400), "world_size": (1, 65536),
            "rank": (0, 65535)}
 WORDS = ("dtype", "layout", "labels", "on_broken", "decode", "interpolation", "share", "laggard", "split", "indices", "weights", "stream")
