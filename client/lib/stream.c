@@ -77,7 +77,15 @@ static bool stream_groups_fit(const struct wire_opened *o, const struct opened_t
 	return !tail->groups || views == o->views;
 }
 
-/* Whether the groups of an OPENED, after a reconnect, are those of the stream that was lost. */
+/* Who opened the stream again, for messages. */
+static const char *stream_opener(const struct penstock_stream *stream)
+{
+	return stream->reconnect.stage == RECONNECT_OPENING
+		       ? ", which has replaced the one that was gone,"
+		       : "";
+}
+
+/* Whether the groups of an OPENED are those that the stream had before it was opened again. */
 static int stream_check_same_groups(
 	const struct penstock_stream *stream, const struct opened_tail *tail)
 {
@@ -90,10 +98,45 @@ static int stream_check_same_groups(
 		       strcmp(tail->group[i].name, was->group[i].name) == 0;
 	return same ? 0
 		    : error_set(-ESTALE,
-			      "the daemon at %s, which has replaced the one that was gone, opened "
-			      "another stream: its groups of views differ; has the configuration "
-			      "changed?",
-			      stream->connection.path);
+			      "the daemon at %s%s opened another stream: its groups of views "
+			      "differ; has the configuration changed?",
+			      stream->connection.path, stream_opener(stream));
+}
+
+/* Whether the fields of an OPENED are those that the stream had before it was opened again. */
+static int stream_check_same_fields(
+	const struct penstock_stream *stream, const struct opened_tail *tail)
+{
+	const struct opened_tail *was = &stream->tail;
+	bool same = was->fields == tail->fields;
+	for (uint32_t i = 0; same && i < tail->fields; i++)
+		same = was->field[i].max_bytes == tail->field[i].max_bytes &&
+		       strcmp(was->field[i].name, tail->field[i].name) == 0;
+	return same ? 0
+		    : error_set(-ESTALE,
+			      "the daemon at %s%s opened another stream: its fields differ; has "
+			      "the configuration changed?",
+			      stream->connection.path, stream_opener(stream));
+}
+
+struct stream_number {
+	const char *name;
+	uint64_t was, is;
+};
+
+static int stream_check_numbers(
+	const struct penstock_stream *stream, const struct stream_number *numbers, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (numbers[i].was == numbers[i].is)
+			continue;
+		return error_set(-ESTALE,
+			"the daemon at %s%s opened another stream: %s is %" PRIu64
+			", expected %" PRIu64 "; has the dataset or the configuration changed?",
+			stream->connection.path, stream_opener(stream), numbers[i].name,
+			numbers[i].is, numbers[i].was);
+	}
+	return 0;
 }
 
 /* Whether an OPENED, after a reconnect, is of the stream that was lost, at its next batch: 0, or
@@ -101,15 +144,27 @@ static int stream_check_same_groups(
 static int stream_check_same(const struct penstock_stream *stream, const struct wire_opened *opened)
 {
 	const struct wire_opened *was = &stream->opened;
-	const struct {
-		const char *name;
-		uint64_t was, is;
-	} fields[] = {
+	const struct stream_number numbers[] = {
 		{"fingerprint", was->fingerprint, opened->fingerprint},
 		{"order", was->order, opened->order},
 		{"transform", was->transform, opened->transform},
 		{"seed", was->seed, opened->seed},
 		{"salt", was->salt, opened->salt},
+		{"rank", was->rank, opened->rank},
+		{"world_size", was->world_size, opened->world_size},
+		{"epoch", stream->epoch, opened->epoch},
+		{"position", stream->position, opened->position},
+	};
+	return stream_check_numbers(stream, numbers, sizeof numbers / sizeof *numbers);
+}
+
+/* Whether the batches of a stream that was opened again are laid out as before: those that the
+ * application still holds are read by the new layout. */
+static int stream_check_same_layout(const struct penstock_stream *stream,
+	const struct wire_opened *opened, const struct opened_tail *tail)
+{
+	const struct wire_opened *was = &stream->opened;
+	const struct stream_number numbers[] = {
 		{"batch_size", was->batch_size, opened->batch_size},
 		{"views", was->views, opened->views},
 		{"height", was->height, opened->height},
@@ -118,21 +173,11 @@ static int stream_check_same(const struct penstock_stream *stream, const struct 
 		{"pixel_layout", was->pixel_layout, opened->pixel_layout},
 		{"label_width", was->label_width, opened->label_width},
 		{"label_type", was->label_type, opened->label_type},
-		{"rank", was->rank, opened->rank},
-		{"world_size", was->world_size, opened->world_size},
-		{"epoch", stream->epoch, opened->epoch},
-		{"position", stream->position, opened->position},
 	};
-	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-		if (fields[i].was == fields[i].is)
-			continue;
-		return error_set(-ESTALE,
-			"the daemon at %s, which has replaced the one that was gone, opened "
-			"another stream: %s is %" PRIu64 ", expected %" PRIu64
-			"; has the dataset or the configuration changed?",
-			stream->connection.path, fields[i].name, fields[i].is, fields[i].was);
-	}
-	return 0;
+	int result = stream_check_numbers(stream, numbers, sizeof numbers / sizeof *numbers);
+	if (result == 0)
+		result = stream_check_same_groups(stream, tail);
+	return result == 0 ? stream_check_same_fields(stream, tail) : result;
 }
 
 /* Whether the cuts begin at 0, grow, and end with the present global batch. */
@@ -166,22 +211,6 @@ static const struct wire_opened *stream_view_opened(
 	return (const struct wire_opened *)(const void *)message->bytes;
 }
 
-/* Whether the fields of an OPENED, after a reconnect, are those of the stream that was lost. */
-static int stream_check_same_fields(
-	const struct penstock_stream *stream, const struct opened_tail *tail)
-{
-	const struct opened_tail *was = &stream->tail;
-	bool same = was->fields == tail->fields;
-	for (uint32_t i = 0; same && i < tail->fields; i++)
-		same = was->field[i].max_bytes == tail->field[i].max_bytes &&
-		       strcmp(was->field[i].name, tail->field[i].name) == 0;
-	return same ? 0
-		    : error_set(-ESTALE,
-			      "the daemon at %s, which has replaced the one that was gone, opened "
-			      "another stream: its fields differ; has the configuration changed?",
-			      stream->connection.path);
-}
-
 static int stream_on_opened(struct penstock_stream *stream)
 {
 	struct opened_tail tail;
@@ -204,12 +233,10 @@ static int stream_on_opened(struct penstock_stream *stream)
 			"%u labels of type %u, which this libpenstock does not know: the daemon is "
 			"of another release",
 			o->channels, o->pixel_type, o->pixel_layout, o->label_width, o->label_type);
-	int result =
-		stream->reconnect.stage == RECONNECT_OPENING ? stream_check_same(stream, o) : 0;
-	if (result == 0 && stream->reconnect.stage == RECONNECT_OPENING)
-		result = stream_check_same_groups(stream, &tail);
-	if (result == 0 && stream->reconnect.stage == RECONNECT_OPENING)
-		result = stream_check_same_fields(stream, &tail);
+	const bool reconnected = stream->reconnect.stage == RECONNECT_OPENING;
+	int result = reconnected ? stream_check_same(stream, o) : 0;
+	if (result == 0 && (reconnected || stream->chosen))
+		result = stream_check_same_layout(stream, o, &tail);
 	if (result < 0)
 		return result;
 	stream->opened = *o;

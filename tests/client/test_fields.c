@@ -266,6 +266,57 @@ static void test_length(void **state)
 	}
 }
 
+/* ---- a stream that is opened again, with other fields ---- */
+
+/* One batch is an epoch, so that the stream may be opened again after it. */
+static const struct fake_shape again = {
+	.batch_size = 4, .side = 32, .slots = 4, .batches = 1, .first_serial = 1};
+
+static void serve_more_later(int fd, const void *argument)
+{
+	static int connections;
+	const struct wrong good = {.sentence = ""};
+	(void)argument;
+	fake_welcome_with(fd, WIRE_FEATURE_GROUPS | WIRE_FEATURE_FIELDS);
+	const struct conn_message *message = fake_expect(fd, WIRE_OPEN);
+	struct wire_opened opened = fake_opened_at(message, &again, fake_resume(message, &again));
+	struct opened_tail tail = good_tail();
+	uint8_t bytes[OPENED_TAIL_BYTES];
+	if (connections++) {
+		tail.fields = 2;
+		tail.field[1] = tail.field[0];
+	}
+	size_t size = opened_tail_write(&tail, bytes);
+	fake_send(fd, &opened.head, sizeof opened, bytes, size, -1);
+	struct fake_memory memory = fake_send_memory(fd, &again);
+	struct wire_batch batch = fake_fill(&again, &memory, 3, 0);
+	put_fields(&memory, 3, &good);
+	fake_send(fd, &batch.head, sizeof batch, NULL, 0, -1);
+	while (fake_receive(fd))
+		continue;
+}
+
+/* The batch that is held is still read by its own layout. */
+static void test_again(void **state)
+{
+	(void)state;
+	struct fake fake;
+	fake_start(&fake, serve_more_later, NULL);
+	struct penstock_options options = fake_options(&fake);
+	struct penstock_stream *stream = fake_open_stream(&options);
+	struct penstock_batch batch;
+	assert_int_equal(penstock_stream_next(stream, &batch, 10000), 0);
+	assert_true(batch.flags & PENSTOCK_LAST);
+	assert_int_equal(penstock_stream_set_indices(stream, NULL), -ESTALE);
+	if (!strstr(penstock_error(), "its fields differ"))
+		fail_msg("\"%s\" does not say what differs", penstock_error());
+	assert_int_equal(penstock_stream_fields(stream), 1);
+	expect_field(stream, &batch, FIELD, 2, 0, "");
+	expect_field(stream, &batch, 1, 2, -EINVAL, "field 1 does not exist");
+	penstock_stream_close(stream);
+	(void)fake_stop(&fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +324,7 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_broken),
 		cmocka_unit_test(test_length),
+		cmocka_unit_test(test_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

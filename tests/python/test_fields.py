@@ -253,7 +253,11 @@ class Broken(unittest.TestCase):
         with self.assertRaisesRegex(penstock.Error, r"fields\['txt'\]: the \.txt of sample 3 is not UTF-8"):
             with loader(str(root), {"txt": {"as": "str"}}, train=False) as source:
                 list(source)
-        for index, part in ((4, "is not a .npy file"), (5, "has the shape"), (6, "Python objects"), (7, "raise its max")):
+        for index, shape in ((8, b"(1e999,)"), (9, b"(0, 2305843009213693952)"), (10, b"(" * 2000)):
+            header = b"{'descr': '<f4', 'fortran_order': False, 'shape': %s}" % shape
+            files[index].with_suffix(".npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+        odd = ((8, "is not a .npy file"), (9, "too (big|large)|has the shape"), (10, "is not a .npy file"))
+        for index, part in (*odd, (4, "is not a .npy file"), (5, "has the shape"), (6, "Python objects"), (7, "raise its max")):
             with self.assertRaisesRegex(penstock.Error, rf"fields\['npy'\]: the \.npy of sample {index} .*{part}"):
                 with loader(str(root), {"npy": {"as": "numpy"}}, train=False, indices=[1, index, 2]) as source:
                     list(source)

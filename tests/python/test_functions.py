@@ -383,6 +383,30 @@ class Failing(unittest.TestCase):
             self.assertEqual(batch.batch, 1)
             np.testing.assert_array_equal(batch.images, whole[1].images)
 
+    def test_threads_end_before_the_error(self) -> None:
+        """An exception that ends one thread's part is raised when no thread writes rows any more."""
+        from penstock.functions.reading import read
+        from penstock.functions.running import Runner
+
+        ended: "list[int]" = []
+
+        def leave(row: Any) -> Any:
+            if row[0, 0, 0] == 1:
+                raise SystemExit
+            if row[0, 0, 0] == 2:
+                time.sleep(0.3)
+                ended.append(2)
+            return row
+
+        rows = np.zeros((3, 2, 2, 3), np.uint8)
+        rows[:] = np.arange(3, dtype=np.uint8).reshape(3, 1, 1, 1)
+        samples = np.zeros(3, [("position", np.uint64), ("view", np.uint32)])
+        runner = Runner([read(leave, "transforms[0]")], 3, 0, 0)
+        with self.assertRaises(SystemExit):
+            runner.apply(rows, samples, np.zeros(3, bool), 0)
+        self.assertEqual(ended, [2])
+        runner.close()
+
 
 if __name__ == "__main__":
     support.main()

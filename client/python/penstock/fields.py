@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -110,11 +111,11 @@ class _Header:
             self.dtype = np.dtype(said["descr"])
             self.shape = tuple(int(side) for side in said["shape"])
             self.order = "F" if said["fortran_order"] else "C"
-        except (ValueError, SyntaxError, TypeError, KeyError):
+            self.count = math.prod(self.shape)  # of any size: NumPy's product would wrap around
+        except (ValueError, SyntaxError, TypeError, KeyError, OverflowError, RecursionError, MemoryError):
             raise ValueError("is not a .npy file") from None
         if self.dtype.hasobject or self.dtype.itemsize == 0 or min(self.shape, default=0) < 0:
             raise ValueError("holds Python objects, which are not read")
-        self.count = int(np.prod(self.shape, dtype=np.int64))
 
 
 class _Arrays:
@@ -152,10 +153,10 @@ class _Arrays:
                 continue
             try:
                 row = self.one(value)
+                if made is None:
+                    made = np.zeros((len(values), *row.shape), row.dtype)
             except ValueError as error:
                 fail(number, error)
-            if made is None:
-                made = np.zeros((len(values), *row.shape), row.dtype)
             if row.shape != made.shape[1:] or row.dtype != made.dtype:
                 fail(
                     number,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -107,8 +107,10 @@ class Runner:
         try:
             found = [self._some(rows, samples, skip, epoch, 0, max(count, 1))]
         finally:
-            # Also if Ctrl-C ends the calling thread's part: the rows belong to the threads until then.
-            done = [other.result() for other in others]
+            # Also if Ctrl-C ends the calling thread's part, or a function raises SystemExit: the rows belong to the
+            # threads until all of them are done.
+            wait(others)
+        done = [other.result() for other in others]
         failures = [failure for failure in [*found, *done] if failure is not None]
         return min(failures, key=lambda failure: failure.row, default=None)
 
