@@ -150,6 +150,12 @@ static int class_label(struct class_count *count, uint64_t number, int64_t *ret)
 	return result;
 }
 
+bool class_count_fits(const struct dataset *dataset)
+{
+	const enum label_type type = dataset_label_type(dataset);
+	return type == LABEL_TYPE_CLASS || type == LABEL_TYPE_CLASSES;
+}
+
 static uint64_t class_number(const struct class_places *places, uint64_t place)
 {
 	return places->number ? places->number(places->context, place) : place;

@@ -1,5 +1,6 @@
 /* class_count: reads the labels of the samples that a stream draws from, and counts how many each
- * class has: for `weights: balanced` (weigh.h) and `sampling` (class_table.h).
+ * class has: for `weights: balanced` (weigh.h) and `sampling` (class_table.h). The class of a sample
+ * with several labels is its first.
  *
  * The counts take 16 bytes for each class, at most half full, which are charged to the budget while
  * they exist. Labels come from the index, page by page. Only one thread counts at a time; the next
@@ -21,6 +22,10 @@ struct class_places {
 	uint64_t (*number)(const void *context, uint64_t place); /* NULL: the place is the number */
 	const void *context;
 };
+
+/* Whether the labels of a dataset say a class for each sample: their only class or, where they are
+ * several classes (`type: classes`), the first, which is the record's label. */
+bool class_count_fits(const struct dataset *dataset);
 
 struct class_entry {
 	uint64_t count; /* 0: free */

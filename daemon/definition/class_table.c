@@ -151,10 +151,11 @@ static int class_check(const struct class_places *places, struct fault *fault)
 		return fault_set(fault, -EINVAL,
 			"sampling needs labels, and the dataset has none: give it labels, or leave "
 			"sampling out");
-	if (dataset_label_type(dataset) != LABEL_TYPE_CLASS)
+	if (!class_count_fits(dataset))
 		return fault_set(fault, -EINVAL,
-			"sampling needs labels that are one class each, and the dataset's labels "
-			"are rows of values: leave sampling out, or take other labels");
+			"sampling needs labels that are one class each, or several of which the "
+			"first is the class (type: classes), and the dataset's labels are "
+			"multi-hot or numbers: leave sampling out, or take other labels");
 	return 0;
 }
 

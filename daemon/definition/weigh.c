@@ -186,10 +186,11 @@ static int weigh_check(const struct class_places *places, struct fault *fault)
 		return fault_set(fault, -EINVAL,
 			"weights: balanced needs labels, and the dataset has none: give it labels, "
 			"or weights as a .npy file");
-	if (dataset_label_type(dataset) != LABEL_TYPE_CLASS)
+	if (!class_count_fits(dataset))
 		return fault_set(fault, -EINVAL,
-			"weights: balanced needs labels that are one class each: write a .npy "
-			"file of weights instead");
+			"weights: balanced needs labels that are one class each, or several of "
+			"which the first is the class (type: classes): write a .npy file of "
+			"weights instead");
 	return 0;
 }
 

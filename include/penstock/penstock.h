@@ -199,8 +199,9 @@ struct penstock_options {
 	const char *sources;
 	/* NULL: all samples. "train[:90%]": a part of them, always the same. */
 	const char *split;
-	/* NULL; "balanced", each class as often as the others; or the path of a .npy file with one
-	 * float for each sample. Samples are then drawn with replacement. */
+	/* NULL; "balanced", each class as often as the others (of labels of several classes the
+	 * first); or the path of a .npy file with one float for each sample. Samples are then drawn
+	 * with replacement. */
 	const char *weights;
 	/* 0: the number of samples. Samples in an epoch. Without `weights` each sample comes once
 	 * before any comes twice, across the ends of epochs. */
@@ -231,7 +232,7 @@ struct penstock_options {
 	int32_t nested;
 	/* NULL; or JSON: `{"classes": 16, "per_class": 4}`. Every batch then has 16 distinct
 	 * classes with 4 samples of each, next to each other. batch_size is their product or a
-	 * multiple of it. */
+	 * multiple of it. Of labels of several classes (`type: classes`) the first counts. */
 	const char *sampling;
 	/* NULL; or, in place of `views`, JSON: a list of groups of views, each with its own size
 	 * and operations: `[{"image_size": 224, "count": 2}, {"image_size": 96, "count": 8}]`. See

@@ -345,8 +345,18 @@ class Labels(unittest.TestCase):
         for keys in ({"mixup": 1.0, "num_classes": 9}, {"label_smoothing": 0.1, "num_classes": 9}):
             with self.assertRaisesRegex(penstock.ArgumentError, "need labels with one class each, and this dataset has 3 classes"):
                 loader(source, labels=said, **keys)
-        with self.assertRaisesRegex(penstock.ArgumentError, "sampling needs labels that are one class each"):
-            loader(source, labels=said, sampling={"classes": 2, "per_class": 4})
+        # The first label is the class: of `sampling` and of balanced weights.
+        with loader(source, labels=said, sampling={"classes": 2, "per_class": 4}) as made:
+            for _, labels in made:
+                self.assertEqual([len(set(labels[i:i + 4, 0].tolist())) for i in (0, 4)], [1, 1])
+                self.assertEqual((len(set(labels[:, 0].tolist())), len(set(labels[:, 1].tolist()))), (2, 8))
+        few = [*range(0, 60, 3), 1, 2]
+        with loader(source, labels=said, weights="balanced", indices=few, epoch_length=600) as made:
+            drawn = [int(label) for _, labels in made for label in labels[:, 0]]
+            self.assertTrue(all(150 < drawn.count(color) < 250 for color in range(3)), drawn)
+        hot = self.manifest("hot.csv", ["path,labels", *(f"{name},0;1" for name in rows)])
+        with self.assertRaisesRegex(penstock.ArgumentError, "sampling needs labels that are one class each, or several"):
+            loader(source, labels={"manifest": hot}, sampling={"classes": 2, "per_class": 4})
         names = self.manifest("words.csv", ["path,labels", *(f"{name},b;a" for name in rows)])
         with loader(source, labels={"manifest": names, "type": "classes"}) as made:
             self.assertEqual((made.classes, next(iter(made))[1].tolist()[0]), (["a", "b"], [1, 0]))

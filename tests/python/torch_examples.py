@@ -152,8 +152,16 @@ class Recipes(unittest.TestCase):
         self.assertEqual(len(losses), 2)
 
     def test_reid(self) -> None:
-        losses = self.resumed("reid.py", examples.pictures(), "--identities", 2, "--images", 8, "--size", 32, 16, steps=7)
+        common = ("--identities", 2, "--images", 8, "--size", 32, 16)
+        losses = self.resumed("reid.py", examples.pictures(), *common, steps=7)
         self.assertLess(losses[1], losses[0])
+        # The same identities with a camera each, in a manifest: the first label is the class.
+        root, manifest = Path(examples.pictures()), support.folder / "reid.csv"
+        people = sorted(path.name for path in root.iterdir())
+        manifest.write_text("path,pid,camid\n" + "".join(
+            f"{path.relative_to(root)},{people.index(path.parent.name)},{i % 6}\n" for i, path in enumerate(sorted(root.rglob("*.jpg")))))
+        text = run_here("reid.py", root, *common, "--epochs", 2, "--manifest", manifest)
+        self.assertEqual([float(loss) for loss in re.findall(r": loss ([\d.]+)", text)], losses)
 
 
 class Frameworks(unittest.TestCase):

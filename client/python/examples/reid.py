@@ -5,9 +5,11 @@ triplet loss.
     reid.py ~/market1501/train --checkpoint reid.pt       # Ctrl-C
     reid.py ~/market1501/train --checkpoint reid.pt       # continues
 
-The source is a folder with one folder per identity, or tars with .cls members. Every batch has
-exactly P x K rows: the K rows of an identity are adjacent. An identity with fewer than K images
-repeats some of them. The net is small, so that the example runs on a CPU.
+The source is a folder with one folder per identity, or tars with .cls members. With --manifest it
+is a folder of images, as that of Market-1501, and a CSV file of each image's identity and camera
+(path,pid,camid); images that the file does not name are left out. Every batch has exactly P x K
+rows: the K rows of an identity are adjacent. An identity with fewer than K images repeats some of
+them. The net is small, so that the example runs on a CPU.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ def hash_of(model: nn.Module) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("source", help="a folder with one folder per identity, or tar files")
+    parser.add_argument("--manifest", help="a CSV file with the columns path, pid and camid")
     parser.add_argument("--identities", type=int, default=16, help="of a batch (P)")
     parser.add_argument("--images", type=int, default=4, help="of each identity of a batch (K)")
     parser.add_argument("--size", type=int, nargs=2, default=(256, 128), help="height and width")
@@ -95,10 +98,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda which, frame: stop.append(which))
 
-    loader = penstock.Loader(args.source, batch_size=args.identities * args.images, seed=args.seed, device="cpu",
+    # Each label is then (pid, camid). `sampling` takes the first as the class.
+    named: "dict[str, Any]" = {"labels": {"manifest": args.manifest, "type": "classes", "only": True}} if args.manifest else {}
+    loader = penstock.Loader(args.source, batch_size=args.identities * args.images, seed=args.seed, device="cpu", **named,
                              sampling={"classes": args.identities, "per_class": args.images}, transforms=recipe(*args.size))
     torch.manual_seed(args.seed)
-    model = Net(len(loader.classes)).to(memory_format=torch.channels_last)
+    people = 1 + max(pid for pid, _ in loader.dataset.targets) if args.manifest else len(loader.classes)
+    model = Net(people).to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(model.parameters(), lr=3.5e-3, weight_decay=5e-4)
     step = epoch = 0
     if args.checkpoint and args.checkpoint.exists():
@@ -114,8 +120,9 @@ def main() -> None:
         loader.set_epoch(epoch)  # changes nothing after a state of this epoch was loaded
         losses = []
         for images, labels in loader:
+            identities = labels[:, 0] if args.manifest else labels
             embeddings, scores = model(images)
-            loss = nn.functional.cross_entropy(scores, labels) + triplet_loss(embeddings, labels)
+            loss = nn.functional.cross_entropy(scores, identities) + triplet_loss(embeddings, identities)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -122,7 +122,7 @@ class Loader:
     split           a part of the dataset: "train[:90%]"
     weights         how often each sample is drawn: "balanced", numbers, {path: number}, or a .npy file
     sampling        {"classes": 16, "per_class": 4}: each batch has that many distinct classes, and
-                    that many samples of each
+                    that many samples of each; of several labels the first is the class
     buckets         [(256, 192), (224, 224), (192, 256)], in place of image_size: each batch has one
                     of these shapes, by the aspect ratios of its images
     epoch_length    samples of an epoch

@@ -168,6 +168,33 @@ def test_sampling_delivers_classes():
                         assert all(row.content == table[batch.epoch, at + i].content for i, row in enumerate(rows))
 
 
+def test_sampling_takes_the_first_of_several_labels():
+    """Labels such as (identity, camera): the same order as with the first label only, through a state and the commands too."""
+    with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
+        files = sorted(file.relative_to(source) for file in source.rglob("*.jpg"))
+        pairs = home / "pairs.csv"
+        pairs.write_text("path,pid,camid\n" + "".join(f"{file},{9 - label},{i % 5}\n" for i, (file, label) in enumerate(zip(files, labels))))
+        several = {"manifest": str(pairs), "type": "classes"}
+        turned = [9 - label for label in labels]
+        want = by_position(per_class_model(turned, 9, 24), 24, 4)
+        keys = dict(source=source, seed=9, sampling=PK, epochs=4, labels=several, batch_size=12, **TINY)
+        stream = link.open(**keys)
+        batches = stream.read()
+        assert shown(batches) == want
+        state = stream.state(batches[2][0])
+        tail = {at: index for at, index in want.items() if at >= (state["epoch"], state["position"])}
+        assert shown(read(link, state=state, **keys)) == tail
+        text, _ = run(home, "plan", source, "--sampling", "{classes: 3, per_class: 4}", "-b", "12", "--seed", "9", "--json",
+                      "--labels", json.dumps(several))
+        assert json.loads(text)["ranks"][0]["first_samples"] == [want[0, p] for p in range(3)]
+        # Balanced weights count the first label too.
+        few = [0, 1, 2, 3, 4, 5, 6]
+        table = alias([1 / [labels[i] for i in few].count(labels[i]) for i in few])
+        got = shown(read(link, weights="balanced", indices=npy(home / "few.npy", few), epoch_length=100, epochs=1,
+                         **{key: value for key, value in keys.items() if key not in ("sampling", "epochs", "batch_size")}, batch_size=10))
+        assert got == by_position(lambda e, p: few[drawn(table, 9, e, p)], 100, 1)
+
+
 def test_sampling_of_a_part():
     with uneven() as (home, daemon, source, labels), Link(daemon.socket) as link:
         keys = dict(source=source, seed=1, sampling={"classes": 2, "per_class": 3}, batch_size=6, **TINY)
