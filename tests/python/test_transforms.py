@@ -381,6 +381,31 @@ class Steps(unittest.TestCase):
             plan([resized_crop(), blur])
         self.assertIn('write {"RandomApply": {"transforms": [{"GaussianBlur": {"radius": [0.1, 2.0]}}], "p": 0.5}}', str(caught.exception))
 
+    def test_classes_of_dino_and_deit(self) -> None:
+        """They take PIL images, so they cannot be functions of a row: the error says what to write, and that is read."""
+        three = 'for DeiT III\'s RandomChoice of gray_scale, Solarization and GaussianBlur write "ThreeAugment"'
+        gray = stand_in("gray_scale", "augment", p=1.0, transf=stand_in("Grayscale", num_output_channels=3))
+        solar = stand_in("Solarization", "utils", p=0.2)
+        blur = stand_in("GaussianBlur", "augment", prob=1.0, radius_min=0.1, radius_max=2.0)
+        for item, name, written in (
+                (gray, "augment.gray_scale", '{"RandomGrayscale": {"p": 1.0}}'),
+                (solar, "utils.Solarization", '{"RandomSolarize": {"threshold": 128, "p": 0.2}}'),
+                (blur, "augment.GaussianBlur", '{"RandomApply": {"transforms": [{"GaussianBlur": {"radius": [0.1, 2.0]}}], "p": 1.0}}')):
+            choice = stand_in("RandomChoice", transforms=[item, item], p=None)
+            for given, where in ((item, "transforms[1]"), (choice, "transforms[1]: RandomChoice[0]")):
+                with self.subTest(name=name, where=where), self.assertRaises(penstock.ArgumentError) as caught:
+                    plan([resized_crop(), given, to_tensor()])
+                said = str(caught.exception)
+                self.assertTrue(said.startswith(f"{where}: {name} is not torchvision's, and takes PIL images"), said)
+                self.assertIn(written, said)
+                self.assertIn(three, said)
+            self.assertEqual(self.said(json.loads(written)), json.loads(written))
+        for name, written in (("Solarization", '{"RandomSolarize"'), ("gray_scale", '{"RandomGrayscale"')):
+            with self.assertRaisesRegex(penstock.ArgumentError, f"'{name}' is not supported: write {written}"):
+                plan([resized_crop(), name])
+        # Another class of that name is a function of a row, as before.
+        self.assertEqual(len(plan([resized_crop(), stand_in("Solarization", "mine", threshold=3)]).functions), 1)
+
     def test_erasing(self) -> None:
         """The daemon erases uint8, and the loader erases floats, on the scale of its input."""
         erasing = v2("RandomErasing", p=0.25, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=[0.25], inplace=False)

@@ -6,9 +6,9 @@ at all: they get advice of their own.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
-__all__ = ["LISTED", "instead", "on_the_batch"]
+__all__ = ["LISTED", "copied", "instead", "on_the_batch"]
 
 LISTED = "docs/reference/python.md, Transforms, lists what is supported"
 
@@ -33,6 +33,8 @@ _INSTEAD = {
     "TenCrop": _CROPS.format("TenCrop"),
     "RandomPad": "write {\"RandomCropOrPad\": {\"size\": 224}}, which pads images that are smaller at a random place",
     "TrimBorder": "write {\"CenterCrop\": {\"size\": 224}}",
+    "Solarization": "write {\"RandomSolarize\": {\"threshold\": 128, \"p\": 0.2}}",
+    "gray_scale": "write {\"RandomGrayscale\": {\"p\": 0.2}}",
     "ToPILImage": "leave it out: transforms begin with PIL images, and the loader yields arrays",
     "Lambda": "put the function itself, or Lambda(f), at the end of the list",
     "RandomIoUCrop": _BOXES,
@@ -44,6 +46,30 @@ _INSTEAD = {
     "SetClampingMode": _BOXES,
     "UniformTemporalSubsample": _BOXES,
 }
+
+
+_THREE = '; for DeiT III\'s RandomChoice of gray_scale, Solarization and GaussianBlur write "ThreeAugment"'
+
+
+def copied(item: Any) -> Optional[str]:
+    """What to write for an object of a class that trainers bring in their own files, for PIL images:
+    DINO's utils.py, DeiT's augment.py and the many copies of both. None for other objects."""
+    kind = type(item)
+    had = vars(item) if hasattr(item, "__dict__") else {}
+    p = had.get("prob", had.get("p", 1.0))
+    if kind.__name__ == "GaussianBlur" and {"radius_min", "radius_max"} <= set(had):
+        blur = f'{{"GaussianBlur": {{"radius": [{had["radius_min"]}, {had["radius_max"]}]}}}}'
+        line = f'{{"RandomApply": {{"transforms": [{blur}], "p": {p}}}}}'
+    elif kind.__name__ == "Solarization" and set(had) == {"p"}:
+        line = f'torchvision\'s RandomSolarize(128, p={p}) or {{"RandomSolarize": {{"threshold": 128, "p": {p}}}}}'
+    elif kind.__name__ == "gray_scale" and set(had) == {"p", "transf"}:
+        line = f'torchvision\'s RandomGrayscale(p={p}) or {{"RandomGrayscale": {{"p": {p}}}}}'
+    else:
+        return None
+    return (
+        f"{kind.__module__}.{kind.__qualname__} is not torchvision's, and takes PIL images: if it is DINO's or DeiT's, write "
+        f"{line}{_THREE}"
+    )
 
 
 def on_the_batch(line: str) -> str:

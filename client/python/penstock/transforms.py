@@ -200,10 +200,6 @@ def _unsupported(item: Any, where: str) -> ArgumentError:
     elif kind.__name__ in (*_OPERATIONS, *_HOLDERS, *_CONVERSIONS, *_MIXES):
         name = f"{kind.__module__}.{kind.__qualname__}"
         own = f'("{kind.__name__}", {{...}})'
-        if kind.__name__ == "GaussianBlur" and hasattr(item, "radius_min") and hasattr(item, "radius_max"):
-            radius, p = [item.radius_min, item.radius_max], getattr(item, "prob", getattr(item, "p", 1.0))
-            blur = f'{{"RandomApply": {{"transforms": [{{"GaussianBlur": {{"radius": {radius}}}}}], "p": {p}}}}}'
-            return _refuse(where, f"{name} is not torchvision's: if it blurs as Pillow does, as DINO's, write {blur}")
         return _refuse(
             where,
             f"{name} has the name of an operation of torchvision, but is another class: if it does the same, write "
@@ -485,6 +481,9 @@ def _object(item: Any, where: str) -> Optional[_Item]:
     if timm_objects.is_timm(item):
         return _of_timm(item, where)
     known = _known(name)
+    copied = advice.copied(item)
+    if copied:
+        raise _refuse(where, copied)
     function = _function(item)
     if function is not None:
         return _Item(_FUNCTION, {"function": function}, where)
