@@ -1,6 +1,6 @@
 /* class_count: reads the labels of the samples that a stream draws from, and counts how many each
- * class has: for `weights: balanced` (weigh.h) and `sampling` (class_table.h). The class of a sample
- * with several labels is its first.
+ * class has: for `weights: balanced` (weigh.h) and `sampling` (class_table.h). The class of a
+ * sample with several labels is its first.
  *
  * The counts take 16 bytes for each class, at most half full, which are charged to the budget while
  * they exist. Labels come from the index, page by page. Only one thread counts at a time; the next

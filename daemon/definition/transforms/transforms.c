@@ -419,6 +419,36 @@ static int transforms_check_window(const struct transforms_list *list, uint32_t 
 		op->size.size.height, op->size.size.width);
 }
 
+/* Whether an operation that draws a size can draw only one value. It leaves the size open even so:
+ * the check does not follow what it makes of each size. */
+static bool transforms_draws_one(const struct transforms *transforms, uint32_t i)
+{
+	struct step step;
+	transforms_step(transforms, i, &step);
+	const uint64_t least = (uint64_t)step.min_size[0];
+	switch ((int)step.kind) {
+	case STEP_RANDOM_RESIZE:
+		return step.max_size == least + 1;
+	case STEP_SCALE_JITTER:
+	case STEP_RANDOM_ZOOM_OUT:
+		return !(step.scale[0] < step.scale[1]);
+	default:
+		return step.expand && !(step.degrees[0] < step.degrees[1]);
+	}
+}
+
+static const char *transforms_why_open(const struct transforms *transforms, uint32_t i)
+{
+	const struct transforms_op *op = &transforms->op[i];
+	if (op->step.inside)
+		return op->kind == TRANSFORMS_STEP(STEP_RANDOM_APPLY)
+			       ? "images have another size with its operations than without"
+			       : "its operations make images of different sizes";
+	return transforms_draws_one(transforms, i)
+		       ? "it counts as leaving their size open, even with a single value to draw"
+		       : "it leaves their size open";
+}
+
 static int transforms_refuse_open(const struct transforms_list *list, const yaml_node_t *node,
 	const struct transforms_sides *sides, struct fault *fault)
 {
@@ -435,16 +465,10 @@ static int transforms_refuse_open(const struct transforms_list *list, const yaml
 			" is that of the shorter side, so images would differ in size; expected "
 			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
 			op->size.size.height, op->size.size.height, op->size.size.height);
-	const char *why = op->step.inside ? op->kind == TRANSFORMS_STEP(STEP_RANDOM_APPLY)
-						    ? "images have another size with its "
-						      "operations than without"
-						    : "its operations make images of different "
-						      "sizes"
-					  : "it leaves their size open";
 	return yaml_fault(list->text, list->node[sides->opener], fault,
 		"%s: images would differ in size, since %s; expected CenterCrop, CenterCropOrPad "
 		"or Resize: {size: [HEIGHT, WIDTH]} after it",
-		name, why);
+		name, transforms_why_open(list->into, sides->opener));
 }
 
 static int transforms_refuse_large(const struct transforms_list *list, const yaml_node_t *node,

@@ -123,6 +123,26 @@ static void refuses_transforms(void **state)
 			"2:38: transforms: RandomRotation: images would differ in size, since it "
 			"leaves their size open; expected CenterCrop, CenterCropOrPad or Resize: "
 			"{size: [HEIGHT, WIDTH]} after it"},
+		{"[CenterCrop: {size: 30}, RandomRotation: {degrees: [90, 90], expand: true}]",
+			"2:38: transforms: RandomRotation: images would differ in size, since it "
+			"counts as leaving their size open, even with a single value to draw; "
+			"expected CenterCrop, CenterCropOrPad or Resize: {size: [HEIGHT, WIDTH]} "
+			"after it"},
+		{"[CenterCrop: {size: [8, 9]}, RandomResize: {min_size: 3, max_size: 4}]",
+			"2:42: transforms: RandomResize: images would differ in size, since it "
+			"counts as "
+			"leaving their size open, even with a single value to draw; expected "
+			"CenterCrop, CenterCropOrPad or Resize: {size: [HEIGHT, WIDTH]} after it"},
+		{"[CenterCrop: {size: 9}, ScaleJitter: {target_size: [9, 9], scale_range: [1, 1]}]",
+			"2:37: transforms: ScaleJitter: images would differ in size, since it "
+			"counts as "
+			"leaving their size open, even with a single value to draw; expected "
+			"CenterCrop, CenterCropOrPad or Resize: {size: [HEIGHT, WIDTH]} after it"},
+		{"[CenterCrop: {size: 9}, RandomZoomOut: {side_range: [2, 2]}]",
+			"2:37: transforms: RandomZoomOut: images would differ in size, since it "
+			"counts as "
+			"leaving their size open, even with a single value to draw; expected "
+			"CenterCrop, CenterCropOrPad or Resize: {size: [HEIGHT, WIDTH]} after it"},
 		{"[Pad: {padding: 2}, RandomResize: {min_size: 3, max_size: 9}]",
 			"2:33: transforms: RandomResize: images would differ in size, since it "
 			"leaves their size open; expected CenterCrop, CenterCropOrPad or Resize: "
