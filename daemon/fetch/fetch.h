@@ -71,8 +71,8 @@ enum fetch_outcome {
 	FETCH_E_SHORT = 2, /* it ends before its size in the index */
 	FETCH_E_CHANGED = 3, /* a folder's file has another size than the index says */
 	FETCH_E_IO = 4, /* EIO: the storage cannot read it */
-	/* Larger than all of fetch_options.large. The item has its size, label and place: a caller
-	 * that wants it reads it itself. */
+	/* Larger than all of fetch_options.large; or a field, for which there was no memory at
+	 * once. The item has its size, label and place: a caller that wants it reads it itself. */
 	FETCH_E_TOO_LARGE = 5,
 	FETCH_E_FIELD_MISSING = 6, /* of a field: the sample has none */
 	FETCH_E_FIELD_LONG = 7, /* for the caller: a field that is `longer` than it may be */

@@ -57,18 +57,25 @@ static bool plan_is_large(const struct fetch *fetch, uint64_t bytes)
 	return arena_cost(bytes) > arena_bytes(&fetch->arena) / 4;
 }
 
-/* The buffer of a single request. `ret_large` is 0 if it is in the arena. */
+/* The buffer of a single request. `ret_large` is 0 if it is in the arena. A field never waits for
+ * memory: its image may have the memory that it would wait for, and is not released before the
+ * field is there. The caller reads such a field itself. */
 static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *request,
 	uint64_t bytes, uint8_t **ret_buffer, uint64_t *ret_large)
 {
+	const bool field = request->item->field != NULL;
+	*ret_large = 0;
 	if (plan_is_large(fetch, bytes)) {
+		if (field)
+			return plan_too_large(fetch, request);
 		*ret_large = arena_cost(bytes);
 		return plan_large(fetch, request, *ret_large, ret_buffer);
 	}
-	*ret_large = 0;
-	*ret_buffer = arena_take(&fetch->arena, bytes, true);
+	*ret_buffer = arena_take(&fetch->arena, bytes, !field);
 	if (*ret_buffer)
 		return PLAN_READ;
+	if (field)
+		return plan_too_large(fetch, request);
 	fetch_count(&fetch->counters.arena_waits, 1);
 	fetch->short_of_room = true;
 	return PLAN_STOP;

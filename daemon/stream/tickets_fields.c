@@ -4,7 +4,8 @@
  * together where they are neighbors. A ticket goes to the workers when all its items have come. The
  * worker that makes the sample's first view copies the fields into the slot; a sample without a
  * field, or with one that is too long, is then a broken sample, unless the definition says
- * otherwise. Only fields that no buffer of fetch can hold are read here.
+ * otherwise. Only fields for which fetch has no memory are read here, since their image keeps its
+ * own memory until they are there.
  *
  * Threads: as tickets.c. */
 #include "stream/field.h"

@@ -294,6 +294,22 @@ class Broken(unittest.TestCase):
                 self.assertEqual(batch.fields["txt"], [caption(i) + b"!" for i in indices(batch)])
             self.assertEqual(source.stats()["broken"], {})
 
+    def test_large_fields_beside_large_images(self) -> None:
+        """An image that has all memory for large files does not wait for a field that needs it."""
+        path, side = support.folder / "both.tar", 1000
+        with tarfile.open(path, "w") as tar:
+            for number in range(4):
+                for extension, data in (("jpg", b"P6 %d %d 255\n" % (side, side) + bytes(3 * side * side)), ("bin", bytes([number]) * 3000000)):
+                    info = tarfile.TarInfo(f"{number}.{extension}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        support.stop_daemons()
+        with loader(str(path), {"bin": {"max": 3 << 20}}, train=False, batch_size=1, memory="64M", threads=2, prefetch=2, labels="none",
+                    timeout=20) as source:
+            found = [batch.fields["bin"][0] for batch in source.batches()]
+        support.stop_daemons()
+        self.assertTrue(found == [bytes([number]) * 3000000 for number in range(4)])
+
     def test_views_without_room_to_share(self) -> None:
         """Views that are decoded apart, because there is no memory to keep a decoded image and no
         folder for a temporary file, have the fields that they have otherwise."""
