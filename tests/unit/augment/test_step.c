@@ -5,11 +5,18 @@
 
 #include <stdio.h>
 
+static bool same_axis(const struct pad_axis *a, const struct pad_axis *b)
+{
+	return a->mode == b->mode && a->side == b->side && a->before == b->before &&
+	       a->after == b->after && a->more == b->more && a->place == b->place &&
+	       a->window == b->window && a->mirrored == b->mirrored;
+}
+
 static bool same_op(const struct op *a, const struct op *b)
 {
 	return a->kind == b->kind && a->width == b->width && a->height == b->height &&
-	       memcmp(a->axis, b->axis, sizeof a->axis) == 0 && a->filter == b->filter &&
-	       a->amount == b->amount && a->kernel[0] == b->kernel[0] &&
+	       same_axis(&a->axis[0], &b->axis[0]) && same_axis(&a->axis[1], &b->axis[1]) &&
+	       a->filter == b->filter && a->amount == b->amount && a->kernel[0] == b->kernel[0] &&
 	       a->kernel[1] == b->kernel[1] && a->sigma[0] == b->sigma[0] &&
 	       a->sigma[1] == b->sigma[1] && a->box.x == b->box.x && a->box.y == b->box.y &&
 	       a->box.w == b->box.w && a->box.h == b->box.h && a->chains == b->chains &&

@@ -42,6 +42,7 @@ static void must_refuse(const char *text, const char *sentence)
 #define PK "sampling: {classes: 16, per_class: 4}"
 
 static const char mix[] = "{" SOURCES "}";
+static const char pk[] = "{source: x, " PK "}";
 
 #define FOUR "{source: /a}, {source: /b}, {source: /c}, {source: /d}, "
 #define SEVENTEEN FOUR FOUR FOUR FOUR "{source: /e}"
@@ -163,7 +164,7 @@ static void tells_orders_apart(void **state)
 		"{source: x, epoch_length: 61}",
 		"{source: x, repeats: 2}",
 		"{source: x, repeats: 3}",
-		"{source: x, " PK "}",
+		pk,
 		"{source: x, sampling: {classes: 4, per_class: 16}}",
 		"{source: x, split: '[:9]'}",
 		"{source: x, split: '[:9%]'}",
