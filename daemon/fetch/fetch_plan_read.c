@@ -100,7 +100,9 @@ static bool plan_may_read(struct fetch *fetch, const struct fetch_request *reque
 		return false;
 	}
 	uint32_t size = request->record.size;
-	if (plan_is_large(fetch, size) || plan_has_room(fetch, reader, size))
+	/* A field does not wait (plan_buffer). */
+	if (request->item->field || plan_is_large(fetch, size) ||
+		plan_has_room(fetch, reader, size))
 		return true;
 	/* Set before the second check: a buffer that is dropped in between would wake no thread. */
 	arena_want(&fetch->arena);
@@ -359,7 +361,9 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 
 enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *request, bool large_waits)
 {
-	if (request->item->reader->pass == fetch->pass)
+	/* A field overtakes: its image has memory, for which the others may be waiting. */
+	const bool field = request->item->field != NULL;
+	if (!field && request->item->reader->pass == fetch->pass)
 		return PLAN_SKIP;
 	if (fetch_shares(fetch, request->item)) {
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
@@ -375,7 +379,7 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 	/* A larger sample would overflow an op's lengths after alignment. */
 	if (request->record.size > UINT32_MAX - (1 << 20))
 		return plan_too_large(fetch, request);
-	if (large_waits && plan_is_large(fetch, request->record.size))
+	if (!field && large_waits && plan_is_large(fetch, request->record.size))
 		return PLAN_SKIP;
 	if (!plan_may_read(fetch, request))
 		return PLAN_SKIP;
