@@ -429,6 +429,9 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 			told = sizes;
 		if (recipe_names[i].key == SPEC_KEY_views && groups)
 			told = groups;
+		/* In a status, `fields` is a mapping that has the names and what was delivered. */
+		if (recipe_names[i].key == SPEC_KEY_fields && told && document_get(told, "names"))
+			told = document_get(told, "names");
 		if (told && !recipe_learn_key(spec, recipe_names[i].key, told))
 			recipe->unknown = recipe_names[i].name;
 	}

@@ -457,6 +457,15 @@ static void test_anything_may_be_missing(void **state)
 	assert_shows(said, "transforms of another release, not shown");
 	free(said);
 	document_free(root);
+	/* A status has the names of fields with what was delivered. */
+	root = parse("{'streams':[{'name':'a','seed':7,'batch_size':8,'image_size':64,'train':true,"
+		     "'shuffle':true,'fields':{'names':['txt'],'bytes':9}}]}");
+	struct top_view fielded = view_of(root);
+	fielded.page = TOP_STREAM;
+	said = draw(&fielded, 200, 60);
+	assert_null(strstr(said, "another release"));
+	free(said);
+	document_free(root);
 	root = parse("{}");
 	struct top_view view = view_of(root);
 	char *text = draw(&view, 80, 24);
