@@ -40,6 +40,7 @@ class Samplers(unittest.TestCase):
             self.assertEqual(next(made.batches()).epoch, 4)
         for what in (sampler, batches):
             self.assertIn("sampler of <penstock.Loader", repr(what))
+        self.assertIn("dataset of <penstock.Loader", repr(made.dataset))
 
     def test_rows(self) -> None:
         """len(sampler) is the number of rows that the rank reads."""

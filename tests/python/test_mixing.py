@@ -595,7 +595,7 @@ class Refused(unittest.TestCase):
         self.argument(r"weights: expected .*got the shape \(1, 2\)", weights=[[1, 2]])
         self.argument("weights.* has 3 weights, but there are 60", weights=[1, 2, 3])
         self.kind('sampling: expected a dict such as {"classes": 16, "per_class": 4}, got 16', sampling=16)
-        self.argument("sampling: expected a dict .*got the keys 'classes', 'k'", sampling={"classes": 2, "k": 2})
+        self.argument("sampling: expected a dict .*got {'classes': 2, 'k': 2}", sampling={"classes": 2, "k": 2})
         self.argument(r"sampling\['classes'\]: expected a whole number from 1 to 65536, got 0", sampling={"classes": 0, "per_class": 2})
         self.argument("batch_size is 64, and sampling=.* needs a multiple of 3 x 5 = 15", batch_size=64, sampling={"classes": 3, "per_class": 5})
         self.argument("sampling: classes is 50, but the samples have only", batch_size=50, sampling={"classes": 50, "per_class": 1})

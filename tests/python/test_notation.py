@@ -49,6 +49,8 @@ class Sentences(unittest.TestCase):
             ("as in {0: 128, 16: 192}", "as in {0: 128, 16: 192}"),
             ("sources: expected a list of {source: PATH, weight: NUMBER}", "source: expected a list of (PATH, NUMBER)"),
             ("belong to sources: [{source: PATH, weight: NUMBER}, ...]", "belong to source: [(PATH, NUMBER), ...]"),
+            ("or set missing: empty for it", 'or set "missing": "empty" for it'),
+            ("of the field txt, or set long: cut", 'of the field txt, or set "long": "cut"'),
             # Not YAML, and YAML that is cut off.
             ("train-{000000..000146}.tar", "train-{000000..000146}.tar"),
             ('{"version": 1, ...}', '{"version": 1, ...}'),

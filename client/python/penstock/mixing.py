@@ -122,7 +122,7 @@ class Mixing:
         if not info["label_type"] and width > 1:
             raise ArgumentError(
                 f"mixup, cutmix and label_smoothing need labels with one class each, and this dataset has {width} classes for "
-                "each sample (type: classes): leave them out, or mix and smooth in the loop"
+                'each sample ("type": "classes"): leave them out, or mix and smooth in the loop'
             )
         if info["label_type"]:
             if self.smooths:

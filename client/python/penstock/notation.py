@@ -30,6 +30,7 @@ _ADVICE = (
     (r"start penstockd with --memory (\S+)", r'pass memory="\1"'),
     (r" \(--labels none\)", ""),
     (r" \(--nested\)", ""),
+    (r"\bset (missing|long): (empty|cut)\b", r'set "\1": "\2"'),
     (r"set drop_last to false", "pass drop_last=False"),
     (r"--threads (\S+), in Python threads=", "threads="),
     (r" \(num_classes in Python\)", ""),

@@ -78,7 +78,7 @@ def per_class(sampling: Any, batch_size: Any) -> str:
     if not isinstance(sampling, Mapping):
         raise ArgumentTypeError(f"{_PER_CLASS}, got {shown(sampling)}")
     if set(sampling) != {"classes", "per_class"}:
-        raise ArgumentError(f"{_PER_CLASS}, got the keys {', '.join(shown(key) for key in sampling) or 'of an empty dict'}")
+        raise ArgumentError(f"{_PER_CLASS}, got {shown(dict(sampling))}")
     told = {key: number(f"sampling[{key!r}]", sampling[key], 1, 65536) for key in ("classes", "per_class")}
     block = told["classes"] * told["per_class"]
     if batch_size % block:

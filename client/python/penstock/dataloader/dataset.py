@@ -66,6 +66,9 @@ class Dataset:
     def __setattr__(self, name: str, value: object) -> None:
         fixed.refuse_dataset(name)
 
+    def __repr__(self) -> str:
+        return f"<penstock: the dataset of {self._loader!r}>"
+
     def __len__(self) -> int:
         """The number of samples of an epoch, of all ranks."""
         return self._loader._info["samples"]

@@ -58,7 +58,9 @@ def _entries(views: Any) -> "list[tuple[str, Mapping[str, Any]]]":
     else:
         found = [(f"views[{i}]", _mapping(f"views[{i}]", group)) for i, group in enumerate(views)]
     if not found:
-        raise ArgumentError('views: expected a number, or at least one group such as {"transforms": [...], "count": 8}, got none')
+        raise ArgumentError(
+            f'views: expected a number, or at least one group such as {{"transforms": [...], "count": 8}}, got {checks.shown(views)}'
+        )
     return found
 
 
