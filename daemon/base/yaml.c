@@ -39,12 +39,13 @@ int yaml_fault(const struct yaml_text *text, const yaml_node_t *node, struct fau
 	va_end(args);
 	const char *within = text->within ? text->within : "", *colon = text->within ? ": " : "";
 	if (!text->origin)
-		return fault_set(fault, -EINVAL, "%s%s%s", within, colon, sentence);
+		return fault_set(fault, -EINVAL, "%s%s%s%s", text->place, within, colon, sentence);
 	if (!node)
-		return fault_set(
-			fault, -EINVAL, "%s: %s%s%s", text->origin, within, colon, sentence);
-	return fault_set(fault, -EINVAL, "%s:%zu:%zu: %s%s%s", text->origin,
-		node->start_mark.line + 1, node->start_mark.column + 1, within, colon, sentence);
+		return fault_set(fault, -EINVAL, "%s: %s%s%s%s", text->origin, text->place, within,
+			colon, sentence);
+	return fault_set(fault, -EINVAL, "%s:%zu:%zu: %s%s%s%s", text->origin,
+		node->start_mark.line + 1, node->start_mark.column + 1, text->place, within, colon,
+		sentence);
 }
 
 const char *yaml_scalar(const yaml_node_t *node, size_t *ret_size)

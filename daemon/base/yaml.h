@@ -37,6 +37,8 @@ struct yaml_text {
 	 * sets it in a copy of this struct, so that a refusal says which of several mappings it
 	 * means. */
 	const char *within;
+	/* "", or what messages add before `within`: "views[1]: ", an item of a list. */
+	char place[16];
 	/* NULL, or gets a sentence about the first key that was written by an old name (renamed.h);
 	 * "" stays where there is none. */
 	struct fault *renamed;

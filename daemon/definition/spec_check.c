@@ -370,7 +370,7 @@ static int spec_check_views(struct stream_spec *spec, struct spec_wrong *ret)
 		const char *why = transforms_byte_fault(&list);
 		if (why)
 			return spec_refuse(ret, SPEC_KEY_views, SPEC_AT_VALUE,
-				"views: group %" PRIu32 ": %s", i + 1, why);
+				"views[%" PRIu32 "]: %s", i, why);
 	}
 	spec->transforms.count = 0;
 	spec->interpolation = WEIGHTS_BILINEAR;

@@ -187,8 +187,9 @@ static int views_read_groups(const struct yaml_text *text, const yaml_node_t *no
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	struct yaml_text inner = *text;
-	inner.within = "views";
 	for (; item < node->data.sequence.items.top; item++) {
+		const int number = (int)(item - node->data.sequence.items.start);
+		(void)snprintf(inner.place, sizeof inner.place, "views[%d]: ", number);
 		const yaml_node_t *group = yaml_node(text, *item);
 		if (group->type != YAML_MAPPING_NODE)
 			return yaml_fault(&inner, group, fault,
@@ -265,15 +266,15 @@ static int views_take_list(struct views *views, uint32_t number,
 	char makes[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT];
 	if (group->filtered)
 		return views_refuse(ret_wrong, room,
-			"views: group %" PRIu32 " has an interpolation and takes the stream's "
+			"views[%" PRIu32 "] has an interpolation and takes the stream's "
 			"transforms, of whose operations it is a parameter; leave it out, or write "
 			"transforms for the group",
-			number + 1);
+			number);
 	if (group->size.height && !pixel_size_equal(group->size, recipe.size))
 		return views_refuse(ret_wrong, room,
-			"views: group %" PRIu32 " has the image_size %s and takes the stream's "
+			"views[%" PRIu32 "] has the image_size %s and takes the stream's "
 			"transforms, which make %s; write transforms for the group",
-			number + 1, shape_size_text(group->size, got),
+			number, shape_size_text(group->size, got),
 			shape_size_text(recipe.size, makes));
 	if (!views_pack(views, group, transforms))
 		return views_refuse(ret_wrong, room,
