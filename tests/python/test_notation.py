@@ -72,7 +72,7 @@ class Sentences(unittest.TestCase):
             ("only with share: split", 'only with share="split"'),
             ("needs dtype: float32, float16", 'needs dtype="float32", float16'),
             ("come to, or pad_if_needed: true; got 3", "come to, or pad_if_needed=True; got 3"),
-            ("CenterCrop behind it, or size: [10, 10]", "CenterCrop behind it, or size=[10, 10]"),
+            ("CenterCrop after it, or size: [10, 10]", "CenterCrop after it, or size=[10, 10]"),
             ("shuffle: expected true, or nothing: samples", "shuffle: expected True or None: samples"),
             ("start penstockd with --memory 512M or more", 'pass memory="512M" or more'),
             ("labels[0] is 2, and options.classes is 2 (num_classes in Python): expected", "labels[0] is 2, and num_classes is 2: expected"),

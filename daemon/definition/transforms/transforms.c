@@ -463,7 +463,7 @@ static int transforms_refuse_open(const struct transforms_list *list, const yaml
 		return yaml_fault(list->text, list->node[sides->opener], fault,
 			"Resize: size: %" PRIu32
 			" is that of the shorter side, so images would differ in size; expected "
-			"CenterCrop behind it, or size: [%" PRIu32 ", %" PRIu32 "]",
+			"CenterCrop after it, or size: [%" PRIu32 ", %" PRIu32 "]",
 			op->size.size.height, op->size.size.height, op->size.size.height);
 	return yaml_fault(list->text, list->node[sides->opener], fault,
 		"%s: images would differ in size, since %s; expected CenterCrop, CenterCropOrPad "
@@ -478,10 +478,10 @@ static int transforms_refuse_large(const struct transforms_list *list, const yam
 	if (first->kind == TRANSFORMS_RESIZE && transforms_sizings(list->into) == 1 &&
 		first->size.both && pixel_longer(first->size.size) > TRANSFORMS_SIDE_MAX)
 		return yaml_fault(list->text, list->node[0], fault,
-			"Resize: size: expected at most %d, or CenterCrop behind it; got %" PRIu32,
+			"Resize: size: expected at most %d, or CenterCrop after it; got %" PRIu32,
 			TRANSFORMS_SIDE_MAX, pixel_longer(first->size.size));
 	return yaml_fault(list->text, node, fault,
-		"expected operations that make images of at most %d x %d, or CenterCrop behind "
+		"expected operations that make images of at most %d x %d, or CenterCrop after "
 		"them; these make %" PRIu64 " x %" PRIu64 " (height x width)",
 		TRANSFORMS_SIDE_MAX, TRANSFORMS_SIDE_MAX, sides->most_height, sides->most_width);
 }

@@ -177,7 +177,7 @@ static void refuses_transforms(void **state)
 			"CenterCropOrPad or Resize: {size: [HEIGHT, WIDTH]} after it"},
 		{"[RandomChoice: {transforms: [CenterCrop: {size: 9}, Resize: {size: 9}]}]",
 			"2:65: transforms: Resize: size: 9 is that of the shorter side, so images "
-			"would differ in size; expected CenterCrop behind it, or size: [9, 9]"},
+			"would differ in size; expected CenterCrop after it, or size: [9, 9]"},
 		{"[RandomOrder: {transforms: [CenterCrop: {size: 9}, CenterCrop: {size: 8}]}]",
 			"2:14: transforms: RandomOrder: images would differ in size, since its "
 			"operations make images of different sizes; expected CenterCrop, "
@@ -188,7 +188,7 @@ static void refuses_transforms(void **state)
 			"them changes the size of images"},
 		{"[CenterCrop: {size: 4000}, Pad: {padding: 100}]",
 			"2:13: transforms: expected operations that make images of at most 4096 x "
-			"4096, or CenterCrop behind them; these make 4200 x 4200 (height x width)"},
+			"4096, or CenterCrop after them; these make 4200 x 4200 (height x width)"},
 		{"[CenterCrop: {size: 9}, Pad: {padding: 1}, RandomCrop: {size: 14, padding: 1}]",
 			"2:56: transforms: RandomCrop: size: expected at most 13 x 13 (height x "
 			"width), which the operations before it and padding make, or "
@@ -243,9 +243,9 @@ static void refuses_transforms(void **state)
 			"2:29: Resize: size: expected a whole number from 1 to 8192, got \"8193\""},
 		{"[Resize: {size: 3}]",
 			"2:14: transforms: Resize: size: 3 is that of the shorter side, so images "
-			"would differ in size; expected CenterCrop behind it, or size: [3, 3]"},
+			"would differ in size; expected CenterCrop after it, or size: [3, 3]"},
 		{"[Resize: {size: [4097, 4097]}]", "2:14: transforms: Resize: size: expected at "
-						   "most 4096, or CenterCrop behind it; got 4097"},
+						   "most 4096, or CenterCrop after it; got 4097"},
 		{"[Resize: {size: 3}, RandomCrop: {size: 6, padding: [2, 1]}]",
 			"2:33: transforms: RandomCrop: size: expected at most 5 x 7 (height x "
 			"width), which Resize and padding make, or pad_if_needed: true; got 6 x "
