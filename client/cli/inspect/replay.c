@@ -30,7 +30,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-enum { REPLAY_ATTEMPTS = 16 };
+enum { REPLAY_ATTEMPTS = 16, REPLAY_LABELS_SHOWN = 16 };
 
 /* How the rows of one group of views are made. */
 struct replay_group {
@@ -57,6 +57,7 @@ struct replay {
 		uint8_t *bytes; /* room for the most that the field may have */
 		uint32_t size;
 	} field[FIELDS_MAX];
+	void *labels; /* of one sample, where a label has several values; otherwise NULL */
 	uint8_t *rows; /* of one sample: one per view */
 	struct jsontext out;
 };
@@ -295,6 +296,51 @@ static void replay_json_fields(const struct replay *replay, struct jsontext *jso
 	jsontext_end(json);
 }
 
+static const struct dataset *replay_first(const struct replay *replay)
+{
+	return replay->recipe.parts.dataset[0];
+}
+
+static bool replay_labels_are_whole(const struct replay *replay)
+{
+	return dataset_label_type(replay_first(replay)) == LABEL_TYPE_CLASSES;
+}
+
+/* Once for each sample: its views have the same label. */
+static void replay_print_labels(const struct replay *replay)
+{
+	if (!replay->labels)
+		return;
+	const uint32_t count = dataset_label_width(replay_first(replay));
+	const uint32_t shown = UTIL_MIN(count, (uint32_t)REPLAY_LABELS_SHOWN);
+	(void)printf("%16s labels: ", "");
+	for (uint32_t i = 0; i < shown; i++) {
+		if (replay_labels_are_whole(replay))
+			(void)printf(
+				"%s%" PRId64, i ? ", " : "", ((const int64_t *)replay->labels)[i]);
+		else
+			(void)printf("%s%.9g", i ? ", " : "",
+				(double)((const float *)replay->labels)[i]);
+	}
+	if (shown < count)
+		(void)printf(", ... (%u values)", count);
+	(void)printf("\n");
+}
+
+static void replay_json_labels(const struct replay *replay, struct jsontext *json)
+{
+	if (!replay->labels)
+		return;
+	jsontext_array(json, "labels");
+	for (uint32_t i = 0; i < dataset_label_width(replay_first(replay)); i++) {
+		if (replay_labels_are_whole(replay))
+			jsontext_i64(json, NULL, ((const int64_t *)replay->labels)[i]);
+		else
+			jsontext_shortest(json, NULL, (double)((const float *)replay->labels)[i]);
+	}
+	jsontext_end(json);
+}
+
 static void replay_json_box(
 	struct jsontext *json, const char *key, const uint32_t *numbers, int count)
 {
@@ -327,6 +373,7 @@ static void replay_json_row(struct replay *replay, uint64_t row, const struct sl
 	(void)snprintf(text, sizeof text, "%08x", crc);
 	jsontext_string(json, "crc32", text);
 	jsontext_string(json, "path", path);
+	replay_json_labels(replay, json);
 	replay_json_fields(replay, json);
 	jsontext_end(json);
 }
@@ -363,6 +410,16 @@ static int replay_write_row(const struct replay *replay, uint64_t row,
 		       : CLI_OK;
 }
 
+/* `number`: among all samples that the stream reads. */
+static int replay_read_labels(struct replay *replay, uint64_t number, struct fault *fault)
+{
+	const struct concat *parts = &replay->recipe.parts;
+	struct sampler_pick pick = concat_find(parts, number);
+	return replay->labels ? dataset_sample_values(parts->dataset[pick.part], pick.number,
+					replay->labels, fault)
+			      : 0;
+}
+
 /* Prints what the row is. */
 static int replay_deliver(
 	struct replay *replay, uint64_t row, const struct slots_record *record, uint8_t *pixels)
@@ -370,14 +427,17 @@ static int replay_deliver(
 	char path[8300];
 	struct fault fault = {{0}};
 	uint32_t crc = (uint32_t)crc32_z(0, pixels, replay_group(replay, record->view)->row_bytes);
-	if (concat_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0)
+	if (concat_path(&replay->recipe.parts, record->index, path, sizeof path, &fault) < 0 ||
+		replay_read_labels(replay, record->index, &fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	if (replay->json)
 		replay_json_row(replay, row, record, crc, path);
 	else
 		replay_print_row(row, record, crc, cli_tame(path));
-	if (!replay->json && (record->view == 0 || replay->index_given))
+	if (!replay->json && (record->view == 0 || replay->index_given)) {
+		replay_print_labels(replay);
 		replay_print_fields(replay);
+	}
 	return replay->folder ? replay_write_row(replay, row, record, pixels) : CLI_OK;
 }
 
@@ -656,6 +716,10 @@ static int replay_prepare(struct replay *replay)
 	assert(bytes);
 	replay->rows = malloc(bytes);
 	bool whole = replay->rows != NULL;
+	if (dataset_label_type(replay_first(replay)) != LABEL_TYPE_CLASS) {
+		replay->labels = malloc(dataset_label_bytes(replay_first(replay)));
+		whole &= replay->labels != NULL;
+	}
 	for (uint32_t i = 0; i < spec->fields.count; i++) {
 		replay->field[i].bytes = malloc(spec->fields.at[i].max);
 		whole &= replay->field[i].bytes != NULL;
@@ -695,6 +759,7 @@ int replay_main(int argc, char **argv)
 		code = replay_run(&replay);
 	jsontext_free(&replay.out);
 	free(replay.rows);
+	free(replay.labels);
 	for (uint32_t i = 0; i < FIELDS_MAX; i++)
 		free(replay.field[i].bytes);
 	for (uint32_t i = 0; replay.group && i < spec_groups(&replay.recipe.spec); i++) {
