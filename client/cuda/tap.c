@@ -41,7 +41,7 @@ static int tap_ask_locked(struct tap *tap, int32_t timeout_ms)
 		result = sentence_set(-ENOTSUP,
 			"a device takes batches of one size, and this one's images are %u x %u, "
 			"not "
-			"%u x %u: attach streams whose image_size is one number",
+			"%u x %u: attach streams whose image_size is one number, without buckets",
 			kept->batch.height, kept->batch.width, tap->height, tap->width);
 	if (result == 0)
 		result = penstock_stream_state(tap->stream, kept->loop, sizeof kept->loop);

@@ -96,6 +96,42 @@ class Values(OnDevice):
                     self.doCleanups()
 
 
+class Shapes(OnDevice):
+    """Streams whose batches are not of one plain shape."""
+
+    def test_buckets(self) -> None:
+        """The buffers of libpenstock_cuda have one size; Loader copies batches of several. The refusal loses no batch."""
+        options = {"buckets": "[[32, 16], [24, 24], [16, 32]]", "image_size": 0, "drop_last": 0, "epochs": 1, "seed": 4}
+        source = stream(**options)
+        self.addCleanup(source.close)
+        state = source.state()
+        self.assertIn("cuts", json.loads(state))
+        attachment = _penstock.Cuda(source, 0, "float32", True, MEAN, STD)
+        with self.assertRaisesRegex(errors.Error, "batches of one size, .* whose image_size is one number, without buckets"):
+            attachment.next(20000)
+        reached = json.loads(attachment.state())
+        attachment.detach()
+        on_host = stream(**options, state=json.dumps(reached))
+        self.addCleanup(on_host.close)
+        left = 0
+        while (batch := on_host.next(20000)) is not None:
+            left += batch.count
+            batch.release()
+        self.assertEqual((left, reached["epoch"], reached["position"]), (60, 0, 0))
+
+    def test_refused(self) -> None:
+        """What the kernels do not take is an answer that Python reads as: copy the batches."""
+        for options, part in (({"views": 2}, "one view"), ({"dtype": "float32", "layout": "NCHW"}, "of uint8 in layout NHWC"),
+                              ({"dtype": "float32"}, "of uint8 in layout NHWC"),
+                              ({"view_groups": '[{"image_size": 16, "count": 2}, {"image_size": 24}]', "image_size": 0}, "one view")):
+            with self.subTest(part=part, options=options):
+                source = stream(**options)
+                with self.assertRaisesRegex(errors.Error, part) as caught:
+                    _penstock.Cuda(source, 0, "float32", True, MEAN, STD)
+                self.assertEqual(abs(caught.exception.code), errno.ENOTSUP)
+                source.close()
+
+
 class Mixed(OnDevice):
     """MixUp, CutMix, erasing and soft labels are those of the CPU, bit for bit."""
 
