@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import INVALID, LIMIT, Daemon, Link, Refused, Skip, folder, run_tests, tool, wait_until
+from shapes import stream_of
 
 SUBSTITUTED = 2
 STREAM = {"batch_size": 2, "image_size": 32, "train": True, "shuffle": True, "drop_last": False, "seed": 3, "epochs": 1, "prefetch": 2, "max_broken": 1}
@@ -128,6 +129,29 @@ def test_every_budget():
         got, _ = rows_of(home / "threads", "96M", source, threads=3)
         assert got == want, "three threads"
     print(f"     10 rows, the same under {least}, 64M, 96M with 3 threads, 160M, 1G and 8G")
+
+
+def test_lists_in_any_order_under_small_budgets():
+    """Lists that need whole images: canvases that a worker has no room for go through the permit or a file, with the same rows."""
+    source = giants()
+    padded = [{"Pad": {"padding": [9, 3], "padding_mode": "reflect"}}, {"RandomRotation": {"degrees": 20, "expand": True}}, {"Resize": {"size": 40}},
+              {"RandomCrop": {"size": 32}}]
+    chosen = ["RandomVerticalFlip", {"RandomChoice": {"transforms": [{"Resize": {"size": 64, "max_size": 80}}, {"Pad": {"padding": 100}},
+                                                                     {"RandomResize": {"min_size": 700, "max_size": 900}}]}},
+              {"ColorJitter": {"brightness": 0.4}}, {"RandomResizedCrop": {"size": [24, 32]}}]
+    with folder() as home:
+        (home / "some").mkdir()
+        for name in ("cmyk.jpg", "interlaced.png", "small.jpg"):
+            os.link(source / name, home / "some" / name)
+        for number, transforms in enumerate((padded, chosen)):
+            keys = {"transforms": transforms, "views": 2, "image_size": transforms[-1][list(transforms[-1])[0]]["size"]}
+            keys = {**STREAM, "source": home / "some", **keys}
+            want = stream_of(home / f"8G-{number}", options=("--memory", "8G", "--threads", "2"), **keys)
+            assert len(want) == 6 and not any(row.flags & SUBSTITUTED for row in want) and len({row.pixels for row in want}) == 6
+            place = home / f"48M-{number}"
+            got = stream_of(place, options=("--memory", "48M", "--threads", "1"), **keys)
+            assert got == want, (number, [(a[:6], b[:6]) for a, b in zip(got, want) if a != b])
+            assert not any((place / "cache").rglob(".penstock-*"))
 
 
 def test_state_goes_on_under_another_budget():
