@@ -148,16 +148,6 @@ def test_folder_with_numbers():
         with Link(daemon.socket) as link:
             for each in (file, absolute):
                 expect(link, map(float32, rows), F32, 3, source=source, labels={"manifest": str(each)})
-            # replay shows all values, also of rows of numbers.
-            for form, values in (("classes", rows), ("float", [[i / 8, -i, 0.1] for i in range(60)])):
-                file = manifest(home / f"{form}.csv", [(p, *row) for p, row in zip(paths, values)], ["path", "a", "b", "c"])
-                options = ["replay", source, "--batch-size", 6, "--image-size", 12, "--labels", json.dumps({"manifest": str(file), "type": form})]
-                shown = json.loads(run(home, *options, "--json")[0])["rows"]
-                assert len(shown) == 6 and all(float32(row["labels"]) == float32(values[row["index"]]) for row in shown), shown
-                assert form != "classes" or [row["label"] for row in shown] == [row["labels"][0] for row in shown]
-                lines = [line.strip() for line in run(home, *options)[0].splitlines() if "labels: " in line]
-                assert lines[0] == f"labels: {', '.join(f'{value:.9g}' for value in float32(shown[0]['labels']))}" and len(lines) == 6, lines
-            assert "labels" not in json.loads(run(home, "replay", source, "--batch-size", 6, "--json")[0])["rows"][0]
             one = manifest(home / "one.csv", zip(paths, range(60)), ["path", "label"])
             expect(link, [[float(i)] for i in range(60)], F32, 1, source=source, labels={"manifest": str(one), "type": "float"})
 
@@ -306,6 +296,16 @@ def test_rows_of_classes():
             listed.write_text("\n".join(ADJECTIVES) + "\n", encoding="utf-8")
             expect(link, [[ADJECTIVES.index(word) for word in row] for row in names], I64, 2, ADJECTIVES, source=source,
                    labels={**rule, "classes": str(listed)})
+            # replay shows all values, also of rows of numbers.
+            for form, values in (("classes", rows), ("float", [[i / 8, -i, 0.1] for i in range(60)])):
+                file = manifest(home / f"{form}.csv", [(p, *row) for p, row in zip(paths, values)], ["path", "a", "b", "c"])
+                options = ["replay", source, "--batch-size", 6, "--image-size", 12, "--labels", json.dumps({"manifest": str(file), "type": form})]
+                shown = json.loads(run(home, *options, "--json")[0])["rows"]
+                assert len(shown) == 6 and all(float32(row["labels"]) == float32(values[row["index"]]) for row in shown), shown
+                assert form != "classes" or [row["label"] for row in shown] == [row["labels"][0] for row in shown]
+                lines = [line.strip() for line in run(home, *options)[0].splitlines() if "labels: " in line]
+                assert lines[0] == f"labels: {', '.join(f'{value:.9g}' for value in float32(shown[0]['labels']))}" and len(lines) == 6, lines
+            assert "labels" not in json.loads(run(home, "replay", source, "--batch-size", 6, "--json")[0])["rows"][0]
             one = manifest(home / "one.csv", [(p, i) for i, p in enumerate(paths)], ["path", "label"])
             expect(link, range(60), I64, 1, source=source, labels={"manifest": str(one), "type": "classes"})
             glob, which = tars(home, source, paths, lambda i: {"a": rows[i], "b": rows[i][:2 + (i == 33)], "c": []})
