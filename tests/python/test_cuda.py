@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import unittest
+import unittest.mock
 from typing import Any
 
 import support
@@ -118,6 +119,19 @@ class Shapes(OnDevice):
             left += batch.count
             batch.release()
         self.assertEqual((left, reached["epoch"], reached["position"]), (60, 0, 0))
+
+    def test_reader(self) -> None:
+        """A group of one view has a name, so its images are a dict, which only batches made on the CPU have."""
+        fakes = {"_torch_device": lambda device: device, "Tensors": lambda *_: None, "_make_reader": lambda *_: "usual",
+                 "_Moved": lambda *_: "moved"}
+        group = '[{"image_size": 16, "name": "a"}]'
+        for options, one_size, way in (({}, True, "usual"), ({}, False, "moved"), ({"views": 2}, True, "moved"),
+                                       ({"view_groups": group, "image_size": 0}, True, "moved")):
+            with self.subTest(options=options), unittest.mock.patch.multiple(cuda, **fakes):
+                source = stream(**options)
+                self.addCleanup(source.close)
+                reader = cuda.CudaReader(source, "cuda:0", "float32", MEAN, STD, True, one_size=one_size)
+                self.assertEqual(reader._reader, way)
 
     def test_refused(self) -> None:
         """What the kernels do not take is an answer that Python reads as: copy the batches."""

@@ -436,7 +436,8 @@ class CudaReader:
         fields = Fields(stream.fields) if fields is None else fields
         tensors = Tensors(_torch_device(device), dtype, channels_last)
         info = stream.info
-        usual = one_size and info["views"] == 1 and not info["label_type"] and info["label_width"] == 1 and functions is None
+        plain = info["views"] == 1 and not stream.groups and not info["label_type"] and info["label_width"] == 1
+        usual = one_size and plain and functions is None
         self._reader: Reader
         if usual:
             self._reader = _make_reader(stream, tensors, mean, std, mixing, fields)
