@@ -381,6 +381,13 @@ class Steps(unittest.TestCase):
             plan([resized_crop(), blur])
         self.assertIn('write {"RandomApply": {"transforms": [{"GaussianBlur": {"radius": [0.1, 2.0]}}], "p": 0.5}}', str(caught.exception))
 
+    def test_policies_by_their_strings(self):
+        """timm's aa= strings are configurations of one operation."""
+        for config in ("rand-m9-mstd0.5-inc1", "augmix-m5-w4-d2", "original", "originalr-mstd0.5", "v0", "3a"):
+            with self.assertRaises(penstock.ArgumentError) as caught:
+                penstock.Loader("/nowhere", transforms=["RandomResizedCrop", config])
+            self.assertIn(f'{config!r} is not supported: a policy of timm is written {{"TimmAutoAugment": {{"config": {config!r}}}}}', str(caught.exception))
+
     def test_classes_of_dino_and_deit(self) -> None:
         """They take PIL images, so they cannot be functions of a row: the error says what to write, and that is read."""
         three = 'for DeiT III\'s RandomChoice of gray_scale, Solarization and GaussianBlur write "ThreeAugment"'

@@ -6,6 +6,7 @@ at all: they get advice of their own.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional
 
 __all__ = ["LISTED", "copied", "instead", "on_the_batch"]
@@ -80,9 +81,15 @@ def on_the_batch(line: str) -> str:
     )
 
 
+# The first words of timm's policies: "rand-m9-mstd0.5-inc1", "augmix-m5-w4-d2", "original".
+_TIMM_POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-|$)")
+
+
 def instead(name: str) -> Optional[str]:
     """What works in place of a transform that the daemon does not have; None if nothing is known of
     this name."""
+    if _TIMM_POLICY.match(name):
+        return f'a policy of timm is written {{"TimmAutoAugment": {{"config": {name!r}}}}}'
     if name in ON_BATCHES:
         return on_the_batch(f"images = v2.{name}(...)(images)")
     return _INSTEAD.get(name)
