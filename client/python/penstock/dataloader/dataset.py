@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import ArgumentTypeError
+from ..errors import ArgumentTypeError, DaemonError
 from . import fixed
 from .sampler import Place
 
@@ -49,7 +49,10 @@ def _listed(loader: Loader) -> "list[tuple[str, Any]]":
     while len(listed) < loader.samples:
         with loader._lock:
             lines = loader._ask().samples(len(listed))
-        listed += [_sample(line, float if floats else int, one) for line in lines.split("\n")[:-1]]
+        found = [_sample(line, float if floats else int, one) for line in lines.split("\n")[:-1]]
+        if not found:
+            raise DaemonError(f"the daemon listed {len(listed)} of {loader.samples} samples and no more")
+        listed += found
     return listed
 
 
