@@ -6,8 +6,8 @@
  * and in GNU tar, keys as in WebDataset. */
 #pragma once
 
-#include "dataset/dataset.h"
 #include "dataset/container/tar.h"
+#include "dataset/dataset.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* folder: the order, what is left out, links, cycles, depth. */
-#include "dataset/dataset.h"
 #include "dataset/container/folder.h"
+#include "dataset/dataset.h"
 #include "unit/source_fixture.h"
 
 #include <errno.h>
