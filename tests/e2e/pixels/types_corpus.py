@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jpeg_corpus import Image, check_regions, check_whole, on_purpose, open_rgb  # skips where Pillow is missing
+from jpeg_corpus import Image, check_regions, check_whole, on_purpose, open_rgb, run_dump  # skips where Pillow is missing
 
 DAMAGED = 12000 if os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1" else 1200
 MOST_PIXELS = 64_000_000
@@ -347,6 +347,14 @@ def pixels_of(path):
     return 0 if isinstance(image, Exception) else image.width * image.height
 
 
+def reads_webp(dump, folder, made):
+    path = folder / "probe"
+    path.write_bytes(next(data for case, data in made if case.startswith("webp-")))
+    said = run_dump(dump, [path], "-v")[str(path)]
+    path.unlink()
+    return not (said[0] == "unsupported" and "built without libwebp" in said[-1])
+
+
 def main():
     verbose = "-v" in sys.argv
     dump, page = [a for a in sys.argv[1:] if a != "-v"]
@@ -354,6 +362,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="penstock-types-") as name:
         folder = Path(name)
         made = [case for make in (bmps, pnms, gifs, webps) for case in make(rng)]
+        if not reads_webp(dump, folder, made):
+            print("without WebP: this build has no libwebp")
+            made = [c for c in made if not c[0].startswith("webp-")]
         good = [c for c in made if 20 < len(c[1]) < 5000 and not c[0].startswith(("gif-cut", "webp-cut", "bmp-size", "pnm-odd-huge"))]
         for case, data in [*made, *damaged(rng, good, DAMAGED)]:
             (folder / case).write_bytes(data)
