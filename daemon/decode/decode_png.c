@@ -231,15 +231,10 @@ static int png_begin(void *self, const struct decode_limits *limits, const uint8
 		return outcome;
 	png->mapped = limits->mapped;
 	png->dropped = 0;
-	uint64_t pixels = (uint64_t)png->walk.width * png->walk.height;
-	if (png->walk.width > DECODE_SIDE_MAX || png->walk.height > DECODE_SIDE_MAX)
-		return sentence_set(png->sentence, DECODE_E_PIXELS,
-			"PNG: %u x %u pixels; a side may have at most %d", png->walk.width,
-			png->walk.height, DECODE_SIDE_MAX);
-	if (pixels > limits->pixels)
-		return sentence_set(png->sentence, DECODE_E_PIXELS,
-			"PNG: %u x %u pixels; the limit max_image_pixels is %llu", png->walk.width,
-			png->walk.height, (unsigned long long)limits->pixels);
+	outcome =
+		reader_check_size(png->sentence, limits, "PNG", png->walk.width, png->walk.height);
+	if (outcome)
+		return outcome;
 	*ret = (struct decode_info){
 		.width = png->walk.width,
 		.height = png->walk.height,

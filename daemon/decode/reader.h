@@ -37,3 +37,24 @@ struct reader {
 	/* Scratch that the rows of the present image will take, or at least if it spills. */
 	uint64_t (*need)(void *self, bool spilled);
 };
+
+/* Refuses an image of no pixels, or of more than the limits allow. `type` is its name: "BMP". 0 or
+ * an enum decode_outcome. */
+static inline int reader_check_size(struct sentence *sentence, const struct decode_limits *limits,
+	const char *type, uint64_t width, uint64_t height)
+{
+	if (!width || !height)
+		return sentence_set(sentence, DECODE_E_CORRUPT,
+			"%s: %llu x %llu pixels; an image has at least one", type,
+			(unsigned long long)width, (unsigned long long)height);
+	if (width > DECODE_SIDE_MAX || height > DECODE_SIDE_MAX)
+		return sentence_set(sentence, DECODE_E_PIXELS,
+			"%s: %llu x %llu pixels; a side may have at most %d", type,
+			(unsigned long long)width, (unsigned long long)height, DECODE_SIDE_MAX);
+	if (width * height > limits->pixels)
+		return sentence_set(sentence, DECODE_E_PIXELS,
+			"%s: %llu x %llu pixels; the limit max_image_pixels is %llu", type,
+			(unsigned long long)width, (unsigned long long)height,
+			(unsigned long long)limits->pixels);
+	return DECODE_OK;
+}

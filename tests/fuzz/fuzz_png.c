@@ -5,72 +5,17 @@
  * any other PNG: a region equals the same columns and rows of the whole; if the decoder accepts
  * a file, and libpng accepts it without a warning, the pixels are the same; the decoder obeys
  * its limits; and every refusal has a sentence. */
-#include "decode/decode.h"
-
 #include "fuzz/drive.h"
+#include "fuzz/image.h"
 #include "fuzz/png_make.h"
 #include "fuzz/recipe.h"
-#include "fuzz/want.h"
 
 #include <png.h>
 #include <setjmp.h>
 
-enum { INPUT_ROOM = 4096, PIXELS_MOST = 1 << 16, SLACK = 64, POOL = 1 << 20 };
+enum { INPUT_ROOM = 4096, SLACK = 64, POOL = 1 << 20 };
 
-struct image {
-	int outcome;
-	struct decode_info info;
-	struct decode_region region;
-	uint32_t rows;
-	uint8_t rgb[PIXELS_MOST * 3];
-};
-
-static struct decoder *decoder;
 static struct png_made made;
-static struct image whole, part;
-
-static void prepare(void)
-{
-	static struct permit pool;
-	struct decode_limits limits = decode_limits_default();
-	struct fault fault;
-	limits.pixels = PIXELS_MOST;
-	limits.large = &pool;
-	permit_init(&pool, POOL);
-	want(decoder_new(&limits, &decoder, &fault) == 0, "no decoder");
-}
-
-static void keep_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
-{
-	struct image *image = context;
-	const size_t width = image->region.x1 - image->region.x0;
-	want(image->rows < image->region.y1 - image->region.y0, "more rows than the region has");
-	decode_weave(image->rgb + image->rows++ * width * 3, rgb, width);
-}
-
-static void want_outcome(int outcome)
-{
-	want(outcome >= 0 && outcome < DECODE_OUTCOMES, "no such outcome");
-	want(!outcome || decoder_message(decoder)[0], "refused without a sentence");
-}
-
-/* A region; the whole image if x1 is 0. */
-static void decode(struct image *ret, const uint8_t *bytes, size_t size,
-	struct decode_region region, bool to_end)
-{
-	ret->rows = 0;
-	ret->outcome = decoder_begin(decoder, bytes, size, &ret->info);
-	want_outcome(ret->outcome);
-	if (ret->outcome)
-		return;
-	want((uint64_t)ret->info.width * ret->info.height <= PIXELS_MOST, "beyond the limit");
-	if (!region.x1)
-		region = (struct decode_region){0, 0, ret->info.width, ret->info.height};
-	ret->region = region;
-	ret->outcome = decoder_rows(decoder, region, to_end, keep_row, ret);
-	want_outcome(ret->outcome);
-	want(ret->outcome || ret->rows == region.y1 - region.y0, "rows are missing");
-}
 
 static void side(struct recipe *recipe, uint32_t size, uint32_t *from, uint32_t *to)
 {
@@ -229,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > INPUT_ROOM)
 		return 0;
 	if (!decoder)
-		prepare();
+		prepare(POOL);
 	const bool sound = make(&recipe);
 	/* The file ends where its memory does, except for the slack. */
 	uint8_t *exact = malloc(made.size + SLACK);

@@ -215,12 +215,12 @@ static inline size_t png_pass(
 
 static inline size_t png_rows(const struct png_made *made, struct random *random, uint8_t *to)
 {
-	static const uint8_t whole[4] = {0, 0, 1, 1};
+	static const uint8_t all[4] = {0, 0, 1, 1};
 	static const uint8_t passes[7][4] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4},
 		{0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 	size_t size = 0;
 	if (!made->interlaced)
-		return png_pass(made, whole, random, to);
+		return png_pass(made, all, random, to);
 	for (size_t i = 0; i < UTIL_COUNT(passes); i++)
 		size += png_pass(made, passes[i], random, to + size);
 	return size;

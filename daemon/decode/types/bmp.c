@@ -256,7 +256,7 @@ static int bmp_begin(void *self, const struct decode_limits *limits, const uint8
 	bmp->file = (struct types_bytes){data, size};
 	int outcome = read_head(bmp, &head);
 	if (!outcome)
-		outcome = types_check_size(bmp->sentence, limits, "BMP", head.width, head.height);
+		outcome = reader_check_size(bmp->sentence, limits, "BMP", head.width, head.height);
 	if (outcome)
 		return outcome;
 	bmp->width = (uint32_t)head.width;

@@ -25,27 +25,6 @@ static inline uint32_t types_get32(const uint8_t *p)
 	return types_get16(p) | types_get16(p + 2) << 16;
 }
 
-/* Refuses an image of no pixels, or of more than the limits allow. `type` is its name: "BMP". 0 or
- * an enum decode_outcome. */
-static inline int types_check_size(struct sentence *sentence, const struct decode_limits *limits,
-	const char *type, uint64_t width, uint64_t height)
-{
-	if (!width || !height)
-		return sentence_set(sentence, DECODE_E_CORRUPT,
-			"%s: %llu x %llu pixels; an image has at least one", type,
-			(unsigned long long)width, (unsigned long long)height);
-	if (width > DECODE_SIDE_MAX || height > DECODE_SIDE_MAX)
-		return sentence_set(sentence, DECODE_E_PIXELS,
-			"%s: %llu x %llu pixels; a side may have at most %d", type,
-			(unsigned long long)width, (unsigned long long)height, DECODE_SIDE_MAX);
-	if (width * height > limits->pixels)
-		return sentence_set(sentence, DECODE_E_PIXELS,
-			"%s: %llu x %llu pixels; the limit max_image_pixels is %llu", type,
-			(unsigned long long)width, (unsigned long long)height,
-			(unsigned long long)limits->pixels);
-	return DECODE_OK;
-}
-
 /* A row of the region, as a reader hands it over. */
 struct types_row {
 	uint8_t *rgb[DECODE_PLANES];

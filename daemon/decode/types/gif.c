@@ -202,7 +202,7 @@ static int gif_begin(void *self, const struct decode_limits *limits, const uint8
 	gif->file = (struct types_bytes){data, size};
 	int outcome = read_head(gif);
 	if (!outcome)
-		outcome = types_check_size(gif->sentence, limits, "GIF", gif->width, gif->height);
+		outcome = reader_check_size(gif->sentence, limits, "GIF", gif->width, gif->height);
 	if (outcome)
 		return outcome;
 	*ret = (struct decode_info){

@@ -164,7 +164,7 @@ static int pnm_begin(void *self, const struct decode_limits *limits, const uint8
 	if (!outcome && !pnm->bits)
 		outcome = read_number(pnm, "largest value", 1, DEPTH, &pnm->most);
 	if (!outcome)
-		outcome = types_check_size(pnm->sentence, limits, "PNM", pnm->width, pnm->height);
+		outcome = reader_check_size(pnm->sentence, limits, "PNM", pnm->width, pnm->height);
 	if (outcome)
 		return outcome;
 	for (uint32_t value = 0; value <= UINT8_MAX; value++)

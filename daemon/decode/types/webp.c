@@ -121,8 +121,8 @@ static int webp_begin(void *self, const struct decode_limits *limits, const uint
 	int outcome = find_frame(webp, data, size);
 	webp_memory_return();
 	if (!outcome)
-		outcome =
-			types_check_size(webp->sentence, limits, "WebP", webp->width, webp->height);
+		outcome = reader_check_size(
+			webp->sentence, limits, "WebP", webp->width, webp->height);
 	if (outcome)
 		return outcome;
 	VP8StatusCode status = WebPGetFeatures(webp->frame.bytes, webp->frame.size, &features);
