@@ -36,7 +36,7 @@
 #pragma once
 
 #define PENSTOCK_FILTERS "bilinear|bicubic|box|hamming|lanczos|nearest"
-/* Of a stream, which draws one of the first two for each sample. */
+/* A stream may also draw one of the first two for each sample. */
 #define PENSTOCK_FILTERS_DRAWN PENSTOCK_FILTERS "|random"
 
 // clang-format off

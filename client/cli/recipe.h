@@ -75,7 +75,7 @@ enum weights_filter recipe_filter(const char *interpolation);
  * after saying what is wrong. */
 int recipe_settle(struct recipe *recipe);
 
-/* Of its epoch; of the first group of views, or of another. */
+/* How the first group of views, or another one, makes rows in the recipe's epoch. */
 struct pixel_recipe recipe_pixels(const struct recipe *recipe);
 struct pixel_recipe recipe_group_pixels(const struct recipe *recipe, uint32_t group);
 

@@ -35,7 +35,7 @@ enum {
 struct lease_slot {
 	enum lease_state state;
 	uint64_t serial;
-	/* Of a HELD slot whose stream has groups: where their images are, as it was checked. */
+	/* Where the images of each group are in a HELD slot: checked when it was leased. */
 	uint64_t images_offset[SLOTS_GROUPS_MAX];
 };
 

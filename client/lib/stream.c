@@ -77,7 +77,7 @@ static bool stream_groups_fit(const struct wire_opened *o, const struct opened_t
 	return !tail->groups || views == o->views;
 }
 
-/* Who opened the stream again, for messages. */
+/* Says in messages what opened the stream again. */
 static const char *stream_opener(const struct penstock_stream *stream)
 {
 	return stream->reconnect.stage == RECONNECT_OPENING

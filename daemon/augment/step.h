@@ -146,7 +146,7 @@ struct step {
 	int32_t chain_depth; /* 1 .. 16, or -1: 1 to 3, drawn for each chain */
 	double alpha; /* 0.01 .. 100 */
 	bool all_ops;
-	/* Of warps NEAREST, BILINEAR, BICUBIC, and TimmAutoAugment: also RANDOM; of resizes any. */
+	/* Warps take NEAREST, BILINEAR or BICUBIC; TimmAutoAugment also RANDOM; resizes any. */
 	enum weights_filter interpolation;
 	/* Sizes: `both` sides, or one number for the shorter side. ScaleJitter, ResizeKeepRatio:
 	 * the target. */

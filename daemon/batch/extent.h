@@ -63,7 +63,7 @@ struct extent {
 	struct slots_field field[SLOTS_FIELDS_MAX]; /* in every slot */
 	struct slots_group group[SLOTS_GROUPS_MAX]; /* layout.groups of them, in every slot */
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */
-	/* Of the images in each slot; with groups, of those of the first group. */
+	/* The shape of the images in each slot; with groups, of the first group's. */
 	struct extent_shape {
 		uint32_t height, width;
 		uint64_t row_bytes;

@@ -141,7 +141,7 @@ struct index_head {
 	uint32_t reserved;
 	/* Images that are in class folders themselves, not in folders below them. */
 	uint64_t direct;
-	/* Of tars: field_list_hash of the fields whose places are in this index, and how many they
+	/* The fields whose places are in a tar's index: their field_list_hash, and how many they
 	 * are. 0: none. */
 	uint64_t fields;
 	uint32_t field_count;

@@ -126,7 +126,7 @@ struct fetch_item {
 	 * `place` in the list of fields that the dataset was opened with. */
 	const struct fetch_field *field;
 	uint32_t place;
-	/* Of an image: the items of its fields are submitted directly after it. It is then looked
+	/* The items of an image's fields are submitted directly after it. It is then looked
 	 * up together with them, so that one read serves all of them where they are neighbors. */
 	bool fields_follow;
 	/* set by fetch before `done` */
@@ -143,7 +143,7 @@ struct fetch_item {
 	/* With FETCH_E_CHANGED and FETCH_E_SHORT: there is a file, of another size than the index
 	 * says, and not a folder or a pipe in its place. */
 	bool resized;
-	/* Of a field, with FETCH_OK: it has more bytes than its limit, and `size` is the limit. */
+	/* A field, with FETCH_OK, has more bytes than its limit, and `size` is the limit. */
 	bool longer;
 	/* fetch's own */
 	struct fetch_item *next;

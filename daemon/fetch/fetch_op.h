@@ -69,7 +69,7 @@ struct fetch_op {
 	uint32_t length, need, got, ask;
 	bool changed; /* with FETCH_OP_ENDED: the file's size is not `need`, or it was written */
 	bool irregular; /* with FETCH_OP_ENDED: a pipe or the like, not a file */
-	/* Of a FILE: its size is not known, so it may end anywhere; `need` equals `length`. */
+	/* The size of the FILE is not known, so it may end anywhere; `need` equals `length`. */
 	bool unsized;
 	unsigned rereads; /* of such a file, which was written while it was read */
 	int64_t mtime_ns; /* of a FILE, when it was opened */

@@ -86,7 +86,7 @@ static int plan_outcome_file(const struct fetch_op *op)
 	}
 }
 
-/* Of a folder's field: no index says that it exists, or how long it is. */
+/* The outcome of a folder's field: no index says that it exists, or how long it is. */
 static int plan_outcome_field(const struct fetch_op *op)
 {
 	if (op->result == -ENOENT || op->result == -ENOTDIR)

@@ -30,7 +30,7 @@ struct sequence {
 	const struct step_recipe *recipe;
 	const struct augment_kernels *kernels;
 	struct raster raster;
-	/* Of any sample. The decoder asks for regions while rows of another image arrive. */
+	/* For any sample: the decoder asks for regions while rows of another image arrive. */
 	struct sequence_course draft;
 	/* The sample, from sequence_start on. */
 	struct sequence_course course;

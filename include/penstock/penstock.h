@@ -421,7 +421,7 @@ struct penstock_view_group {
 	/* The number of its first view, and how many it has: penstock_sample.view counts over all
 	 * groups. */
 	uint32_t first_view, views;
-	/* Of its images, in all epochs. */
+	/* Pixels of its images, the same in all epochs. */
 	uint32_t height, width;
 	/* "": it has none. */
 	char name[64];

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef PENSTOCK_LIBFUZZER
-/* Of 12 x 9 pixels. */
+/* Images of 12 x 9 pixels. */
 static const uint8_t webp_lossy[] = {
 	0x52,
 	0x49,

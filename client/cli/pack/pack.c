@@ -34,7 +34,7 @@ struct pack {
 	struct pipeline *pipeline;
 	struct key_set keys; /* of the open shard */
 
-	/* Of the sample that is being written. */
+	/* The fields of the sample that is being written. */
 	struct pack_field {
 		uint8_t *bytes; /* FIELD_BYTES_MAX; NULL: the recipe has no such field */
 		uint32_t size;

@@ -212,7 +212,7 @@ static struct mix_share mix_share(
 	return (struct mix_share){label, weight * hit, weight * even};
 }
 
-/* Of the batch that the rows were planned for. */
+/* The label smoothing of the batch that the rows were planned for. */
 static float mix_smoothing(
 	const struct penstock_mix *mix, const struct penstock_mix_row *rows, uint32_t count)
 {

@@ -37,7 +37,8 @@ struct lease {
 	atomic_uint refs;
 	struct channel *channel;
 	struct penstock_batch batch;
-	/* Of each group of views; images[0] without groups. Valid as long as the lease. */
+	/* The images of each group of views; without groups only images[0]. Valid as long as the
+	 * lease. */
 	const void *images[CHANNEL_GROUPS];
 	struct lease *next; /* in channel.dropped */
 };

@@ -166,7 +166,7 @@ PyObject *convert_fill_images(PyObject *module, PyObject *args)
 	struct lease *lease = convert_read_group(state, args, &target, &images);
 	if (!lease)
 		return NULL;
-	/* Of one pixel: enum penstock_dtype, three channels. */
+	/* A pixel has three channels; by enum penstock_dtype. */
 	static const uint8_t pixel_bytes[] = {3, 12, 6, 6};
 	size_t bytes = (size_t)images.rows * images.height * images.width *
 		       pixel_bytes[lease->channel->info.dtype];

@@ -135,7 +135,7 @@ static struct step_recipe rand_recipe(enum step_timm_set set)
 	return recipe;
 }
 
-/* Of t3a, each kind of op says which operation it was. */
+/* Which operation of t3a an op is: its kind says it. */
 static unsigned of_3a(const struct op *op)
 {
 	return op->kind == OP_SOLARIZE ? 0 : op->kind == OP_SATURATION ? 1 : 2;
