@@ -170,10 +170,11 @@ int dataset_locate(const struct dataset *dataset, uint64_t number, struct datase
 	uint32_t shard = shard_of(dataset, number);
 	const struct dataset_shard *s = &dataset->shard[shard];
 	uint64_t inside = number - s->first;
-	uint64_t page = 1 + inside / INDEX_RECORDS;
+	const uint32_t records = index_records(s->version);
+	uint64_t page = 1 + inside / records;
 	*ret = (struct dataset_page){
 		.shard = shard,
-		.slot = (uint32_t)(inside % INDEX_RECORDS),
+		.slot = (uint32_t)(inside % records),
 		.page = page,
 		.offset = s->index_base + page * INDEX_PAGE,
 	};
@@ -206,8 +207,11 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 		return fault_prefix(fault, rc, "%s", index_name(shard));
 	bool folder = dataset->container->files;
 	uint64_t end = folder ? shard->bytes : shard->size;
-	bool inside = record.offset <= end && record.size <= end - record.offset;
-	if (!inside || !label_fits(dataset, shard, record.label) ||
+	uint64_t stored = packed_stored(&record.packed, record.size);
+	bool inside = record.offset <= end && stored <= end - record.offset &&
+		      record.position <= UINT64_MAX - record.size;
+	if (!inside || !packed_sound(&record.packed, record.size) ||
+		!label_fits(dataset, shard, record.label) ||
 		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
 		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
 		return fault_set(fault, -EIO,
@@ -216,7 +220,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 			index_name(shard), at->slot, (unsigned long long)at->page, shard->path);
 	if (!dataset->labelled)
 		record.label = -1;
-	*ret_position = record.offset;
+	*ret_position = record.position;
 	if (folder)
 		record.offset = 0;
 	*ret = record;
@@ -413,7 +417,9 @@ int dataset_field(const struct dataset *dataset, uint32_t shard, const struct in
 		return fault_prefix(fault, rc, "%s", index_name(s));
 	if (!field.present)
 		field = (struct index_field){0};
-	if (field.offset > s->size || field.size > s->size - field.offset)
+	uint64_t stored = packed_stored(&field.packed, field.size);
+	if (field.offset > s->size || stored > s->size - field.offset ||
+		!packed_sound(&field.packed, field.size))
 		return fault_set(fault, -EIO,
 			"%s: a field in it is not within %s: delete the index, it will be built "
 			"again",

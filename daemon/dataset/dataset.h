@@ -3,20 +3,19 @@
  * A map of this folder:
  *   dataset.[ch]           an open dataset: what it answers about its samples
  *   dataset_impl.h         struct dataset, for the files of this folder
- *   dataset_open.c         from what a user names to an open dataset; opening.h has its parts
+ *   dataset_open.c         from what a user names to an open dataset; opening/ has its parts
  *   dataset_renew.c        images that were rewritten in place: finds them, compares two openings
  *   dataset_fields.c       reads the fields of a sample, for tools
  *   dataset_labels.c       checks the labels of a rule once all indexes exist
- *   opening.h              a dataset while it is being opened
- *   opening_find.c         where indexes are stored, and whether the stored one can be used
- *   opening_build.c        builds an index that is missing
- *   opening_notice.c       what the user is told about the opening
+ *   opening/               a dataset while it is being opened: its indexes, what the user is told
  *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
  *   container/             the kinds of containers: folders, tars
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars
  *   index_progress.h       reports progress while indexes are built
+ *   packed.h               how a sample's bytes are stored where they are not stored as they are
+ *   column_choice.h        which columns of a container hold image and label
  *   fields.[ch]            what is delivered beside an image, and where it is
  *   field_keys.[ch]        reads and writes the key `fields` of a stream's definition
  *   digest.h               the running value from which the fingerprint is computed
@@ -67,6 +66,7 @@
 
 #include "base/fault.h"
 #include "base/progress.h"
+#include "dataset/column_choice.h"
 #include "dataset/container/folder.h"
 #include "dataset/index.h"
 #include "labels/label_rule.h"
@@ -77,7 +77,20 @@
 
 struct dataset;
 
-enum dataset_kind { DATASET_FOLDER, DATASET_TARS };
+/* Indexes store these numbers. */
+enum dataset_kind {
+	DATASET_FOLDER,
+	DATASET_TARS,
+	DATASET_PARQUET,
+	DATASET_TFRECORD,
+	DATASET_MDS,
+	DATASET_LITDATA,
+	DATASET_ZIP,
+	DATASET_LMDB,
+	DATASET_RECORDIO,
+	DATASET_CIFAR,
+	DATASET_MNIST,
+};
 
 /* By the name's extension. The decoder examines the content itself. */
 enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 };
@@ -97,6 +110,9 @@ struct dataset_options {
 	/* The fields that will be read (fields.h); NULL or no names: none. Borrowed while
 	 * dataset_open runs. */
 	const struct field_list *fields;
+	/* The columns that hold image and label; NULL: all zero. Borrowed while dataset_open
+	 * runs. */
+	const struct column_choice *columns;
 	/* Look at every file of a folder, and build the index again if one has another size than
 	 * the index says. Otherwise only the folders' modification times are compared, which stay
 	 * the same when an image is rewritten in place. */

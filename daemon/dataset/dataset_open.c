@@ -9,7 +9,7 @@
 #include "base/store.h"
 #include "base/util.h"
 #include "dataset/digest.h"
-#include "dataset/opening.h"
+#include "dataset/opening/opening.h"
 #include "dataset/source.h"
 #include "labels/label_rule.h"
 #include "labels/labels.h"

@@ -35,23 +35,52 @@ static int page_check(const uint8_t *page, uint32_t kind, uint64_t number, struc
 	return 0;
 }
 
+static bool page_is(const uint8_t *page, uint32_t kind)
+{
+	struct index_page_head head;
+	memcpy(&head, page, sizeof head);
+	return head.kind == kind;
+}
+
+/* The kind of name pages, which tells how long a field's place is. */
+static uint32_t names_kind(const uint8_t *page)
+{
+	return page_is(page, 'M') ? 'M' : 'N';
+}
+
 int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t slot,
 	struct index_record *ret, struct fault *fault)
 {
-	int rc = page_check(page, 'R', number, fault);
+	const bool packed = page_is(page, 'P');
+	int rc = page_check(page, packed ? 'P' : 'R', number, fault);
 	if (rc < 0)
 		return rc;
-	if (slot >= INDEX_RECORDS)
-		return fault_set(fault, -EIO, "record %u does not exist: a page has %d", slot,
-			INDEX_RECORDS);
-	memcpy(ret, page + INDEX_PAGE_HEAD + slot * sizeof *ret, sizeof *ret);
+	const uint32_t records = packed ? INDEX_RECORDS_PACKED : INDEX_RECORDS;
+	const size_t size = packed ? sizeof *ret : INDEX_RECORD_PLAIN;
+	if (slot >= records)
+		return fault_set(
+			fault, -EIO, "record %u does not exist: a page has %u", slot, records);
+	memset(ret, 0, sizeof *ret);
+	memcpy(ret, page + INDEX_PAGE_HEAD + slot * size, size);
+	if (!packed)
+		ret->position = ret->offset;
 	return 0;
+}
+
+int32_t index_page_class(const uint8_t page[INDEX_PAGE], uint32_t slot)
+{
+	const size_t size =
+		page_is(page, 'P') ? sizeof(struct index_record) : (size_t)INDEX_RECORD_PLAIN;
+	int32_t label;
+	memcpy(&label, page + INDEX_PAGE_HEAD + slot * size + offsetof(struct index_record, label),
+		sizeof label);
+	return label;
 }
 
 int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *record, char *buffer,
 	size_t room, struct fault *fault)
 {
-	int rc = page_check(page, 'N', record->name_page, fault);
+	int rc = page_check(page, names_kind(page), record->name_page, fault);
 	if (rc < 0)
 		return rc;
 	size_t from = record->name_offset, size = record->name_size;
@@ -68,7 +97,7 @@ int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *r
 int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
 	const uint8_t **ret, struct fault *fault)
 {
-	int rc = page_check(page, 'N', record->name_page, fault);
+	int rc = page_check(page, names_kind(page), record->name_page, fault);
 	if (rc < 0)
 		return rc;
 	size_t from = (size_t)record->name_offset + record->name_size;
@@ -84,18 +113,20 @@ int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *
 int index_page_field(const uint8_t page[INDEX_PAGE], const struct index_record *record,
 	uint32_t number, struct index_field *ret, struct fault *fault)
 {
-	int rc = page_check(page, 'N', record->name_page, fault);
+	int rc = page_check(page, names_kind(page), record->name_page, fault);
 	if (rc < 0)
 		return rc;
+	const size_t size = page_is(page, 'M') ? sizeof *ret : INDEX_FIELD_PLAIN;
 	size_t from = (size_t)record->name_offset + record->name_size + record->label_size +
-		      number * sizeof *ret;
+		      number * size;
 	if (record->name_offset < INDEX_PAGE_HEAD || number >= record->fields ||
-		from + sizeof *ret > INDEX_PAGE)
+		from + size > INDEX_PAGE)
 		return fault_set(fault, -EIO,
 			"page N%llu cannot hold field %u at byte %zu: delete the index, it will be "
 			"built again",
 			(unsigned long long)record->name_page, number, from);
-	memcpy(ret, page + from, sizeof *ret);
+	memset(ret, 0, sizeof *ret);
+	memcpy(ret, page + from, size);
 	return 0;
 }
 
@@ -126,7 +157,7 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_FOREIGN;
 	if (page_check(page, 'H', 0, NULL) < 0)
 		return INDEX_E_DAMAGED;
-	if (head.version != INDEX_VERSION && head.version != INDEX_VERSION_FOLDER)
+	if (head.version < INDEX_VERSION || head.version > INDEX_VERSION_PACKED)
 		return INDEX_E_OTHER;
 	/* Pages: far more than any file has, far too few to overflow. */
 	const uint64_t most = UINT64_C(1) << 48;
@@ -135,9 +166,10 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_DAMAGED;
 	if (head.earlier_count > INDEX_EARLIER || head.field_count > FIELDS_MAX)
 		return INDEX_E_DAMAGED;
+	const uint64_t records = index_records(head.version);
 	uint64_t pages = 1 + head.record_pages + head.name_pages + head.table_pages;
 	if ((file_size && file_size != pages * INDEX_PAGE) ||
-		head.record_pages != (head.samples + INDEX_RECORDS - 1) / INDEX_RECORDS ||
+		head.record_pages != (head.samples + records - 1) / records ||
 		head.table_bytes > head.table_pages * (INDEX_PAGE - INDEX_PAGE_HEAD))
 		return INDEX_E_DAMAGED;
 	*ret = head;
@@ -323,9 +355,23 @@ static int writer_result(struct index_writer *writer, int rc)
 	return rc;
 }
 
+void index_writer_packed(struct index_writer *writer)
+{
+	writer->head.version = INDEX_VERSION_PACKED;
+	writer->records.kind = 'P';
+	writer->names.kind = 'M';
+}
+
+/* Bytes of a field's place after a name. */
+static size_t field_bytes(const struct index_writer *writer)
+{
+	return writer->head.version == INDEX_VERSION_PACKED ? sizeof(struct index_field)
+							    : INDEX_FIELD_PLAIN;
+}
+
 size_t index_writer_room(const struct index_writer *writer)
 {
-	return INDEX_NAME_ROOM - writer->head.field_count * sizeof(struct index_field);
+	return INDEX_NAME_ROOM - writer->head.field_count * field_bytes(writer);
 }
 
 int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
@@ -335,11 +381,12 @@ int index_writer_name_label(struct index_writer *writer, const char *name, size_
 		size + label_size <= index_writer_room(writer));
 	struct index_section *names = &writer->names;
 	uint8_t all[INDEX_NAME_ROOM];
-	size_t fields = writer->head.field_count * sizeof writer->field[0];
-	size_t bytes = size + label_size + fields;
+	const size_t field = field_bytes(writer);
+	size_t bytes = size + label_size + writer->head.field_count * field;
 	memcpy(all, name, size);
 	memcpy(all + size, label, label_size);
-	memcpy(all + size + label_size, writer->field, fields);
+	for (uint32_t i = 0; i < writer->head.field_count; i++)
+		memcpy(all + size + label_size + i * field, &writer->field[i], field);
 	int rc = section_put_whole(names, all, bytes);
 	if (rc < 0)
 		return writer_result(writer, rc);
@@ -363,7 +410,10 @@ int index_writer_add_hashed(struct index_writer *writer, const struct index_reco
 	uint64_t hash, uint64_t hash_unlabelled)
 {
 	struct index_head *head = &writer->head;
-	int rc = section_put_whole(&writer->records, record, sizeof *record);
+	struct index_record whole = *record;
+	whole.position = head->bytes;
+	int rc = section_put_whole(&writer->records, &whole,
+		head->version == INDEX_VERSION_PACKED ? sizeof whole : INDEX_RECORD_PLAIN);
 	if (rc < 0)
 		return writer_result(writer, rc);
 	head->digest = digest_append(head->digest, hash);

@@ -6,7 +6,7 @@
  *
  *   page 0         struct index_head: magic, version, what it was made from (shard size, mtime),
  *                  counts, digests
- *   record_pages   records: INDEX_RECORDS of struct index_record each, in sample order; numbered
+ *   record_pages   records: index_records() of struct index_record each, in sample order; numbered
  *                  from 1
  *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
  *                  name_size); if labels are not single classes, `label_size` bytes of label follow
@@ -27,23 +27,33 @@
 
 #include "base/fault.h"
 #include "dataset/fields.h"
+#include "dataset/packed.h"
 #include "labels/label_rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16, INDEX_RECORDS = 127 };
+enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16 };
+/* Records in a page; those of version 6 are longer. */
+enum { INDEX_RECORDS = 127, INDEX_RECORDS_PACKED = 63 };
 /* Version 5 only differs in the order of a folder's samples, which then is ImageFolder's, and in
- * what follows `lines` in the head. Indexes of tars still have version 4. */
-enum { INDEX_VERSION = 4, INDEX_VERSION_FOLDER = 5 };
+ * what follows `lines` in the head. Indexes of tars still have version 4. Version 6 is that of all
+ * other containers: its records and the places of its fields say how the bytes are packed. */
+enum { INDEX_VERSION = 4, INDEX_VERSION_FOLDER = 5, INDEX_VERSION_PACKED = 6 };
+
+static inline uint32_t index_records(uint32_t version)
+{
+	return version == INDEX_VERSION_PACKED ? INDEX_RECORDS_PACKED : INDEX_RECORDS;
+}
 enum { INDEX_EARLIER = 16 }; /* replaced indexes that are remembered */
 enum { INDEX_NAME_MAX = LABEL_NAME_MAX }; /* bytes of a member's name or of a relative path */
 enum { INDEX_NAME_ROOM = INDEX_PAGE - INDEX_PAGE_HEAD }; /* of a name with its label */
 
 struct index_page_head {
 	uint32_t crc; /* CRC-32 (zlib) of the page's other 4092 bytes */
-	uint32_t kind; /* 'H', 'R', 'N', 'T' */
+	/* 'H', 'R', 'N', 'T'; in version 6 'P' for records and 'M' for names */
+	uint32_t kind;
 	uint64_t number; /* as above: a page in the wrong place is detected */
 };
 
@@ -61,27 +71,42 @@ struct index_record {
 	/* Bytes of label after the name: float32 values, or uint32_t classes in ascending order. 0
 	 * if `label` is the whole label. */
 	uint16_t label_size;
+	/* In version 6 only. In versions 4 and 5 a record ends here, the position is the offset,
+	 * and nothing is packed. */
+	uint64_t position; /* the sum of the sizes of the samples before it */
+	struct packed packed;
 };
+enum { INDEX_RECORD_PLAIN = 32 };
 
 /* Where a field of a sample is in the shard. */
 struct index_field {
 	uint64_t offset;
 	uint32_t size; /* UINT32_MAX stands for all larger ones, too */
 	uint32_t present; /* 0: the sample has none */
+	struct packed packed; /* in version 6 only */
 };
+enum { INDEX_FIELD_PLAIN = 16 };
 
 _Static_assert(sizeof(struct index_page_head) == INDEX_PAGE_HEAD, "index page head");
-_Static_assert(sizeof(struct index_record) == 32, "index record");
-_Static_assert(sizeof(struct index_field) == 16, "index field");
+_Static_assert(sizeof(struct index_record) == 64, "index record");
+_Static_assert(sizeof(struct index_field) == 40, "index field");
 _Static_assert(
 	(int)INDEX_NAME_ROOM == (int)LABEL_NAME_ROOM, "labels are limited by what a page holds");
-_Static_assert(INDEX_PAGE_HEAD + INDEX_RECORDS * sizeof(struct index_record) <= INDEX_PAGE,
+_Static_assert(
+	INDEX_PAGE_HEAD + (int)INDEX_RECORDS * (int)INDEX_RECORD_PLAIN <= INDEX_PAGE &&
+		INDEX_PAGE_HEAD + INDEX_RECORDS_PACKED * sizeof(struct index_record) <= INDEX_PAGE,
 	"records fit a page");
+_Static_assert(offsetof(struct index_record, position) == INDEX_RECORD_PLAIN &&
+		       offsetof(struct index_field, packed) == INDEX_FIELD_PLAIN,
+	"what versions 4 and 5 store");
 
 /* Checks page `number` as read from disk and takes record `slot` out of it. 0, or -EIO with a
  * fault. Pure. */
 int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t slot,
 	struct index_record *ret, struct fault *fault);
+
+/* The class in record `slot` of a page that index_page_record has checked. Pure. */
+int32_t index_page_class(const uint8_t page[INDEX_PAGE], uint32_t slot);
 
 /* Checks a name page and copies the record's name, zero-terminated. `room` of 4096 always suffices.
  * 0 or -EIO. Pure. */
@@ -146,9 +171,10 @@ struct index_head {
 	uint64_t fields;
 	uint32_t field_count;
 	uint32_t reserved2;
+	uint64_t columns; /* column_choice_hash of the columns that were asked for; 0: none */
 };
 
-_Static_assert(sizeof(struct index_head) == 504, "index head");
+_Static_assert(sizeof(struct index_head) == 512, "index head");
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */
@@ -226,6 +252,9 @@ struct index_writer {
 int index_writer_init(
 	struct index_writer *writer, int fd, uint64_t base, int names_fd, int tables_fd);
 void index_writer_deinit(struct index_writer *writer);
+
+/* Makes it an index of version 6. Before the first sample. */
+void index_writer_packed(struct index_writer *writer);
 
 /* Bytes that a name and its label may have together. */
 size_t index_writer_room(const struct index_writer *writer);

@@ -135,9 +135,7 @@ static int class_label(struct class_count *count, uint64_t number, int64_t *ret)
 		return fault_set(count->fault, -ERANGE, "there is no sample %" PRIu64, number);
 	bool same = reader->paged && at.shard == reader->at.shard && at.page == reader->at.page;
 	if (same) {
-		memcpy(&record, reader->page + INDEX_PAGE_HEAD + at.slot * sizeof record,
-			sizeof record);
-		*ret = record.label;
+		*ret = index_page_class(reader->page, at.slot);
 		return 0;
 	}
 	reader->at = at;

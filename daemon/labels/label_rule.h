@@ -29,6 +29,9 @@ enum dataset_labels {
 	DATASET_LABELS_JSON, /* member .json, key "label", else "cls" */
 	DATASET_LABELS_PATH, /* member .json, a path into it: label_rule.h */
 	DATASET_LABELS_MANIFEST, /* a file that names every sample */
+	/* Where the labels of an index came from, never asked for by this word: a column, a feature
+	 * or a field of the container itself. */
+	DATASET_LABELS_COLUMN,
 };
 
 /* What one sample's label is. */

@@ -2,8 +2,10 @@
  *
  * A map of this folder:
  *   container.[ch]       what differs between the kinds, and the table of them
+ *   container_sample.c   writes the samples of containers that know their labels themselves
  *   container_folder.c   a folder: each sample is a file of its own
  *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
+ *   window.[ch]          reads a file in any order through one buffer
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *
@@ -23,6 +25,7 @@
 #include "dataset/dataset.h"
 #include "dataset/index.h"
 #include "dataset/index_progress.h"
+#include "dataset/source.h"
 #include "labels/labels.h"
 
 /* The first sample of a shard with the labels of a rule; for index_sample.c and faults. */
@@ -43,7 +46,9 @@ struct index_job {
 	enum class_order class_order; /* of a folder */
 	bool nested; /* the user says that class folders named like splits are meant */
 	struct labels *labels; /* for PATH and MANIFEST; otherwise NULL */
-	const struct field_list *fields; /* of a tar; NULL or no names: none */
+	struct label_found *found; /* scratch space for the label of a sample */
+	const struct field_list *fields; /* not of a folder; NULL or no names: none */
+	const struct column_choice *columns; /* never NULL */
 	/* Receives records and tables, and in its head source, members, dotted and labelless. */
 	struct index_writer *writer;
 	struct index_progress *progress;
@@ -58,11 +63,36 @@ struct container_empty {
 	uint64_t members, dotted; /* sums over the indexes' heads */
 };
 
+/* A file that may be of some kind. */
+struct container_probe {
+	const char *path;
+	int fd;
+	uint64_t size;
+	const uint8_t *head; /* its first bytes */
+	size_t head_size; /* at least CONTAINER_HEAD, unless the file is smaller */
+};
+enum { CONTAINER_HEAD = 4096 };
+
 struct container {
+	const char *name; /* for messages and `penstock --version`: "Parquet" */
+
+	/* Whether a file is of this kind, by its content first and its name second. Pure apart
+	 * from reading the file. NULL: files are never of this kind (a folder of files), or are of
+	 * it if no other kind takes them (a tar). */
+	bool (*sniff)(const struct container_probe *probe);
+
+	/* A user named a folder. If it is one of this kind, adds the paths of the files that hold
+	 * its samples, in the order of the reference reader, and returns 1. 0: it is not. A fault:
+	 * it is, but it cannot be read. Reads at most one small file to decide. NULL: never. */
+	int (*expand)(const char *folder, int fd, struct source_paths *paths, struct fault *fault);
+
+	bool columns; /* it has columns (column_choice.h): otherwise naming one is refused */
+
 	/* True: each sample is a file of its own, and the shard is the folder that these files are
 	 * below. False: the shard is a file, and a sample is a range of its bytes. */
 	bool files;
-	uint32_t labels; /* 1 << enum dataset_labels: where labels in an index may come from */
+	/* Where labels in an index may come from: 1 << enum dataset_labels */
+	uint32_t labels;
 	const char *joint; /* between the shard's path and the sample's name in a path for users */
 	const char *naming; /* how a manifest may name a sample, for faults */
 
@@ -87,6 +117,15 @@ struct container {
 const struct container *container_of(uint32_t kind);
 
 extern const struct container container_folder, container_tar;
+
+struct index_sample;
+
+/* Writes one sample of a container that knows its labels itself, by the rule of the labels that was
+ * asked for: none; those of a manifest, which knows the sample by its name; or `found`, the label
+ * that the container has for it (NULL: it has none). Either all samples have one or none has. The
+ * fault names the sample. 0 or negative errno; 1: the manifest leaves the sample out. */
+int container_sample(const struct index_job *job, struct index_sample *sample,
+	const struct label_found *found, struct fault *fault);
 
 /* Whether a class folder has a name of those that splits have: "train", "Val", ... Pure. */
 bool container_split_like(const char *name, size_t size);

@@ -1,6 +1,6 @@
 /* opening_build: see opening.h. Builds the index of a shard that has none: beside the shard, or
  * else in the cache folder, or else in one unlinked file that all such shards share. */
-#include "dataset/opening.h"
+#include "dataset/opening/opening.h"
 
 #include "base/store.h"
 #include "base/util.h"
@@ -34,7 +34,10 @@ static int index_write(
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
 	struct index_writer writer;
 	uint64_t bytes;
-	int rc = index_writer_init(&writer, file->fd, file->base, file->names_fd, file->tables_fd);
+	cleanup(free_ptr) struct label_found *found = malloc(sizeof *found);
+	int rc = !found ? -ENOMEM
+			: index_writer_init(
+				  &writer, file->fd, file->base, file->names_fd, file->tables_fd);
 	if (rc < 0)
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
 	const struct container *container = opening->dataset->container;
@@ -49,11 +52,15 @@ static int index_write(
 		.class_order = opening->options.class_order,
 		.nested = opening->options.nested,
 		.labels = opening->rule ? opening->labels : NULL,
+		.found = found,
 		.fields = &opening->fields,
+		.columns = &opening->columns,
 		.writer = &writer,
 		.progress = &opening->progress,
 	};
 	writer.head.version = container->files ? INDEX_VERSION_FOLDER : INDEX_VERSION;
+	if (opening->dataset->kind > DATASET_TARS)
+		index_writer_packed(&writer);
 	writer.head.class_order = (uint32_t)opening->options.class_order;
 	writer.head.kind = (uint32_t)opening->dataset->kind;
 	writer.head.asked = (uint32_t)opening->asked;

@@ -8,7 +8,7 @@
  * stored only in the cache folder, under a hash of the rule and of the contents of its files;
  * indexes with the places of fields are stored there under a hash of the fields' names; indexes of
  * folders are stored there too, under a hash of the roots that applied to the walk. */
-#include "dataset/opening.h"
+#include "dataset/opening/opening.h"
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -160,6 +160,7 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	shard->index_base = base;
 	shard->record_pages = head->record_pages;
 	shard->name_pages = head->name_pages;
+	shard->version = head->version;
 	shard->head_crc = crc;
 	shard->source = head->source;
 	shard->label_width = head->label_width;

@@ -1,6 +1,8 @@
-/* opening: a dataset while it is being opened; for dataset_open.c and the opening_*.c files only.
+/* opening: a dataset while it is being opened; for dataset_open.c and this folder only.
+ * dataset_open.c finds all indexes, builds those that are missing, and sums up.
  *
- *   dataset_open.c     finds all indexes, builds those that are missing, and sums up
+ * A map of this folder:
+ *   opening.h          struct opening
  *   opening_find.c     where indexes are stored, and whether the stored one can be used
  *   opening_build.c    builds a missing index in the first place that can be written;
  *                      opening_find.c reads it back before it is used
@@ -24,6 +26,7 @@ struct opening {
 	uint64_t rule; /* labels_index_hash; 0: the rule is a single word */
 	struct field_list fields; /* of tars; no names: none */
 	uint64_t fields_hash; /* field_list_hash */
+	struct column_choice columns;
 	struct dataset *dataset;
 	struct fault *fault;
 	char *cache; /* NULL: no cache folder can be used */

@@ -1,5 +1,5 @@
 /* opening_notice: see opening.h. Sentences for the user who opened the dataset. */
-#include "dataset/opening.h"
+#include "dataset/opening/opening.h"
 
 #include "base/util.h"
 #include "dataset/container/tar.h"

@@ -1,0 +1,19 @@
+/* column_choice: which columns of a container hold the image and the label (keys `image_column`,
+ * `label_column` and `label_offset`).
+ *
+ * Parquet, MDS and LitData have columns; a TFRecord has the features of a tf.Example. Their index
+ * depends on this choice, so an index that was built for other columns is another index
+ * (column_choice_hash). Plain data. */
+#pragma once
+
+#include <stdint.h>
+
+enum { COLUMN_NAME_MAX = 255 };
+
+struct column_choice {
+	char image[COLUMN_NAME_MAX + 1]; /* "": the container guesses, or refuses to */
+	char label[COLUMN_NAME_MAX + 1]; /* the same */
+	/* Added to each label that is one class: -1 for the TFRecords of ImageNet, whose classes
+	 * begin with 1. */
+	int32_t label_offset;
+};

@@ -1,0 +1,64 @@
+/* packed: how the bytes of a sample are stored in its shard, where they are not stored as they are.
+ *
+ * Most samples are a range of bytes of a file, which is read and decoded in place. Some containers
+ * compress: a member of a ZIP, a page of a Parquet file with many images. There the record of the
+ * index says which bytes to read (`stored` of them, from the record's offset), how to unpack them,
+ * and which part of the result is the sample: record.size bytes from byte `inner`. Other containers
+ * hold pixels without a header (CIFAR, MNIST): these are unpacked into a PNM file, which every
+ * decoder of images reads. Plain data; unpack.h does the work. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Indexes store these numbers. */
+enum packed_method {
+	PACKED_NONE, /* the sample is the record's range of bytes; the rest of struct packed is 0 */
+	PACKED_DEFLATE, /* raw deflate, as in ZIP */
+	PACKED_GZIP, /* a gzip or zlib stream */
+	PACKED_SNAPPY, /* one raw Snappy block */
+	PACKED_ZSTD, /* one or more Zstandard frames */
+	PACKED_PIXELS, /* height x width x channels bytes; becomes a PGM or PPM file */
+	PACKED_PLANES, /* channels x height x width bytes; the same */
+	PACKED_METHODS,
+};
+
+struct packed {
+	uint32_t stored; /* bytes to read */
+	uint32_t inner; /* of the sample's first byte, in what they unpack to */
+	uint32_t whole; /* bytes that all of them unpack to; more is damage */
+	uint32_t crc; /* CRC-32 (zlib) of the sample's bytes, if `checked` */
+	uint8_t method; /* enum packed_method */
+	uint8_t checked;
+	uint8_t channels; /* of PIXELS and PLANES: 1 or 3 */
+	uint8_t reserved;
+	uint16_t width, height; /* the same */
+};
+
+_Static_assert(sizeof(struct packed) == 24, "packed is part of an index");
+
+/* The bytes that a sample of `size` bytes has in its shard. */
+static inline uint64_t packed_stored(const struct packed *packed, uint32_t size)
+{
+	return packed->method == PACKED_NONE ? size : packed->stored;
+}
+
+/* The bytes of the PNM header that PACKED_PIXELS and PACKED_PLANES put before the pixels: it always
+ * has this many, since PNM allows any number of blanks between the numbers. */
+enum { PACKED_HEADER = 20 };
+
+/* Whether a container can have said this about a sample of `size` bytes: an index is not trusted.
+ */
+static inline bool packed_sound(const struct packed *packed, uint32_t size)
+{
+	if (packed->method == PACKED_NONE)
+		return !packed->stored && !packed->inner && !packed->whole;
+	if (packed->method >= PACKED_METHODS || (uint64_t)packed->inner + size > packed->whole)
+		return false;
+	if (packed->method < PACKED_PIXELS)
+		return true;
+	const uint64_t pixels = (uint64_t)packed->width * packed->height * packed->channels;
+	return (packed->channels == 1 || packed->channels == 3) && pixels > 0 &&
+	       packed->stored == pixels && packed->whole == PACKED_HEADER + pixels &&
+	       packed->inner == 0 && size == packed->whole;
+}
