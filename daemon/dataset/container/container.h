@@ -4,6 +4,7 @@
  *   container.[ch]       what differs between the kinds, and the table of them
  *   container_sample.c   writes the samples of containers that know their labels themselves
  *   container_folder.c   a folder: each sample is a file of its own
+ *   class_folders.[ch]   folders as classes, for containers that hold files with paths
  *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
  *   window.[ch]          reads a file in any order through one buffer
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
@@ -126,14 +127,6 @@ struct index_sample;
  * fault names the sample. 0 or negative errno; 1: the manifest leaves the sample out. */
 int container_sample(const struct index_job *job, struct index_sample *sample,
 	const struct label_found *found, struct fault *fault);
-
-/* Whether a class folder has a name of those that splits have: "train", "Val", ... Pure. */
-bool container_split_like(const char *name, size_t size);
-
-/* Writes the fault that the folder `root` has such a class folder with folders in it. Returns
- * -EINVAL. */
-int container_split_fault(const char *root, char *const *classes, size_t count, const char *found,
-	struct fault *fault);
 
 /* One sample on its way into an index. */
 struct index_sample {

@@ -16,6 +16,7 @@
 #include "base/host/roots.h"
 #include "base/store.h"
 #include "base/util.h"
+#include "dataset/container/class_folders.h"
 #include "dataset/mtime.h"
 
 #include <errno.h>
@@ -109,7 +110,7 @@ static void passed_take(struct opening *opening, const struct index_entry *entry
 static void split_note(struct opening *opening, const char *path)
 {
 	const char *slash = strchr(path, '/');
-	if (slash && container_split_like(path, (size_t)(slash - path)))
+	if (slash && class_folders_split_like(path, (size_t)(slash - path)))
 		(void)snprintf(opening->split_like, sizeof opening->split_like, "%.*s",
 			(int)(slash - path), path);
 }

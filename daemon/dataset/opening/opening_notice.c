@@ -2,6 +2,7 @@
 #include "dataset/opening/opening.h"
 
 #include "base/util.h"
+#include "dataset/container/class_folders.h"
 #include "dataset/container/tar.h"
 #include "labels/labels.h"
 
@@ -80,8 +81,8 @@ int opening_judge(const struct opening *opening)
 			dataset->shard[0].path);
 	if (!folders || opening->options.nested || !opening->split_like[0])
 		return 0;
-	return container_split_fault(dataset->shard[0].path, dataset->class_names, dataset->classes,
-		opening->split_like, opening->fault);
+	return class_folders_split_fault(dataset->shard[0].path, false, dataset->class_names,
+		dataset->classes, opening->split_like, opening->fault);
 }
 
 static void warning_add(struct dataset *dataset, const char *format, ...)
@@ -225,16 +226,18 @@ static void warn_nested(const struct opening *opening)
 	if (dataset_label_source(dataset) != DATASET_LABELS_FOLDER || opening->options.nested ||
 		opening->heads[0].direct || !dataset->classes)
 		return;
+	const bool archive = !dataset->container->files;
 	warning_add(dataset,
 		"the class folders of %.200s hold folders only (%u class%s: %.60s%s%.60s%s), and "
 		"labels are numbers of these outer folders: if the inner ones are the classes, "
-		"name their folder, such as %.200s/%.60s; nested: true (--nested) says that the "
-		"outer ones are meant; torchvision's ImageFolder takes both",
+		"%s, such as %.200s%s%.60s; nested: true (--nested) says that the outer ones are "
+		"meant; torchvision's ImageFolder takes both",
 		dataset->shard[0].path, dataset->classes, dataset->classes == 1 ? "" : "es",
 		dataset->class_names[0], dataset->classes > 1 ? ", " : "",
 		dataset->classes > 1 ? dataset->class_names[1] : "",
-		dataset->classes > 2 ? ", ..." : "", dataset->shard[0].path,
-		dataset->class_names[0]);
+		dataset->classes > 2 ? ", ..." : "",
+		archive ? "make an archive of their folder" : "name their folder",
+		archive ? "" : dataset->shard[0].path, archive ? "" : "/", dataset->class_names[0]);
 }
 
 static void opening_warn(struct opening *opening)
