@@ -102,10 +102,12 @@ void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
 				? "folder of class folders"
 			: dataset_label_source(dataset) == DATASET_LABELS_MANIFEST ? "folder"
 										   : "flat folder");
-	else if (shards == 1)
-		(void)snprintf(buffer, room, "WebDataset tar");
-	else
+	else if (dataset_kind(dataset) == DATASET_TARS && shards > 1)
 		(void)snprintf(buffer, room, "%u WebDataset tars", shards);
+	else if (shards > 1)
+		(void)snprintf(buffer, room, "%u files of %s", shards, dataset_kind_name(dataset));
+	else
+		(void)snprintf(buffer, room, "%s", dataset_kind_name(dataset));
 }
 
 void catalog_preview(const void *bytes, size_t size, char ret[CATALOG_PREVIEW])

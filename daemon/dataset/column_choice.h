@@ -6,6 +6,7 @@
  * (column_choice_hash). Plain data. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { COLUMN_NAME_MAX = 255 };
@@ -17,3 +18,7 @@ struct column_choice {
 	 * begin with 1. */
 	int32_t label_offset;
 };
+
+/* A hash that an index is known by; 0 if nothing was chosen. */
+uint64_t column_choice_hash(const struct column_choice *choice);
+bool column_choice_equal(const struct column_choice *a, const struct column_choice *b);

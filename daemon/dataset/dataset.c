@@ -21,6 +21,11 @@ enum dataset_kind dataset_kind(const struct dataset *dataset)
 	return dataset->kind;
 }
 
+const char *dataset_kind_name(const struct dataset *dataset)
+{
+	return dataset->container->name;
+}
+
 bool dataset_in_files(const struct dataset *dataset)
 {
 	return dataset->container->files;
@@ -192,7 +197,7 @@ static bool label_fits(
 {
 	if (shard->source == DATASET_LABELS_NONE)
 		return label == -1;
-	if (dataset->label_type != LABEL_TYPE_CLASS && label == -1)
+	if ((dataset->label_type != LABEL_TYPE_CLASS || !dataset->labelled) && label == -1)
 		return true;
 	return label >= 0 && (shard->classes == 0 || (uint32_t)label < shard->classes);
 }
@@ -213,7 +218,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	if (!inside || !packed_sound(&record.packed, record.size) ||
 		!label_fits(dataset, shard, record.label) ||
 		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
-		(record.format != SAMPLE_JPEG && record.format != SAMPLE_PNG))
+		record.format < SAMPLE_JPEG || record.format > SAMPLE_OTHER)
 		return fault_set(fault, -EIO,
 			"%s: record %u of page %llu cannot describe a sample of %s: delete the "
 			"index, it will be built again",

@@ -15,7 +15,7 @@
  *   index_files.[ch]       the bounded table of open index files and sidecars
  *   index_progress.h       reports progress while indexes are built
  *   packed.h               how a sample's bytes are stored where they are not stored as they are
- *   column_choice.h        which columns of a container hold image and label
+ *   column_choice.[ch]     which columns of a container hold image and label
  *   fields.[ch]            what is delivered beside an image, and where it is
  *   field_keys.[ch]        reads and writes the key `fields` of a stream's definition
  *   digest.h               the running value from which the fingerprint is computed
@@ -90,10 +90,12 @@ enum dataset_kind {
 	DATASET_RECORDIO,
 	DATASET_CIFAR,
 	DATASET_MNIST,
+	DATASET_KINDS,
 };
 
-/* By the name's extension. The decoder examines the content itself. */
-enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2 };
+/* By the name's extension; OTHER: the content says what it is. Decoders examine the content in any
+ * case. */
+enum sample_format { SAMPLE_JPEG = 1, SAMPLE_PNG = 2, SAMPLE_OTHER = 3 };
 
 struct dataset_options {
 	/* The folder for indexes that cannot be stored beside their shard; created if missing.
@@ -153,6 +155,8 @@ int dataset_open(const char *spec, const struct dataset_options *options, struct
 void dataset_free(struct dataset *dataset);
 
 enum dataset_kind dataset_kind(const struct dataset *dataset);
+/* The name of that kind, for people: "Parquet". */
+const char *dataset_kind_name(const struct dataset *dataset);
 /* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
  * shard. */
 bool dataset_in_files(const struct dataset *dataset);

@@ -104,7 +104,7 @@ static int lines_fault(
 static int lines_check(const struct dataset *dataset, const struct index_head *heads,
 	struct labels *labels, const char *cache, struct fault *fault)
 {
-	struct manifest *manifest = labels_manifest(labels);
+	struct manifest *manifest = labels ? labels_manifest(labels) : NULL;
 	uint64_t lines = 0;
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		lines += heads[i].lines;
@@ -134,13 +134,14 @@ static int classes_settle(
 {
 	const struct label_classes *classes = labels_classes(labels);
 	const char *file = labels_rule(labels)->classes, *source = dataset->shard[0].path;
+	const bool column = dataset_label_source(dataset) == DATASET_LABELS_COLUMN;
 	if (!classes->count || dataset->label_type == LABEL_TYPE_FLOAT)
 		return 0;
 	if (dataset->classes)
 		return fault_set(fault, -EINVAL,
-			"labels: %s has class folders, which name its classes: remove classes, or "
-			"write a manifest",
-			source);
+			"labels: %s has %s, which name%s its classes: remove classes, or write a "
+			"manifest",
+			source, column ? "a list of classes" : "class folders", column ? "s" : "");
 	if (!dataset->labelled)
 		return fault_set(fault, -EINVAL,
 			"labels: the samples of %s have no labels that %s could name", source,
@@ -157,6 +158,20 @@ static int classes_settle(
 		       : 0;
 }
 
+/* The container's own class names: all labels must be below their number. */
+static int names_suffice(const struct dataset *dataset, uint32_t width, struct fault *fault)
+{
+	const bool classes = dataset->label_type == LABEL_TYPE_CLASS ||
+			     dataset->label_type == LABEL_TYPE_MULTI_HOT;
+	if (dataset_label_source(dataset) != DATASET_LABELS_COLUMN || !dataset->classes ||
+		!classes || width <= dataset->classes)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"labels: the samples of %s have classes up to %u, but it names only %u classes: "
+		"the file is damaged, or label_offset is wrong",
+		dataset->shard[0].path, width - 1, dataset->classes);
+}
+
 int dataset_labels_settle(struct dataset *dataset, const struct index_head *heads,
 	struct labels *labels, const char *cache, struct fault *fault)
 {
@@ -165,6 +180,8 @@ int dataset_labels_settle(struct dataset *dataset, const struct index_head *head
 	if (rc == 0)
 		rc = lines_check(dataset, heads, labels, cache, fault);
 	if (rc == 0)
+		rc = names_suffice(dataset, width, fault);
+	if (rc == 0 && labels)
 		rc = classes_settle(dataset, labels, width, fault);
 	if (rc < 0 || dataset->label_type == LABEL_TYPE_CLASS)
 		return rc;

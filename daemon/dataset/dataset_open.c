@@ -27,6 +27,7 @@ static const char *const label_names[] = {
 	[DATASET_LABELS_JSON] = "json",
 	[DATASET_LABELS_PATH] = "a path into json",
 	[DATASET_LABELS_MANIFEST] = "a manifest",
+	[DATASET_LABELS_COLUMN] = "a column",
 };
 
 /* Called before the first index is built. */
@@ -68,6 +69,9 @@ static int sources_agree(const struct opening *opening, uint32_t *first, uint32_
 	if (*first == UINT32_MAX)
 		*first = number;
 	const struct dataset_shard *a = &dataset->shard[*first], *b = &dataset->shard[number];
+	if (opening->asked != DATASET_LABELS_NONE && a->source == b->source &&
+		opening->classes_differ[0])
+		return fault_set(opening->fault, -EINVAL, "%s", opening->classes_differ);
 	if (opening->asked == DATASET_LABELS_NONE || a->source == b->source)
 		return 0;
 	return fault_set(opening->fault, -EINVAL,
@@ -188,6 +192,46 @@ static void fields_begin(struct opening *opening)
 	dataset->field_count = opening->fields.count;
 }
 
+static int columns_begin(struct opening *opening)
+{
+	const struct dataset *dataset = opening->dataset;
+	if (!opening->options.columns)
+		return 0;
+	opening->columns = *opening->options.columns;
+	opening->columns_hash = column_choice_hash(&opening->columns);
+	if (!opening->columns_hash || dataset->container->columns)
+		return 0;
+	return fault_set(opening->fault, -EINVAL,
+		"%s: %s of a %s cannot be chosen, because it has no columns: leave out %s",
+		opening->columns.image[0]   ? "image_column"
+		: opening->columns.label[0] ? "label_column"
+					    : "label_offset",
+		opening->columns.image[0] ? "the image" : "the label", dataset->container->name,
+		opening->columns.image[0]   ? "image_column"
+		: opening->columns.label[0] ? "label_column"
+					    : "label_offset");
+}
+
+/* Folders and tars have sentences of their own. */
+static int labels_possible(const struct opening *opening)
+{
+	static const char *const words[] = {
+		[DATASET_LABELS_FOLDER] = "class folders",
+		[DATASET_LABELS_CLS] = ".cls files",
+		[DATASET_LABELS_JSON] = ".json files",
+		[DATASET_LABELS_PATH] = ".json files",
+	};
+	const struct dataset *dataset = opening->dataset;
+	const enum dataset_labels asked = opening->asked;
+	if (dataset->kind <= DATASET_TARS || asked < DATASET_LABELS_FOLDER ||
+		asked > DATASET_LABELS_PATH || (dataset->container->labels >> asked & 1))
+		return 0;
+	return fault_set(opening->fault, -EINVAL,
+		"labels: %s is read as %s, whose labels do not come from %s: leave labels out, or "
+		"write a manifest",
+		dataset->shard[0].path, dataset->container->name, words[asked]);
+}
+
 static int opening_run(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
@@ -197,6 +241,11 @@ static int opening_run(struct opening *opening)
 	if (begun < 0)
 		return begun;
 	fields_begin(opening);
+	int refused = columns_begin(opening);
+	if (refused == 0)
+		refused = labels_possible(opening);
+	if (refused < 0)
+		return refused;
 	if (!store_cache_folder(opening->options.cache_dir, folder, sizeof folder))
 		opening->cache = strdup(folder);
 	opening->heads = calloc(dataset->shards, sizeof *opening->heads);
@@ -215,7 +264,7 @@ static int opening_run(struct opening *opening)
 		rc = fault_set(opening->fault, -ENOMEM, "no memory for %u shards", dataset->shards);
 	if (rc == 0)
 		rc = index_hold(dataset, opening->fault);
-	if (rc == 0 && opening->labels)
+	if (rc == 0 && (opening->labels || dataset_label_source(dataset) == DATASET_LABELS_COLUMN))
 		rc = dataset_labels_settle(
 			dataset, opening->heads, opening->labels, opening->cache, opening->fault);
 	if (rc == 0)

@@ -5,8 +5,10 @@
 #include "base/array.h"
 #include "base/host/roots.h"
 #include "base/util.h"
+#include "dataset/container/container.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,8 +22,7 @@ void source_paths_free(struct source_paths *paths)
 	*paths = (struct source_paths){0};
 }
 
-/* Takes over `path`, which may be NULL after a failed allocation. */
-static int paths_add(struct source_paths *paths, char *path, struct fault *fault)
+int source_paths_add(struct source_paths *paths, char *path, struct fault *fault)
 {
 	if (paths->count == SOURCE_PATHS_MAX) {
 		free(path);
@@ -207,7 +208,7 @@ static int braces_from(
 	struct range range;
 	bool is_range;
 	if (!pair_next(text, from, &pair, &range, &is_range))
-		return paths_add(paths, strdup(text), fault);
+		return source_paths_add(paths, strdup(text), fault);
 	return is_range ? range_expand(text, &pair, &range, paths, fault)
 			: list_expand(text, &pair, paths, fault);
 }
@@ -342,7 +343,7 @@ static int look_add(struct looked *looked, const char *path, struct fault *fault
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return fault_set(fault, -EINVAL, "%s is neither a folder nor a regular file", path);
 	char *whole = path_absolute(path);
-	int rc = paths_add(looked->paths, whole, fault);
+	int rc = source_paths_add(looked->paths, whole, fault);
 	if (rc < 0)
 		return rc;
 	if (S_ISDIR(st.st_mode) && looked->folders++ == 0)
@@ -430,19 +431,49 @@ static int look_at(struct looked *looked, const char *path, struct fault *fault)
 	return look_add(looked, path, fault);
 }
 
-static int look_verdict(const struct looked *looked, enum dataset_kind *ret, struct fault *fault)
+static int look_verdict(const struct looked *looked, struct fault *fault)
 {
 	if (looked->folders && looked->files)
 		return fault_set(fault, -EINVAL,
-			"names both folders (%s) and files (%s): name one folder, or only tars",
+			"names both folders (%s) and files (%s): name one folder, or only files",
 			looked->first_folder, looked->first_file);
 	if (looked->folders > 1)
 		return fault_set(fault, -EINVAL,
 			"names %zu folders, the first is %s: name the one folder that holds them, "
-			"or tars",
+			"or files",
 			looked->folders, looked->first_folder);
-	*ret = looked->folders ? DATASET_FOLDER : DATASET_TARS;
 	return 0;
+}
+
+/* A folder is the dataset of a container if one recognizes it; the paths of its files then replace
+ * its own. Otherwise it is a folder of images. */
+static int folder_kind(struct source_paths *paths, enum dataset_kind *ret, struct fault *fault)
+{
+	struct source_paths files = {0};
+	*ret = DATASET_FOLDER;
+	cleanup(close_fd) int fd = open(paths->path[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* A folder that cannot be opened is reported by dataset_open. */
+	int rc = fd < 0 ? 0 : container_expand(paths->path[0], fd, &files, ret, fault);
+	if (rc > 0 && files.count > 0) {
+		source_paths_free(paths);
+		*paths = files;
+		return 0;
+	}
+	source_paths_free(&files);
+	return rc < 0 ? rc : 0;
+}
+
+/* The kind of the first file. */
+static int file_kind(const struct source_paths *paths, enum dataset_kind *ret, struct fault *fault)
+{
+	struct stat st;
+	*ret = DATASET_TARS;
+	cleanup(close_fd) int fd = open(paths->path[0], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	/* A file that cannot be opened is reported by dataset_open. */
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return 0;
+	int rc = container_kind(paths->path[0], fd, (uint64_t)st.st_size, ret, fault);
+	return rc < 0 ? rc : 0;
 }
 
 int source_expand(
@@ -454,7 +485,7 @@ int source_expand(
 	if (!*spec)
 		return fault_set(
 			fault, -EINVAL, "an empty name: expected a folder of images, or tars");
-	int rc = lstat(spec, &st) == 0 ? paths_add(&braces, strdup(spec), fault)
+	int rc = lstat(spec, &st) == 0 ? source_paths_add(&braces, strdup(spec), fault)
 				       : source_braces(spec, &braces, fault);
 	if (rc < 0)
 		rc = fault_prefix(fault, rc, "%.200s", spec);
@@ -463,6 +494,8 @@ int source_expand(
 	source_paths_free(&braces);
 	if (rc < 0)
 		return rc;
-	rc = look_verdict(&looked, ret, fault);
-	return rc < 0 ? fault_prefix(fault, rc, "%.200s", spec) : 0;
+	rc = look_verdict(&looked, fault);
+	if (rc < 0)
+		return fault_prefix(fault, rc, "%.200s", spec);
+	return looked.folders ? folder_kind(paths, ret, fault) : file_kind(paths, ret, fault);
 }

@@ -1,8 +1,11 @@
-/* source: expands what a user names into the paths of a folder or of tars.
+/* source: expands what a user names into the paths of a folder or of files of one kind.
  *
- *   DIR                          a folder X.tar, any other file name   a tar train-*.tar
- *   a glob (`* ? [...]`), sorted bytewise; matches hidden names only if
- *                                the dot is written, and indexes (*.idx) only if the glob ends so
+ *   DIR                          a folder of images, or of the files of one dataset that a
+ *                                container recognizes (container/container.h)
+ *   X.tar, any other file name   a file; its content says of which kind
+ *   train-*.tar                  a glob (`* ? [...]`), sorted bytewise; matches hidden names only
+ *                                if the dot is written, and indexes (*.idx) only if the glob ends
+ *                                so
  *   train-{000000..000146}.tar   a range of whole numbers, with leading zeros, downward and with a
  *                                step ({0..8..2}) too
  *   {a,b}/x-{0..9}.tar           alternatives; they nest, and combine with ranges and globs
@@ -37,10 +40,15 @@ struct source_paths {
  * zeroed; the caller frees it, also after a fault. */
 int source_braces(const char *spec, struct source_paths *paths, struct fault *fault);
 
+/* Takes over `path`, which may be NULL after a failed allocation. 0; -E2BIG; -ENOMEM. */
+int source_paths_add(struct source_paths *paths, char *path, struct fault *fault);
+
 /* Expands braces and globs, and examines what exists. 0 and *ret: DATASET_FOLDER if the only path
- * is a folder, DATASET_TARS if all paths are regular files. -ENOENT: a path does not exist, or a
- * glob matches nothing; -EINVAL: empty, several folders, folders and files mixed, neither a file
- * nor a folder; -EACCES and the like. The caller frees `paths`, also after a fault. */
+ * is a folder of images; if all paths are regular files, or the folder is a dataset of another
+ * kind, the kind of the first file. The kinds of the other files are not looked into: a list of
+ * 100,000 names must not cost as many opens. -ENOENT: a path does not exist, or a glob matches
+ * nothing; -EINVAL: empty, several folders, folders and files mixed, neither a file nor a folder;
+ * -EACCES and the like. The caller frees `paths`, also after a fault. */
 int source_expand(
 	const char *spec, struct source_paths *paths, enum dataset_kind *ret, struct fault *fault);
 

@@ -252,7 +252,7 @@ static void check_bounds(const struct dataset *dataset, const struct sample *sam
 		"not a valid label");
 	want(!folder || !dataset->labelled || sample->label < (int64_t)dataset->classes,
 		"a class without a name");
-	want(sample->format == SAMPLE_JPEG || sample->format == SAMPLE_PNG, "no format");
+	want(sample->format >= SAMPLE_JPEG && sample->format <= SAMPLE_OTHER, "no format");
 	check_name(dataset, sample->name);
 }
 

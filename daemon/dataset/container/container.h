@@ -2,6 +2,7 @@
  *
  * A map of this folder:
  *   container.[ch]       what differs between the kinds, and the table of them
+ *   container_kinds.c    which kind a file or a folder is of
  *   container_sample.c   writes the samples of containers that know their labels themselves
  *   container_folder.c   a folder: each sample is a file of its own
  *   class_folders.[ch]   folders as classes, for containers that hold files with paths
@@ -9,6 +10,7 @@
  *   window.[ch]          reads a file in any order through one buffer
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
+ *   unread.[ch]          files of formats that are not read, and what to do with them
  *
  * Everything that differs between the kinds of containers is in a struct container; dataset/ and
  * fetch/ only ask it. To add a kind:
@@ -16,7 +18,7 @@
  *   dataset/dataset.h   its number in enum dataset_kind (indexes store it)
  *   container_X.c       its struct container, and the function that indexes one shard
  *   container.c         its line in the table
- *   dataset/source.c    what a user names that is of this kind
+ *   container_kinds.c   its place among the kinds that a folder may be of
  *
  * Building an index blocks; the rest is pure. */
 #pragma once
@@ -75,7 +77,7 @@ struct container_probe {
 enum { CONTAINER_HEAD = 4096 };
 
 struct container {
-	const char *name; /* for messages and `penstock --version`: "Parquet" */
+	const char *name; /* for messages and `penstock --version`: "Parquet", "WebDataset tar" */
 
 	/* Whether a file is of this kind, by its content first and its name second. Pure apart
 	 * from reading the file. NULL: files are never of this kind (a folder of files), or are of
@@ -113,6 +115,21 @@ struct container {
 	 * NULL: files that were passed over are in the tables. */
 	void (*left_out)(uint64_t count, const char *example, char *ret_text, size_t room);
 };
+
+/* Which kind a file is of. 1 and *ret; 0 and DATASET_TARS: no other kind takes it, and it does not
+ * begin as a tar either; or -errno with a fault. Reads the beginning of the file, and what the
+ * kinds read to decide. `fd` is borrowed. */
+int container_kind(
+	const char *path, int fd, uint64_t size, enum dataset_kind *ret, struct fault *fault);
+
+/* Whether a folder that a user named is a dataset of some kind other than a folder of images: see
+ * `expand`. 1, with the paths of its files and *ret; 0; or a fault. */
+int container_expand(const char *folder, int fd, struct source_paths *paths, enum dataset_kind *ret,
+	struct fault *fault);
+
+/* The fault that `one` and `other` are of different kinds. -EINVAL. */
+int container_mixture(const char *one, enum dataset_kind one_kind, const char *other,
+	enum dataset_kind other_kind, struct fault *fault);
 
 /* By enum dataset_kind. NULL for a number that is not a kind. */
 const struct container *container_of(uint32_t kind);

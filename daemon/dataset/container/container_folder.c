@@ -109,6 +109,7 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 }
 
 const struct container container_folder = {
+	.name = "folder",
 	.files = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_FOLDER |
 		  1 << DATASET_LABELS_MANIFEST,

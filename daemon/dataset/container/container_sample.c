@@ -17,6 +17,8 @@ static int mixture_fault(const struct index_job *job, const struct index_sample 
 
 static int plain_write(const struct index_job *job, struct index_sample *sample, int32_t label)
 {
+	if (job->writer->head.label_type == LABEL_TYPE_AUTO)
+		job->writer->head.label_type = LABEL_TYPE_CLASS;
 	sample->record.label = label;
 	int rc = index_writer_name(job->writer, sample->name, sample->name_size, &sample->record);
 	return rc < 0 ? rc

@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "base/whole.h"
+#include "dataset/container/unread.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -181,50 +182,6 @@ static bool block_is_zero(const uint8_t *block)
 	return true;
 }
 
-/* The first bytes of compressed files. NULL in `command`: the file must be packed again as a
- * tar. */
-struct packed {
-	const char *text;
-	size_t size;
-	const char *format, *command;
-};
-
-static const struct packed *packed_of(const uint8_t *bytes, size_t size)
-{
-	static const struct packed packed[] = {
-		{"\x1f\x8b", 2, "gzip", "gunzip"},
-		{"BZh", 3, "bzip2", "bunzip2"},
-		{"\xfd"
-		 "7zXZ\0",
-			6, "xz", "unxz"},
-		{"\x5d\0\0", 3, "lzma", "unlzma"},
-		{"\x28\xb5\x2f\xfd", 4, "zstd", "unzstd"},
-		{"\x04\x22\x4d\x18", 4, "LZ4", "unlz4"},
-		{"LZIP", 4, "lzip", "lzip -d"},
-		{"\x1f\x9d", 2, "compress", "uncompress"},
-		{"PK\3\4", 4, "zip", NULL},
-		{"7z\xbc\xaf\x27\x1c", 6, "7z", NULL},
-	};
-	for (size_t i = 0; i < UTIL_COUNT(packed); i++)
-		if (size >= packed[i].size && !memcmp(bytes, packed[i].text, packed[i].size))
-			return &packed[i];
-	return NULL;
-}
-
-static int fault_packed(
-	const struct tar_reader *reader, const struct packed *packed, struct fault *fault)
-{
-	if (packed->command)
-		return fault_set(fault, -EINVAL,
-			"%s is compressed with %s, but samples are read in place: unpack it first "
-			"(%s)",
-			reader->path, packed->format, packed->command);
-	return fault_set(fault, -EINVAL,
-		"%s is a %s archive, but samples are read in place from tars: unpack it, and name "
-		"the folder, or pack that with penstock pack",
-		reader->path, packed->format);
-}
-
 /* Whether it begins as the images that a folder may contain. */
 static bool is_image(const uint8_t *bytes, size_t size)
 {
@@ -245,9 +202,8 @@ static int fault_header(
 			"%s is damaged: expected a member's header at byte %llu, but its checksum "
 			"is wrong: %s",
 			reader->path, (unsigned long long)at, again);
-	const struct packed *packed = packed_of(block, TAR_BLOCK);
-	if (packed)
-		return fault_packed(reader, packed, fault);
+	if (unread_fault(reader->path, block, TAR_BLOCK, fault) < 0)
+		return -EINVAL;
 	if (is_image(block, TAR_BLOCK))
 		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,
@@ -451,9 +407,8 @@ static int fault_short(struct tar_reader *reader, size_t size, struct fault *fau
 	int rc = read_all(reader, 0, bytes, size, fault);
 	if (rc < 0)
 		return rc;
-	const struct packed *packed = packed_of(bytes, size);
-	if (packed)
-		return fault_packed(reader, packed, fault);
+	if (unread_fault(reader->path, bytes, size, fault) < 0)
+		return -EINVAL;
 	if (is_image(bytes, size))
 		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,

@@ -27,6 +27,7 @@ struct opening {
 	struct field_list fields; /* of tars; no names: none */
 	uint64_t fields_hash; /* field_list_hash */
 	struct column_choice columns;
+	uint64_t columns_hash; /* column_choice_hash */
 	struct dataset *dataset;
 	struct fault *fault;
 	char *cache; /* NULL: no cache folder can be used */
@@ -45,6 +46,10 @@ struct opening {
 	} passed[INDEX_PASSED_KINDS + 1];
 	uint32_t passed_kinds;
 	char split_like[32];
+	/* "", or the sentence that says how the class names of two shards differ. */
+	char classes_differ[FAULT_TEXT];
+	bool classes_known;
+	uint32_t classes_shard; /* the shard whose class names the dataset has */
 	bool reordered; /* an index of a folder had the order of earlier releases */
 	int place_error[PLACES]; /* why the last index could not be written there */
 	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */

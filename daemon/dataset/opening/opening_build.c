@@ -67,7 +67,12 @@ static int index_write(
 	writer.head.rule = opening->rule;
 	writer.head.fields = opening->fields_hash;
 	writer.head.field_count = opening->fields.count;
-	writer.head.label_type = opening->rule ? labels_type(opening->labels) : LABEL_TYPE_CLASS;
+	writer.head.columns = opening->columns_hash;
+	if (opening->rule)
+		writer.head.label_type = labels_type(opening->labels);
+	else /* the first label of another container says what type they have */
+		writer.head.label_type =
+			opening->dataset->kind > DATASET_TARS ? LABEL_TYPE_AUTO : LABEL_TYPE_CLASS;
 	writer.head.shard_size = shard->size;
 	writer.head.shard_mtime_ns = container->files ? 0 : shard->mtime_ns;
 	rc = container->index(&job, opening->fault);
@@ -196,12 +201,32 @@ static int index_build_place(struct opening *opening, uint32_t number, int fd, e
 	return rc;
 }
 
+/* The kind of a dataset is that of its first file. The others are looked into here, where they are
+ * about to be read as a whole; a file whose index was found needs no look, because that index says
+ * of which kind it is. */
+static int kind_check(const struct opening *opening, uint32_t number, int fd)
+{
+	const struct dataset *dataset = opening->dataset;
+	const struct dataset_shard *shard = &dataset->shard[number];
+	enum dataset_kind kind = DATASET_TARS;
+	if (number == 0 || dataset->container->files)
+		return 0;
+	int rc = container_kind(shard->path, fd, shard->size, &kind, opening->fault);
+	return rc <= 0 || kind == dataset->kind
+		       ? UTIL_MIN(rc, 0)
+		       : container_mixture(dataset->shard[0].path, dataset->kind, shard->path, kind,
+				 opening->fault);
+}
+
 int opening_build(struct opening *opening, uint32_t number)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
 	cleanup(close_fd) int fd = opening_shard(opening, number);
 	if (fd < 0)
 		return fd;
+	int kind = kind_check(opening, number, fd);
+	if (kind < 0)
+		return kind;
 	if (!opening->dataset->container->files)
 		folder_settle(shard->mtime_ns);
 	int rc = 1;

@@ -6,8 +6,9 @@
  * otherwise such a request has an index of its own (SHARD.cls.idx, ...), so that two users do not
  * rebuild each other's indexes. Indexes with labels of a rule (a manifest, a path into JSON) are
  * stored only in the cache folder, under a hash of the rule and of the contents of its files;
- * indexes with the places of fields are stored there under a hash of the fields' names; indexes of
- * folders are stored there too, under a hash of the roots that applied to the walk. */
+ * indexes with the places of fields are stored there under a hash of the fields' names, and those
+ * for chosen columns under a hash of the choice; indexes of folders are stored there too, under a
+ * hash of the roots that applied to the walk. */
 #include "dataset/opening/opening.h"
 
 #include "base/array.h"
@@ -62,7 +63,8 @@ static int names_add(struct names *names, const char *text)
 static bool head_serves(const struct index_head *head, const struct opening *opening)
 {
 	const enum dataset_labels asked = opening->asked;
-	if (head->fields != opening->fields_hash || head->field_count != opening->fields.count)
+	if (head->fields != opening->fields_hash || head->field_count != opening->fields.count ||
+		head->columns != opening->columns_hash)
 		return false;
 	if (opening->rule || head->rule)
 		return head->rule == opening->rule;
@@ -72,13 +74,15 @@ static bool head_serves(const struct index_head *head, const struct opening *ope
 	       head->samples > 0;
 }
 
-/* Only a rule gives labels that are not single classes. Their width determines the memory of a
- * row. */
+/* Only a rule or a container's column gives labels that are not single classes. Their width
+ * determines the memory of a row. */
 static bool head_label_sound(const struct index_head *head)
 {
 	if (head->label_type == LABEL_TYPE_CLASS)
 		return true;
-	return head->rule != 0 && head->label_type <= LABEL_TYPE_CLASSES &&
+	const bool column = head->source == DATASET_LABELS_COLUMN || head->samples == 0;
+	const bool packed = head->version == INDEX_VERSION_PACKED;
+	return (head->rule != 0 || (packed && column)) && head->label_type <= LABEL_TYPE_CLASSES &&
 	       head->label_width <= LABEL_WIDTH_MAX &&
 	       (head->label_type != LABEL_TYPE_AUTO || head->samples == 0);
 }
@@ -87,12 +91,12 @@ static bool head_label_sound(const struct index_head *head)
  * forgery. */
 static bool head_sound(const struct index_head *head, const struct container *container)
 {
-	if (head->asked > DATASET_LABELS_MANIFEST || head->source > DATASET_LABELS_MANIFEST ||
+	if (head->asked > DATASET_LABELS_MANIFEST || head->source > DATASET_LABELS_COLUMN ||
 		head->classes > head->table_bytes || !head_label_sound(head) ||
 		head->class_order > CLASS_ORDER_NATURAL || head->direct > head->samples ||
 		!(container->labels >> head->source & 1))
 		return false;
-	return head->source == DATASET_LABELS_NONE ||
+	return head->source == DATASET_LABELS_NONE || head->source == DATASET_LABELS_COLUMN ||
 	       (head->classes > 0) == (head->source == DATASET_LABELS_FOLDER);
 }
 
@@ -115,7 +119,7 @@ static void split_note(struct opening *opening, const char *path)
 			(int)(slash - path), path);
 }
 
-/* Reads a folder's tables: checks that its directories are unchanged, and collects its classes. */
+/* Reads the tables: checks that a folder's directories are unchanged, and collects the classes. */
 static int tables_check(struct opening *opening, int fd, uint64_t base,
 	const struct index_head *head, struct names *ret_names)
 {
@@ -141,6 +145,8 @@ static int tables_check(struct opening *opening, int fd, uint64_t base,
 			passed_take(opening, &entry, text);
 			continue;
 		}
+		if (!opening->dataset->container->files)
+			return FOUND_DAMAGED;
 		directories++;
 		split_note(opening, text);
 		if (fstatat(opening->dataset->root_fd, text[0] ? text : ".", &st, 0) < 0 ||
@@ -150,6 +156,42 @@ static int tables_check(struct opening *opening, int fd, uint64_t base,
 	if (rc < 0 || directories != head->directories || ret_names->count != head->classes)
 		return FOUND_DAMAGED;
 	return FOUND;
+}
+
+/* Takes over the class names of a shard: the first ones that are found are the dataset's, and those
+ * of the other shards with labels must be the same. */
+static void classes_adopt(struct opening *opening, uint32_t number, const struct index_head *head,
+	struct names *names)
+{
+	struct dataset *dataset = opening->dataset;
+	const struct dataset_shard *shard = dataset->shard;
+	const bool none = head->samples == 0 || head->source == DATASET_LABELS_NONE;
+	size_t at = 0;
+	if (none && !dataset->container->files)
+		return;
+	if (!opening->classes_known) {
+		opening->classes_known = true;
+		opening->classes_shard = number;
+		dataset->class_names = names->name;
+		dataset->classes = (uint32_t)names->count;
+		*names = (struct names){0};
+		return;
+	}
+	while (at < names->count && at < dataset->classes &&
+		!strcmp(names->name[at], dataset->class_names[at]))
+		at++;
+	if ((at == names->count && at == dataset->classes) || opening->classes_differ[0])
+		return;
+	const char *one = at < dataset->classes ? dataset->class_names[at] : NULL;
+	const char *other = at < names->count ? names->name[at] : NULL;
+	const char *quote_one = one ? "\"" : "", *quote_other = other ? "\"" : "";
+	(void)snprintf(opening->classes_differ, sizeof opening->classes_differ,
+		"the classes of %.300s and %.300s differ: class %zu is %s%.80s%s in the first and "
+		"%s%.80s%s in the second: all files of a dataset need the same classes, or ask for "
+		"labels: none",
+		shard[opening->classes_shard].path, shard[number].path, at, quote_one,
+		one ? one : "missing", quote_one, quote_other, other ? other : "missing",
+		quote_other);
 }
 
 /* Takes what the index says over into the dataset. */
@@ -169,9 +211,7 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	shard->bytes = head->bytes;
 	shard->digest_unlabelled = head->digest_unlabelled;
 	shard->classes = (uint32_t)head->classes;
-	opening->dataset->class_names = names->name;
-	opening->dataset->classes = (uint32_t)names->count;
-	*names = (struct names){0};
+	classes_adopt(opening, number, head, names);
 }
 
 /* Whether the caller found the sizes in this index out of date, and it was not built again yet. */
@@ -201,6 +241,7 @@ int opening_examine(
 		return FOUND_STALE;
 	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
+		(head.version == INDEX_VERSION_PACKED) != (head.kind > DATASET_TARS) ||
 		head.class_order != (uint32_t)opening->options.class_order ||
 		!head_serves(&head, opening))
 		return FOUND_STALE;
@@ -210,7 +251,8 @@ int opening_examine(
 		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
-	rc = container->files ? tables_check(opening, fd, base, &head, &names) : FOUND;
+	rc = container->files || head.classes ? tables_check(opening, fd, base, &head, &names)
+					      : FOUND;
 	if (rc == FOUND && container->files && is_instead_of(opening, number, crc))
 		rc = FOUND_STALE;
 	if (rc == FOUND)
@@ -264,15 +306,18 @@ static void place_suffix(
 			(unsigned long long)opening->rule);
 	else
 		(void)snprintf(text, sizeof text, "%s", suffixes[labels]);
-	char within[32] = "", fields[32] = "";
+	char within[32] = "", fields[32] = "", columns[32] = "";
 	if (bounds)
 		(void)snprintf(within, sizeof within, ".in-%016llx", (unsigned long long)bounds);
 	if (opening->fields_hash)
 		(void)snprintf(fields, sizeof fields, ".fields-%016llx",
 			(unsigned long long)opening->fields_hash);
-	(void)snprintf(ret, PLACE_SUFFIX, "%s%s%s%s", within,
+	if (opening->columns_hash)
+		(void)snprintf(columns, sizeof columns, ".columns-%016llx",
+			(unsigned long long)opening->columns_hash);
+	(void)snprintf(ret, PLACE_SUFFIX, "%s%s%s%s%s", within,
 		opening->options.class_order == CLASS_ORDER_NATURAL ? ".natural" : "", fields,
-		text);
+		columns, text);
 }
 
 char *opening_place(const struct opening *opening, uint32_t number, enum place place,
@@ -284,8 +329,8 @@ char *opening_place(const struct opening *opening, uint32_t number, enum place p
 		place_suffix(opening, labels, suffix);
 		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
 	}
-	if (opening->rule || opening->fields_hash || opening->options.index_in_cache ||
-		opening->dataset->container->files)
+	if (opening->rule || opening->fields_hash || opening->columns_hash ||
+		opening->options.index_in_cache || opening->dataset->container->files)
 		return NULL;
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }

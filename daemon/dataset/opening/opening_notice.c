@@ -59,7 +59,8 @@ static void notice_homeless(struct opening *opening)
 		(unsigned long long)opening->homeless, dataset->shards,
 		dataset->shards == 1 ? "" : "es", opening->example,
 		opening->homeless == 1 ? "is" : "are");
-	if (!dataset->container->files && !opening->options.index_in_cache && !opening->fields_hash)
+	if (!dataset->container->files && !opening->options.index_in_cache &&
+		!opening->fields_hash && !opening->columns_hash)
 		notice_add(dataset, "an index beside the shard cannot be written (%s), and",
 			strerror(-opening->place_error[PLACE_BESIDE]));
 	if (opening->cache)

@@ -333,7 +333,7 @@ static void test_packed(void **state)
 		{"\x04\x22\x4d\x18", 4, "is compressed with LZ4"},
 		{"LZIP\1", 5, "is compressed with lzip"},
 		{"\x1f\x9d\x90", 3, "is compressed with compress"},
-		{"PK\3\4", 4, "is a zip archive, but samples are read in place from tars"},
+		{"PK\3\4", 4, "is a zip archive, which is not read: unpack it"},
 		{"7z\xbc\xaf\x27\x1c", 6, "is a 7z archive"},
 	};
 	for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
