@@ -71,7 +71,7 @@ void dataset_classes_free(struct dataset *dataset);
 int dataset_name_page(const struct dataset *dataset, uint64_t number, struct dataset_page *at,
 	struct index_record *record, uint64_t *position, uint8_t *page, struct fault *fault);
 
-/* In dataset_labels.c. Called when all indexes exist; `heads` are theirs, one per shard. `labels` is
- * NULL where the labels come from the container itself. 0 or negative errno. */
+/* In dataset_labels.c. Called when all indexes exist; `heads` are theirs, one per shard. `labels`
+ * is NULL where the labels come from the container itself. 0 or a negative errno. */
 int dataset_labels_settle(struct dataset *dataset, const struct index_head *heads,
 	struct labels *labels, const char *cache, struct fault *fault);
