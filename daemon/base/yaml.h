@@ -38,7 +38,7 @@ struct yaml_text {
 	 * means. */
 	const char *within;
 	/* "", or what messages add before `within`: "views[1]: ", an item of a list. */
-	char place[16];
+	char place[64];
 	/* NULL, or gets a sentence about the first key that was written by an old name (renamed.h);
 	 * "" stays where there is none. */
 	struct fault *renamed;

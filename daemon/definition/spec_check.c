@@ -368,9 +368,10 @@ static int spec_check_views(struct stream_spec *spec, struct spec_wrong *ret)
 		struct transforms list;
 		views_transforms(&spec->views, &spec->views.group[i], &list);
 		const char *why = transforms_byte_fault(&list);
+		char called[VIEWS_CALLED];
 		if (why)
-			return spec_refuse(ret, SPEC_KEY_views, SPEC_AT_VALUE,
-				"views[%" PRIu32 "]: %s", i, why);
+			return spec_refuse(ret, SPEC_KEY_views, SPEC_AT_VALUE, "%s: %s",
+				views_called(i, spec->views.group[i].name, called), why);
 	}
 	spec->transforms.count = 0;
 	spec->interpolation = WEIGHTS_BILINEAR;

@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "definition/shape.h"
+#include "proto/utf8.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -72,6 +73,15 @@ void views_transforms(
 	}
 }
 
+const char *views_called(uint32_t number, const char *name, char ret[VIEWS_CALLED])
+{
+	const size_t size = utf8_cut(name, VIEWS_CALLED - sizeof "views[15] ()");
+	const int used = snprintf(ret, VIEWS_CALLED, "views[%" PRIu32 "]", number);
+	if (size)
+		(void)snprintf(ret + used, VIEWS_CALLED - (size_t)used, " (%.*s)", (int)size, name);
+	return ret;
+}
+
 bool views_has_list(const struct views_group *group)
 {
 	return group->words > 0;
@@ -114,6 +124,21 @@ static const yaml_node_t *views_node(
 	const struct yaml_text *text, const yaml_node_t *group, int key)
 {
 	return yaml_node(text, yaml_find(text, group, views_keys[key].name)->value);
+}
+
+/* The name in a group that has not been checked yet; "" if it has none that can be printed. */
+static const char *views_written_name(const struct yaml_text *text, const yaml_node_t *group)
+{
+	const yaml_node_pair_t *pair = yaml_find(text, group, views_keys[VIEWS_NAME].name);
+	const yaml_node_t *value = pair ? yaml_node(text, pair->value) : NULL;
+	size_t size = 0;
+	const char *name = value ? yaml_scalar(value, &size) : NULL;
+	if (!name || strlen(name) != size || !utf8_is_valid(name))
+		return "";
+	for (const char *c = name; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return "";
+	return name;
 }
 
 /* What the keys of one group must satisfy together. */
@@ -189,8 +214,10 @@ static int views_read_groups(const struct yaml_text *text, const yaml_node_t *no
 	struct yaml_text inner = *text;
 	for (; item < node->data.sequence.items.top; item++) {
 		const int number = (int)(item - node->data.sequence.items.start);
-		(void)snprintf(inner.place, sizeof inner.place, "views[%d]: ", number);
 		const yaml_node_t *group = yaml_node(text, *item);
+		char called[VIEWS_CALLED];
+		(void)snprintf(inner.place, sizeof inner.place, "%s: ",
+			views_called((uint32_t)number, views_written_name(text, group), called));
 		if (group->type != YAML_MAPPING_NODE)
 			return yaml_fault(&inner, group, fault,
 				"expected each group as a mapping with transforms, image_size, "
@@ -263,19 +290,19 @@ static int views_take_list(struct views *views, uint32_t number,
 {
 	struct views_group *group = &views->group[number];
 	const struct pixel_recipe recipe = transforms_pixels(transforms);
-	char makes[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT];
+	char makes[SHAPE_SIZE_TEXT], got[SHAPE_SIZE_TEXT], called[VIEWS_CALLED];
 	if (group->filtered)
 		return views_refuse(ret_wrong, room,
-			"views[%" PRIu32 "] has an interpolation and takes the stream's "
-			"transforms, of whose operations it is a parameter; leave it out, or write "
-			"transforms for the group",
-			number);
+			"%s has an interpolation and takes the stream's transforms, of whose "
+			"operations it is a parameter; leave it out, or write transforms for the "
+			"group",
+			views_called(number, group->name, called));
 	if (group->size.height && !pixel_size_equal(group->size, recipe.size))
 		return views_refuse(ret_wrong, room,
-			"views[%" PRIu32 "] has the image_size %s and takes the stream's "
-			"transforms, which make %s; write transforms for the group",
-			number, shape_size_text(group->size, got),
-			shape_size_text(recipe.size, makes));
+			"%s has the image_size %s and takes the stream's transforms, which make "
+			"%s; write transforms for the group",
+			views_called(number, group->name, called),
+			shape_size_text(group->size, got), shape_size_text(recipe.size, makes));
 	if (!views_pack(views, group, transforms))
 		return views_refuse(ret_wrong, room,
 			"views: the lists of all groups together are too long; expected fewer "

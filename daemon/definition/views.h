@@ -71,6 +71,10 @@ void views_transforms(
 /* The largest height and the largest width of all groups. */
 struct pixel_size views_largest(const struct views *views);
 
+/* What messages call group `number`: "views[1]", or with a name "views[1] (local)". */
+enum { VIEWS_CALLED = 48 };
+const char *views_called(uint32_t number, const char *name, char ret[VIEWS_CALLED]);
+
 /* Whether groups, counts and names are the same. Lists are compared by their hash (spec.h). */
 bool views_equal(const struct views *a, const struct views *b);
 

@@ -151,7 +151,7 @@ static void refusals_point_at_the_key(void **state)
 			"1:41: views[1]: count: expected a whole number from 1 to 16"},
 		{"{source: x,\n views: [{count: 9},\n  {count: 8}]}",
 			"3:3: views[1]: expected at most 16 views"},
-		{"{source: x, views: [{name: a}, {name: a}]}", "1:39: views[1]: two groups have"},
+		{"{source: x, views: [{name: a}, {name: a}]}", "1:39: views[1] (a): two groups have"},
 		{"{source: x, views: [{transforms: " LOCAL ", image_size: 8}]}",
 			"views[0]: image_size: expected 24 x 32"},
 		{"{source: x, image_size: 8, views: [{image_size: 8}]}",
