@@ -15,16 +15,16 @@
  * PENSTOCK_KEYS(KEY, with) expands to KEY(with, ...) for each key, with these columns:
  *
  *   name     of the key, and of the field of struct penstock_options
- *   kind     what the daemon reads (SPEC_... in spec.c): NAME, TEXT, U32, U64, REAL, FLAG, WORD,
- *            NODE
+ *   kind     what the daemon reads (SPEC_... in spec.c): NAME, TEXT, U32, I32, U64, REAL, FLAG,
+ *            WORD, NODE
  *   field    of struct stream_spec
  *   place    of that field: OWN, it comes from this row (a number or a flag, with the key's name),
  *            or ELSEWHERE, the struct spells it out
  *   low      and high: the range, or the least length of a text
  *   plain    the default of a number or a flag; otherwise 0
  *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0
- *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, U64, REAL,
- *            FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
+ *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, I32, U64,
+ *            REAL, FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
  *            image_sizes), VIEWS (uint32_t, and view_groups); NONE: the struct does not have it,
  *            or open.c has code for it
  *   who      who may write it: DEFINITION (configuration and clients, and not beside `stream:`),
@@ -86,6 +86,13 @@
 		OPTION, "labels", 0, "LABELS", "where labels come from: auto, none, folder, cls, json or a mapping, '{manifest: labels.csv}' (auto)") \
 	KEY(with, fields, NODE, fields, ELSEWHERE, 0, 0, 0, field_keys_read, JSON, DEFINITION, SAME, \
 		OPTION, "fields", 0, "LIST", "bytes beside each image, by extension: '[txt, {name: npy, max: 4096, long: cut}]' (none)") \
+	/* Of containers with columns: dataset/column_choice.h. */ \
+	KEY(with, image_column, NAME, columns.image, ELSEWHERE, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
+		OPTION, "image-column", 0, "NAME", "the column or feature that holds the images (found by its type or name)") \
+	KEY(with, label_column, NAME, columns.label, ELSEWHERE, 1, 0, 0, 0, TEXT, DEFINITION, SAME, \
+		OPTION, "label-column", 0, "NAME", "the column or feature that holds the labels (found by its type or name)") \
+	KEY(with, label_offset, I32, columns.label_offset, ELSEWHERE, -65536, 65536, 0, 0, I32, DEFINITION, SAME, \
+		OPTION, "label-offset", 0, "N", "added to each label of a column: -1 where classes begin with 1 (0)") \
 	KEY(with, class_order, WORD, class_order, ELSEWHERE, 0, 0, 0, spec_class_order_names, TEXT, DEFINITION, SAME, \
 		OPTION, "class-order", 0, "bytewise|natural", "numbers of class folders: bytewise, as torchvision's ImageFolder, or natural, as timm (bytewise)") \
 	KEY(with, nested, FLAG, nested, OWN, 0, 0, false, 0, FLAG, DEFINITION, SAME, \

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROW = re.compile(r"\tKEY\(with, (\w+), (\w+), ([\w.]+), (?:OWN|ELSEWHERE), ([^,]+), ([^,]+), ([^,]+), (\w+), (\w+), (\w+), (\w+), (.*)\) *\\?$", re.MULTILINE)
-TYPES = {"U32": "uint32_t", "SIZE": "uint32_t", "VIEWS": "uint32_t", "U64": "uint64_t", "REAL": "double", "FLAG": "int32_t", "SWITCH": "int32_t",
+TYPES = {"U32": "uint32_t", "I32": "int32_t", "SIZE": "uint32_t", "VIEWS": "uint32_t", "U64": "uint64_t", "REAL": "double", "FLAG": "int32_t", "SWITCH": "int32_t",
          "TEXT": "const char", "PATH": "const char", "JSON": "const char", "CHANNELS": "const float"}
 NUMBERS = {"UINT32_MAX": 2**32 - 1, "UINT64_MAX": 2**64 - 1}
 # Keys that Loader does not have (a loader is iterated epoch by epoch), or has by another name.
@@ -44,13 +44,13 @@ def manual(root, key):
         yield f"has no entry *{key.name}:*"
         return
     head = " ".join(entry[1].split())
-    if key.kind in ("U32", "U64", "REAL") and key.name != "rank":
+    if key.kind in ("U32", "I32", "U64", "REAL") and key.name != "rank":
         most = "2^48" if key.high == 2**48 else str(key.high)
         if not head.startswith(f"{key.low} to {most}"):
             yield f"*{key.name}:* begins with {head!r}, and the range is {key.low} to {most}"
     if key.words and not head.startswith(" | ".join(f"*{word}*" for word in key.words)):
         yield f"*{key.name}:* begins with {head!r}, and the words are {key.words}"
-    numeric = key.kind in ("U32", "U64", "REAL") and key.who != "CLIENT" and key.low <= float(key.plain)
+    numeric = key.kind in ("U32", "I32", "U64", "REAL") and key.who != "CLIENT" and key.low <= float(key.plain)
     if numeric and f"(default: *{key.plain}*)" not in head:
         yield f"*{key.name}:* is {head!r}, and the default is {key.plain}"
     if key.kind == "FLAG" and f"(default: {'as *train*' if key.option == 'SWITCH' else '*' + key.plain + '*'})" not in head:
@@ -64,7 +64,7 @@ def example(root, key):
     entry = re.search(rf"^#     (# )?{key.name}:[ ]?(.*)$", text, re.MULTILINE)
     if not entry:
         yield f"has no example of {key.name}:"
-    elif not entry[1] and key.kind in ("U32", "U64", "REAL", "FLAG") and entry[2] != key.plain:
+    elif not entry[1] and key.kind in ("U32", "I32", "U64", "REAL", "FLAG") and entry[2] != key.plain:
         yield f"has {key.name}: {entry[2]}, and the default is {key.plain}"
 
 

@@ -65,19 +65,47 @@ int catalog_divide(struct list_shelf *shelf, const struct dataset *dataset,
 	return r;
 }
 
+/* The columns that the options name, read as a definition's keys are. */
+static int catalog_columns(const struct catalog_choice *choice, struct column_choice *ret)
+{
+	const struct {
+		enum spec_key key;
+		const char *text, *origin;
+	} keys[] = {
+		{SPEC_KEY_image_column, choice->image_column, "--image-column"},
+		{SPEC_KEY_label_column, choice->label_column, "--label-column"},
+		{SPEC_KEY_label_offset, choice->label_offset, "--label-offset"},
+	};
+	struct stream_spec spec;
+	struct fault fault = {{0}};
+	spec_init(&spec);
+	for (size_t i = 0; i < UTIL_COUNT(keys); i++)
+		if (keys[i].text &&
+			spec_set(&spec, keys[i].key, keys[i].text, keys[i].origin, &fault) < 0)
+			return cli_fail(CLI_USAGE, "%s", fault.text);
+	*ret = spec.columns;
+	return CLI_OK;
+}
+
 int catalog_open(
 	const char *source, const struct catalog_choice *choice, struct dataset **ret_dataset)
 {
 	struct label_rule rule;
 	struct field_list fields;
+	struct column_choice columns;
 	struct fault fault = {{0}};
 	int code = catalog_fields(choice, &fields);
+	if (code == CLI_OK)
+		code = catalog_columns(choice, &columns);
 	if (code != CLI_OK)
 		return code;
 	if (label_keys_parse(choice->labels, "--labels", &rule, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
-	struct dataset_options options = {
-		.rule = &rule, .fields = &fields, .nested = choice->nested, .check_sizes = true};
+	struct dataset_options options = {.rule = &rule,
+		.fields = &fields,
+		.columns = &columns,
+		.nested = choice->nested,
+		.check_sizes = true};
 	if (strcmp(choice->class_order, "natural") == 0)
 		options.class_order = CLASS_ORDER_NATURAL;
 	return catalog_open_as(source, &options, ret_dataset);
@@ -88,6 +116,7 @@ int catalog_open_spec(
 {
 	struct dataset_options options = {.rule = &spec->labels,
 		.fields = &spec->fields,
+		.columns = &spec->columns,
 		.class_order = spec->class_order,
 		.nested = spec->nested};
 	return catalog_open_as(source, &options, ret_dataset);

@@ -20,6 +20,7 @@
 struct catalog_choice {
 	const char *labels, *class_order;
 	const char *fields; /* NULL: none */
+	const char *image_column, *label_column, *label_offset; /* NULL: not given */
 	bool nested;
 };
 
@@ -34,6 +35,17 @@ struct catalog_choice {
 			"numbers of class folders: bytewise, as torchvision's ImageFolder, or "  \
 			"natural, as timm (bytewise)",                                           \
 			0, 0, NULL},                                                             \
+		{"image-column", 0, OPTION_TEXT, &(choice).image_column, "NAME",                 \
+			"the column or feature that holds the images (found by its type or "     \
+			"name)",                                                                 \
+			0, 0, NULL},                                                             \
+		{"label-column", 0, OPTION_TEXT, &(choice).label_column, "NAME",                 \
+			"the column or feature that holds the labels (found by its type or "     \
+			"name)",                                                                 \
+			0, 0, NULL},                                                             \
+		{"label-offset", 0, OPTION_TEXT, &(choice).label_offset, "N",                    \
+			"added to each label of a column: -1 where classes begin with 1 (0)", 0, \
+			0, NULL},                                                                \
 		{"fields", 0, OPTION_TEXT, &(choice).fields, "LIST",                             \
 			"also what is beside each image, by extension: '[txt, json]' (none)", 0, \
 			0, NULL},                                                                \

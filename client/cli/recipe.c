@@ -346,6 +346,7 @@ struct order_epoch recipe_epoch(
 	if (spec_given(spec, SPEC_KEY_##name))      \
 		ret_options->name = spec->field;
 #define RECIPE_FILL_U32 RECIPE_FILL_VALUE
+#define RECIPE_FILL_I32 RECIPE_FILL_VALUE
 #define RECIPE_FILL_U64 RECIPE_FILL_VALUE
 #define RECIPE_FILL_REAL RECIPE_FILL_VALUE
 #define RECIPE_FILL_FLAG RECIPE_FILL_VALUE

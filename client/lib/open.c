@@ -228,6 +228,7 @@ enum open_kind {
 	OPEN_TEXT,
 	OPEN_PATH,
 	OPEN_U32,
+	OPEN_I32,
 	OPEN_U64,
 	OPEN_REAL,
 	OPEN_FLAG,
@@ -253,6 +254,7 @@ static const struct open_key {
 #define OPEN_ROW_U32(...) OPEN_ROW_AS(U32, __VA_ARGS__)
 #define OPEN_ROW_SIZE(...) OPEN_ROW_AS(U32, __VA_ARGS__)
 #define OPEN_ROW_VIEWS(...) OPEN_ROW_AS(U32, __VA_ARGS__)
+#define OPEN_ROW_I32(...) OPEN_ROW_AS(I32, __VA_ARGS__)
 #define OPEN_ROW_U64(...) OPEN_ROW_AS(U64, __VA_ARGS__)
 #define OPEN_ROW_REAL(...) OPEN_ROW_AS(REAL, __VA_ARGS__)
 #define OPEN_ROW_FLAG(...) OPEN_ROW_AS(FLAG, __VA_ARGS__)
@@ -272,6 +274,7 @@ union open_value {
 	uint32_t u32;
 	uint64_t u64;
 	double real;
+	int32_t i32;
 	int32_t flag;
 };
 
@@ -279,6 +282,7 @@ static size_t open_bytes(enum open_kind kind)
 {
 	switch (kind) {
 	case OPEN_U32:
+	case OPEN_I32:
 	case OPEN_FLAG:
 		return sizeof(uint32_t);
 	case OPEN_U64:
@@ -364,6 +368,9 @@ static int open_write_key(
 		return 0;
 	case OPEN_U32:
 		jsontext_u64(json, key->name, value.u32);
+		return 0;
+	case OPEN_I32:
+		jsontext_i64(json, key->name, value.i32);
 		return 0;
 	case OPEN_U64:
 		jsontext_u64(json, key->name, value.u64);

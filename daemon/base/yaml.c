@@ -310,6 +310,20 @@ static bool yaml_parse_u64(const char *value, uint64_t *ret)
 	return true;
 }
 
+/* The same with a minus sign before it, if it is not 0. */
+static bool yaml_parse_i32(const struct yaml_key *key, const char *value, int32_t *ret)
+{
+	const bool minus = value[0] == '-';
+	uint64_t size;
+	if (!yaml_parse_u64(value + minus, &size) || size > INT32_MAX || (minus && !size))
+		return false;
+	const int32_t number = minus ? -(int32_t)size : (int32_t)size;
+	if (number < key->low || number > key->high)
+		return false;
+	*ret = number;
+	return true;
+}
+
 static bool yaml_parse_hex64(const char *value, uint64_t *ret)
 {
 	if (strlen(value) != 16 || strspn(value, "0123456789abcdefABCDEF") != 16)
@@ -345,6 +359,10 @@ static const char *yaml_describe(const struct yaml_key *key, char buffer[YAML_EX
 		break;
 	case YAML_KEY_DOUBLE:
 		(void)snprintf(buffer, YAML_EXPECT, "a number from %g to %g", key->low, key->high);
+		break;
+	case YAML_KEY_I32:
+		(void)snprintf(buffer, YAML_EXPECT, "a whole number from %.0f to %.0f", key->low,
+			key->high);
 		break;
 	case YAML_KEY_STRING:
 		(void)snprintf(buffer, YAML_EXPECT, "a text of %" PRIu64 " to %zu bytes", key->min,
@@ -421,6 +439,8 @@ static bool yaml_store(const struct yaml_key *key, const char *value, size_t siz
 			return false;
 		*(uint32_t *)field = (uint32_t)number;
 		return true;
+	case YAML_KEY_I32:
+		return yaml_parse_i32(key, value, field);
 	case YAML_KEY_U64:
 	case YAML_KEY_SIZE:
 		return yaml_parse_number(key, value, field);
@@ -610,6 +630,7 @@ int yaml_equal(const struct yaml_key *key, const void *a, const void *b)
 	case YAML_KEY_BOOL:
 		return *(const bool *)x == *(const bool *)y;
 	case YAML_KEY_U32:
+	case YAML_KEY_I32:
 	case YAML_KEY_ENUM:
 		return memcmp(x, y, sizeof(uint32_t)) == 0;
 	case YAML_KEY_DOUBLE:

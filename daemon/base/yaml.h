@@ -47,6 +47,7 @@ struct yaml_text {
 enum yaml_kind {
 	YAML_KEY_BOOL = 1, /* bool; true, false, yes, no, on, off */
 	YAML_KEY_U32, /* uint32_t or unsigned, min .. max */
+	YAML_KEY_I32, /* int32_t, low .. high */
 	YAML_KEY_U64, /* uint64_t, min .. max */
 	YAML_KEY_HEX64, /* uint64_t, written as exactly 16 hexadecimal digits */
 	YAML_KEY_SIZE, /* uint64_t, bytes, min .. max; 128M, 4G (size.h) */

@@ -145,6 +145,7 @@ static size_t spec_key_bytes(const struct yaml_key *key)
 	case YAML_KEY_BOOL:
 		return sizeof(bool);
 	case YAML_KEY_U32:
+	case YAML_KEY_I32:
 		return sizeof(uint32_t);
 	case YAML_KEY_ENUM:
 		return sizeof(int);
@@ -271,6 +272,9 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 	case YAML_KEY_U32:
 		jsontext_u64(json, key->name, *(const uint32_t *)field);
 		break;
+	case YAML_KEY_I32:
+		jsontext_i64(json, key->name, *(const int32_t *)field);
+		break;
 	case YAML_KEY_U64:
 		jsontext_u64(json, key->name, *(const uint64_t *)field);
 		break;
@@ -312,6 +316,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		       spec->source[0];
 	if (key == SPEC_KEY_fields)
 		return spec->fields.count;
+	if (key == SPEC_KEY_label_offset)
+		return spec->columns.label_offset;
 	if (key == SPEC_KEY_epoch_length)
 		return spec->sampling.epoch_length;
 	if (key == SPEC_KEY_repeats)
@@ -323,7 +329,8 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 	if (key == SPEC_KEY_image_size && spec->buckets.count)
 		return false;
 	if (key == SPEC_KEY_group || key == SPEC_KEY_indices || key == SPEC_KEY_split ||
-		key == SPEC_KEY_weights || key == SPEC_KEY_salt)
+		key == SPEC_KEY_weights || key == SPEC_KEY_salt || key == SPEC_KEY_image_column ||
+		key == SPEC_KEY_label_column)
 		return ((const char *)spec + spec_keys[key].offset)[0];
 	if (key == SPEC_KEY_rank || key == SPEC_KEY_world_size)
 		return spec->given & SPEC_BIT(SPEC_KEY_world_size);

@@ -28,6 +28,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/column_choice.h"
 #include "dataset/dataset.h"
 #include "dataset/fields.h"
 #include "definition/buckets/bucket_keys.h"
@@ -85,6 +86,7 @@ struct spec_subset {
 /* proto/keys.h has the meaning, the ranges and the defaults of these keys. Its rows define the
  * members for numbers and flags: batch_size, train, seed, rank and so on. */
 #define SPEC_TYPE_U32 uint32_t
+#define SPEC_TYPE_I32 int32_t
 #define SPEC_TYPE_U64 uint64_t
 #define SPEC_TYPE_REAL double
 #define SPEC_TYPE_FLAG bool
@@ -109,6 +111,7 @@ struct stream_spec {
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
 	struct field_list fields; /* count 0: none */
+	struct column_choice columns;
 	enum class_order class_order;
 	enum spec_broken on_broken; /* default: substitute in training, mark in evaluation */
 	enum spec_decode decode;
@@ -139,6 +142,7 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 /* A constant initializer: the defaults for training, without a source. */
 #define SPEC_PLAIN_NUMBER(field, plain) .field = (plain),
 #define SPEC_PLAIN_U32 SPEC_PLAIN_NUMBER
+#define SPEC_PLAIN_I32 SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_U64 SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_REAL SPEC_PLAIN_NUMBER
 #define SPEC_PLAIN_FLAG SPEC_PLAIN_NUMBER

@@ -108,6 +108,20 @@ static int spec_check_classes(const struct stream_spec *spec, struct spec_wrong 
 		"the labels come from elsewhere");
 }
 
+/* A column's labels are those of `labels: auto`. */
+static int spec_check_columns(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	const enum spec_key key =
+		spec->columns.label[0] ? SPEC_KEY_label_column : SPEC_KEY_label_offset;
+	if ((!spec->columns.label[0] && !spec->columns.label_offset) ||
+		spec->labels.from == DATASET_LABELS_AUTO)
+		return 0;
+	return spec_refuse(ret, (int)key, SPEC_AT_VALUE,
+		"%s: expected nothing: it is about the labels of a column, and labels says that "
+		"there are none or that they come from elsewhere",
+		spec_keys[key].name);
+}
+
 /* Whether an operation of the list makes the size and could also make another size. */
 static bool spec_scales(const struct pixel_recipe *recipe)
 {
@@ -398,8 +412,8 @@ int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	static int (*const checks[])(const struct stream_spec *, struct spec_wrong *) = {
 		spec_check_source, spec_check_named, spec_check_apart, spec_check_classes,
-		spec_check_shuffle, spec_check_per_class, spec_check_split, spec_check_rank,
-		spec_check_reconnect, spec_check_shape};
+		spec_check_columns, spec_check_shuffle, spec_check_per_class, spec_check_split,
+		spec_check_rank, spec_check_reconnect, spec_check_shape};
 	int result = spec_unfold(spec, ret);
 	if (spec_given(spec, SPEC_KEY_image_size))
 		spec->image_size = shape_settle_sizes(&spec->shape.sizes);

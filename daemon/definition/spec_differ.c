@@ -157,6 +157,9 @@ static void differ_value(
 		(void)snprintf(buffer, room, "%s %" PRIu32,
 			key == SPEC_KEY_batch_size ? "batch" : row->name, *(const uint32_t *)field);
 		break;
+	case YAML_KEY_I32:
+		(void)snprintf(buffer, room, "%s %" PRId32, row->name, *(const int32_t *)field);
+		break;
 	case YAML_KEY_U64:
 		(void)snprintf(buffer, room, "%s %" PRIu64, row->name, *(const uint64_t *)field);
 		break;

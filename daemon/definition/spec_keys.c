@@ -43,6 +43,8 @@ static const char *const spec_laggard_names[] = {
 #define SPEC_ROW_NAME(low, high, extra, member) YAML_KEY_NAME, SPEC_ROOM(member)
 #define SPEC_ROW_TEXT(low, high, extra, member) YAML_KEY_STRING, SPEC_ROOM(member), .min = (low)
 #define SPEC_ROW_U32(low, high, extra, member) YAML_KEY_U32, .min = (low), .max = (high)
+#define SPEC_ROW_I32(lowest, highest, extra, member) \
+	YAML_KEY_I32, .low = (lowest), .high = (highest)
 #define SPEC_ROW_U64(low, high, extra, member) YAML_KEY_U64, .min = (low), .max = (high)
 #define SPEC_ROW_REAL(lowest, highest, extra, member) \
 	YAML_KEY_DOUBLE, .low = (lowest), .high = (highest)

@@ -42,6 +42,7 @@ struct dataset_options stream_dataset_options(
 		.index_in_cache = roots_count() > 0,
 		.rule = &stream->spec.labels,
 		.fields = &stream->spec.fields,
+		.columns = &stream->spec.columns,
 		.class_order = stream->spec.class_order,
 		.nested = stream->spec.nested,
 		.progress = progress,

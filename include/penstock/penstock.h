@@ -252,6 +252,12 @@ struct penstock_options {
 	 * height and width of struct penstock_batch are those of the batch. penstock.yaml(5)
 	 * says more. */
 	const char *buckets;
+	/* 0; or -65536 to 65536: added to each label of a column, -1 where classes begin with 1. */
+	int32_t label_offset;
+	/* NULL: found by type or name. Or the names of the columns of Parquet, MDS and LitData, or
+	 * the features of TFRecords, that hold the images and the labels. See DATASETS in
+	 * penstock.yaml(5). */
+	const char *image_column, *label_column;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -76,6 +76,9 @@ static void layout_penstock(void)
 	FIELD(penstock_options, nested);
 	FIELD(penstock_options, sampling);
 	FIELD(penstock_options, buckets);
+	FIELD(penstock_options, label_offset);
+	FIELD(penstock_options, image_column);
+	FIELD(penstock_options, label_column);
 	STRUCT(penstock_stream_info);
 	FIELD(penstock_stream_info, samples);
 	FIELD(penstock_stream_info, batches);

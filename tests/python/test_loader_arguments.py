@@ -43,6 +43,18 @@ class Refused(unittest.TestCase):
 
 
 class Values(Refused):
+    def test_columns(self) -> None:
+        """A folder has no columns; the values are checked before a daemon is asked."""
+        self.argument("image_column: the image of a folder cannot be chosen, because it has no columns", image_column="img")
+        self.argument("label_offset: the label of a folder cannot be chosen", label_offset=-1)
+        self.argument("label_offset: expected a whole number from -65536 to 65536, got -65537", label_offset=-65537)
+        self.argument("label_offset: expected a whole number from -65536 to 65536, got 65537", label_offset=65537)
+        self.kind("label_offset: expected a whole number", label_offset="1")
+        self.kind("label_column", label_column=3)
+        self.argument("label_column: expected nothing", label_column="y", labels="none")
+        with loader(label_offset=0) as made:
+            self.assertEqual(len(next(iter(made))), 2)
+
     def test_rectangles(self) -> None:
         """(height, width), of images and in each epoch; the states and the shapes of both frameworks' layouts."""
         with loader(image_size=(64, 32)) as made:

@@ -27,7 +27,7 @@ _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
 _DTYPES = ("float32", "float16", "bfloat16", "uint8")
 # Values of the daemon's own defaults, which no request repeats.
-_PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1, "class_order": "bytewise", "nested": 0}
+_PLAIN = {"decode": "exact", "interpolation": "bilinear", "repeats": 1, "views": 1, "class_order": "bytewise", "nested": 0, "label_offset": 0}
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 _MOST = 4096  # pixels of a side
 
@@ -110,7 +110,7 @@ def _value(key: str, value: Any) -> Any:
         return checks.choice(key, value, words.split("|"))
     if option in ("FLAG", "SWITCH"):
         return int(checks.flag(key, value))
-    if option in ("U32", "U64", "VIEWS"):
+    if option in ("U32", "I32", "U64", "VIEWS"):
         return checks.number(key, value, low, high)
     if option == "REAL":
         # In the struct, 0 means the default. 1e-12 becomes 0 when it is written with nine digits.
@@ -122,7 +122,7 @@ def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
     """The options for all keys of `wanted` ("DEFINITION" or "READER") that are given or must be."""
     options: dict[str, Any] = {}
     for key, (_, option, who, *_) in KEYS.items():
-        simple = option in ("U32", "U64", "REAL", "FLAG", "SWITCH", "TEXT", "VIEWS") and key not in _ELSEWHERE
+        simple = option in ("U32", "I32", "U64", "REAL", "FLAG", "SWITCH", "TEXT", "VIEWS") and key not in _ELSEWHERE
         if simple and who == wanted and (key in _NEEDED or given.get(key) is not None):
             value = _value(key, given[key])
             if _PLAIN.get(key) != value:

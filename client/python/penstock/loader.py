@@ -145,6 +145,10 @@ class Loader:
                     `for images, labels, fields in loader`, fields["txt"] a list of bytes
     labels          where labels come from: "auto", "none", "folder", "cls", "json",
                     {"manifest": "labels.csv", "type": "multi_hot"}
+    image_column, label_column
+                    of Parquet, MDS, LitData, TFRecord: which column (feature) has the images and
+                    which the labels; default: found by type or name
+    label_offset    added to each label of a column: -1 where classes begin with 1
     class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
     nested          True: class folders named like splits (train, val) that hold folders are meant
     on_broken       "substitute", "mark", "fail"
@@ -202,6 +206,9 @@ class Loader:
         label_smoothing: Union[float, Mapping[int, float]] = 0.0,
         labels: Any = "auto",
         fields: Any = None,
+        image_column: Optional[str] = None,
+        label_column: Optional[str] = None,
+        label_offset: int = 0,
         class_order: str = "bytewise",
         nested: bool = False,
         on_broken: Optional[str] = None,

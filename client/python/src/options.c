@@ -41,6 +41,7 @@ struct option {
 #define OPTION_OF_U32(name) OPTION(U32, name),
 #define OPTION_OF_SIZE(name) OPTION(U32, name),
 #define OPTION_OF_VIEWS(name) OPTION(U32, name),
+#define OPTION_OF_I32(name) OPTION(I32, name),
 #define OPTION_OF_U64(name) OPTION(U64, name),
 #define OPTION_OF_REAL(name) OPTION(DOUBLE, name),
 #define OPTION_OF_FLAG(name) OPTION(I32, name),
@@ -222,8 +223,10 @@ PyObject *options_keys(void)
 	} keys[] = {PENSTOCK_KEYS(OPTION_KEY, )};
 	PyObject *dict = PyDict_New();
 	for (size_t i = 0; dict && i < sizeof keys / sizeof *keys; i++) {
-		PyObject *row = Py_BuildValue("(ssssKK)", keys[i].kind, keys[i].option, keys[i].who,
-			keys[i].value, keys[i].low, keys[i].high);
+		/* The least value of a signed key is negative. */
+		const bool negative = strcmp(keys[i].option, "I32") == 0;
+		PyObject *row = Py_BuildValue(negative ? "(ssssLK)" : "(ssssKK)", keys[i].kind,
+			keys[i].option, keys[i].who, keys[i].value, keys[i].low, keys[i].high);
 		if (!row || PyDict_SetItemString(dict, keys[i].name, row) < 0)
 			Py_CLEAR(dict);
 		Py_XDECREF(row);

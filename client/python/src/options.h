@@ -5,7 +5,7 @@
 #include "penstock/penstock.h"
 
 /* The most texts that the options can point to. */
-enum { OPTIONS_TEXTS = 24 };
+enum { OPTIONS_TEXTS = 26 };
 
 struct options {
 	struct penstock_options options;

@@ -294,6 +294,12 @@ static void status_sampling(struct jsontext *json, const struct stream_spec *spe
 	if (sampling->sources.count)
 		sampling_json_sources(json, "sources", &sampling->sources);
 	label_keys_json(json, "labels", &spec->labels);
+	if (spec->columns.image[0])
+		jsontext_string(json, "image_column", spec->columns.image);
+	if (spec->columns.label[0])
+		jsontext_string(json, "label_column", spec->columns.label);
+	if (spec->columns.label_offset)
+		jsontext_i64(json, "label_offset", spec->columns.label_offset);
 	if (spec->class_order != CLASS_ORDER_BYTEWISE)
 		jsontext_string(json, "class_order", spec_word(spec, SPEC_KEY_class_order));
 	if (spec->nested)

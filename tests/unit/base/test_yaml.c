@@ -22,6 +22,7 @@ enum color { RED, GREEN, BLUE };
 struct thing {
 	bool flag;
 	uint32_t count;
+	int32_t shift;
 	uint64_t large, bytes, hash;
 	double share;
 	char text[9], name[9], path[9];
@@ -56,6 +57,7 @@ static const struct yaml_key keys[] = {
 	{"path", YAML_KEY_PATH, ROOM(path)},
 	{"color", YAML_KEY_ENUM, FIELD(color), .names = colors},
 	{"nested", YAML_KEY_NODE, FIELD(nested), .read = read_nested},
+	{"shift", YAML_KEY_I32, FIELD(shift), .low = -9, .high = 65536},
 };
 
 static int read_bytes(
@@ -142,6 +144,9 @@ static void takes_the_ends_of_ranges(void **state)
 	assert_int_equal(must_read("count: auto", 2).count, 0);
 	assert_int_equal(must_read("count: \"12\"", 2).count, 12);
 	assert_int_equal(must_read("large: 0", 4).large, 0);
+	assert_int_equal(must_read("shift: -9", 2048).shift, -9);
+	assert_int_equal(must_read("shift: 65536", 2048).shift, 65536);
+	assert_int_equal(must_read("shift: 0", 2048).shift, 0);
 	assert_int_equal(must_read("bytes: 1024G", 8).bytes, (uint64_t)1 << 40);
 	assert_true(must_read("share: 0", 32).share == 0);
 	assert_true(must_read("share: 1.0", 32).share == 1);
@@ -186,6 +191,17 @@ static void names_the_place_and_what_was_expected(void **state)
 				"65536, got \"\""},
 		{"count: \"3\\0\"", "t.yaml:1:8: count: expected auto or a whole number from 2 to "
 				    "65536, got \"3?\""},
+		{"shift: -10", "t.yaml:1:8: shift: expected a whole number from -9 to 65536, got "
+			       "\"-10\""},
+		{"shift: 65537", "t.yaml:1:8: shift: expected a whole number from -9 to 65536, got "
+				 "\"65537\""},
+		{"shift: -0", "t.yaml:1:8: shift: expected a whole number from -9 to 65536, got "
+			      "\"-0\""},
+		{"shift: --1", "t.yaml:1:8: shift: expected a whole number from -9 to 65536, got "
+			       "\"--1\""},
+		{"shift: 99999999999999999999",
+			"t.yaml:1:8: shift: expected a whole number from -9 "
+			"to 65536, got \"99999999999999999999\""},
 		{"large: 18446744073709551616",
 			"t.yaml:1:8: large: expected a whole number from 0 to "
 			"18446744073709551615, got \"18446744073709551616\""},
@@ -226,7 +242,7 @@ static void names_the_place_and_what_was_expected(void **state)
 		{"nested: 3", "t.yaml:1:9: nested: expected a list"},
 		{"colour: red", "t.yaml:1:1: unknown key \"colour\"; did you mean \"color\"?"},
 		{"a: {}\n", "t.yaml:1:1: unknown key \"a\"; expected one of flag, count, large, "
-			    "bytes, hash, share, text, name, path, color, nested"},
+			    "bytes, hash, share, text, name, path, color, nested, shift"},
 		{"Flag: true", "t.yaml:1:1: unknown key \"Flag\"; did you mean \"flag\"?"},
 		{"name: a\ncolor: red\n\"name\": b\n", "t.yaml:3:1: name appears twice, first in "
 						       "line 1, column 1; keep one of them"},

@@ -126,7 +126,7 @@ static void every_key_refuses_a_wrong_value(void **state)
 		struct fault fault;
 		bool number = key->kind == YAML_KEY_U32 || key->kind == YAML_KEY_U64;
 		if (!number && key->kind != YAML_KEY_BOOL && key->kind != YAML_KEY_ENUM &&
-			key->kind != YAML_KEY_DOUBLE)
+			key->kind != YAML_KEY_DOUBLE && key->kind != YAML_KEY_I32)
 			continue;
 		int n = snprintf(
 			text, sizeof text, "{source: x, %s: %s}", key->name, number ? "-1" : "3.5");
@@ -222,6 +222,20 @@ static void refuses_in_sentences(void **state)
 					     "from 2 to 64, got \"1\""},
 		{"{source: x, wait_for: 0}", "open request:1:23: wait_for: expected a whole number "
 					     "from 1 to 1024, got \"0\""},
+		{"{source: x, image_column: \"\"}",
+			"open request:1:27: image_column: expected a name of 1 to 255 bytes "
+			"without control characters, got \"\""},
+		{"{source: x, label_offset: -65537}",
+			"open request:1:27: label_offset: expected a whole number from -65536 to "
+			"65536, got \"-65537\""},
+		{"{source: x, label_offset: -1, labels: none}",
+			"open request:1:27: label_offset: expected nothing: it is about the labels "
+			"of a column, and labels says that there are none or that they come from "
+			"elsewhere"},
+		{"{source: x, label_column: y, labels: {manifest: /m.csv}}",
+			"open request:1:27: label_column: expected nothing: it is about the labels "
+			"of a column, and labels says that there are none or that they come from "
+			"elsewhere"},
 		{"{source: x, share: some}",
 			"open request:1:20: share: expected all or split, got \"some\""},
 		{"{source: x, share: split, rank: 0, world_size: 0}",
@@ -575,6 +589,7 @@ static void prints_what_it_reads(void **state)
 		"{stream: train}",
 		"{source: x, indices: \"/a b.npy\"}",
 		"{source: x, class_order: natural, nested: true}",
+		"{source: x, image_column: img, label_column: \"fine label\", label_offset: -1}",
 		"{source: x, share: split, rank: 1, world_size: 3}",
 		"{stream: train, epochs: 0, group: a b, wait_for: 3, state: " STATE "}",
 		"{source: x, group: g, decode: fast, interpolation: nearest, labels: none, "
