@@ -4,14 +4,17 @@
 #include "dataset/dataset.h"
 
 #include "base/host/limits.h"
+#include "base/store.h"
 #include "base/util.h"
 #include "base/whole.h"
 #include "dataset/dataset_impl.h"
 #include "dataset/mtime.h"
+#include "unpack/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -29,6 +32,14 @@ const char *dataset_kind_name(const struct dataset *dataset)
 bool dataset_in_files(const struct dataset *dataset)
 {
 	return dataset->container->files;
+}
+
+bool dataset_packed(const struct dataset *dataset)
+{
+	for (uint32_t i = 0; i < dataset->shards; i++)
+		if (dataset->shard[i].packed)
+			return true;
+	return false;
 }
 
 uint64_t dataset_count(const struct dataset *dataset)
@@ -215,6 +226,10 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	uint64_t stored = packed_stored(&record.packed, record.size);
 	bool inside = record.offset <= end && stored <= end - record.offset &&
 		      record.position <= UINT64_MAX - record.size;
+	/* Positions are places in the sidecar file, whose size depends on the samples' bytes. */
+	if (shard->version == INDEX_VERSION_PACKED)
+		inside = inside && record.size <= shard->bytes &&
+			 record.position <= shard->bytes - record.size;
 	if (!inside || !packed_sound(&record.packed, record.size) ||
 		!label_fits(dataset, shard, record.label) ||
 		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
@@ -480,6 +495,7 @@ int dataset_sample(
 		.position = position,
 		.label = record.label,
 		.format = record.format,
+		.packed = record.packed,
 	};
 	memcpy(ret->name, name, record.name_size + 1u);
 	return 0;
@@ -606,6 +622,59 @@ static int sample_copy(
 	return 0;
 }
 
+/* Why a packed sample could not be unpacked, with the name of the sample. -EPROTO: its bytes are at
+ * fault. */
+static int unpack_fault(const struct sample *sample, int rc, struct fault *fault)
+{
+	(void)fault_prefix(
+		fault, rc, "sample %llu (%s)", (unsigned long long)sample->number, sample->name);
+	return rc == -EBADMSG || rc == -EOPNOTSUPP ? -EPROTO : rc;
+}
+
+/* Copies what is left of a stream to the file `to`. */
+static int unpack_copy(struct unpack *unpack, int to, int *ret_unwritten, struct fault *fault)
+{
+	uint8_t piece[64 << 10];
+	size_t size = 0;
+	uint64_t at = 0;
+	for (;; at += size) {
+		int rc = unpack_read(unpack, piece, sizeof piece, &size, fault);
+		if (rc < 0 || !size)
+			return rc;
+		*ret_unwritten = whole_write(to, piece, size, at);
+		if (*ret_unwritten)
+			return *ret_unwritten;
+	}
+}
+
+/* As sample_pread or sample_copy, for a packed sample. */
+static int sample_unpack(const struct sample *sample, int fd, void *buffer, int to,
+	int *ret_unwritten, struct fault *fault)
+{
+	struct unpack_file file = {.fd = fd, .offset = sample->offset};
+	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct unpack *unpack = unpack_new();
+	size_t size;
+	if (!unpack)
+		return fault_set(fault, -ENOMEM, "no memory to unpack sample %llu",
+			(unsigned long long)sample->number);
+	int rc = unpack_begin_sample(unpack, &sample->packed, sample->size, &source, fault);
+	if (rc == 0)
+		rc = buffer ? unpack_read(unpack, buffer, sample->size, &size, fault)
+			    : unpack_copy(unpack, to, ret_unwritten, fault);
+	unpack_free(unpack);
+	return rc < 0 && !*ret_unwritten ? unpack_fault(sample, rc, fault) : rc;
+}
+
+static int sample_take(const struct sample *sample, int fd, void *buffer, int to,
+	int *ret_unwritten, struct fault *fault)
+{
+	if (sample->packed.method != PACKED_NONE)
+		return sample_unpack(sample, fd, buffer, to, ret_unwritten, fault);
+	return buffer ? sample_pread(sample, fd, buffer, fault)
+		      : sample_copy(sample, fd, to, ret_unwritten, fault);
+}
+
 /* Reads into `buffer`, or if that is NULL into the file `to`. */
 static int sample_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	int to, int *ret_unwritten, struct fault *fault)
@@ -615,11 +684,18 @@ static int sample_read(const struct dataset *dataset, const struct sample *sampl
 		return fd;
 	int64_t before = 0, after = 0;
 	int rc = sample_check(dataset, sample, fd, &before, fault);
-	if (rc == 0)
-		rc = buffer ? sample_pread(sample, fd, buffer, fault)
-			    : sample_copy(sample, fd, to, ret_unwritten, fault);
-	if (rc == 0)
-		rc = sample_check(dataset, sample, fd, &after, fault);
+	if (rc < 0)
+		return rc;
+	rc = sample_take(sample, fd, buffer, to, ret_unwritten, fault);
+	/* Bytes that do not unpack may be those of a shard that was written meanwhile. */
+	if (rc == 0 || rc == -EPROTO) {
+		struct fault changed;
+		int checked = sample_check(dataset, sample, fd, &after, &changed);
+		if (checked < 0) {
+			rc = checked;
+			*fault = changed;
+		}
+	}
 	if (rc == 0 && before != after)
 		rc = fault_set(fault, -ESTALE, "sample %llu (%s) was changed while it was read",
 			(unsigned long long)sample->number, sample->name);
@@ -629,23 +705,12 @@ static int sample_read(const struct dataset *dataset, const struct sample *sampl
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault)
 {
+	int unwritten = 0;
 	if (room < sample->size)
 		return fault_set(fault, -ENOBUFS,
 			"sample %llu has %u bytes, but there is room for %zu",
 			(unsigned long long)sample->number, sample->size, room);
-	int unwritten;
 	return sample_read(dataset, sample, buffer, -1, &unwritten, fault);
-}
-
-int dataset_sample_open(
-	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
-{
-	int64_t mtime_ns;
-	int fd = sample_open(dataset, sample, fault);
-	int rc = fd < 0 ? fd : sample_check(dataset, sample, fd, &mtime_ns, fault);
-	if (rc < 0)
-		util_close_fd(&fd);
-	return rc < 0 ? rc : fd;
 }
 
 int dataset_copy(const struct dataset *dataset, const struct sample *sample, int to,
@@ -653,6 +718,42 @@ int dataset_copy(const struct dataset *dataset, const struct sample *sample, int
 {
 	*ret_unwritten = 0;
 	return sample_read(dataset, sample, NULL, to, ret_unwritten, fault);
+}
+
+/* An unlinked file with the bytes of a packed sample: in memory unless it is large. */
+static int sample_unpacked(
+	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
+{
+	enum { IN_MEMORY = 16 << 20 };
+	int unwritten = 0;
+	int fd = sample->size <= IN_MEMORY ? memfd_create("penstock-sample", MFD_CLOEXEC) : -1;
+	if (fd < 0)
+		fd = store_unlinked(dataset->cache_folder);
+	int rc = fd < 0 ? (unwritten = fd) : dataset_copy(dataset, sample, fd, &unwritten, fault);
+	if (unwritten)
+		(void)fault_set(fault, rc,
+			"sample %llu (%s) is unpacked to a temporary file in %s, which fails: %s; "
+			"make room there or set cache_dir",
+			(unsigned long long)sample->number, sample->name,
+			dataset->cache_folder ? dataset->cache_folder : "TMPDIR", strerror(-rc));
+	if (rc < 0)
+		util_close_fd(&fd);
+	return rc < 0 ? rc : fd;
+}
+
+int dataset_sample_open(const struct dataset *dataset, const struct sample *sample,
+	uint64_t *ret_offset, struct fault *fault)
+{
+	int64_t mtime_ns;
+	*ret_offset = 0;
+	if (sample->packed.method != PACKED_NONE)
+		return sample_unpacked(dataset, sample, fault);
+	int fd = sample_open(dataset, sample, fault);
+	int rc = fd < 0 ? fd : sample_check(dataset, sample, fd, &mtime_ns, fault);
+	if (rc < 0)
+		util_close_fd(&fd);
+	*ret_offset = sample->offset;
+	return rc < 0 ? rc : fd;
 }
 
 void dataset_classes_free(struct dataset *dataset)

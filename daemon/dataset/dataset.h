@@ -135,11 +135,12 @@ struct sample {
 	uint32_t shard;
 	uint32_t size; /* bytes of the image */
 	uint64_t offset; /* of its first byte in the shard; 0 in a folder */
-	/* For sidecar.h: equal to `offset`; in a folder, the offset that the image would have if
-	 * all images were one file. */
+	/* For sidecar.h: in a tar equal to `offset`; otherwise the offset that the sample would
+	 * have if all samples of the shard were one file. */
 	uint64_t position;
 	int64_t label; /* -1: unlabeled */
 	uint8_t format; /* enum sample_format */
+	struct packed packed; /* how its bytes are stored in the shard */
 	char name[4096]; /* Relative path (folder) or member (tar). */
 };
 
@@ -160,6 +161,8 @@ const char *dataset_kind_name(const struct dataset *dataset);
 /* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
  * shard. */
 bool dataset_in_files(const struct dataset *dataset);
+/* Whether some samples or fields are stored packed (packed.h). */
+bool dataset_packed(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
 uint64_t dataset_bytes(const struct dataset *dataset); /* sum of the samples' sizes */
 uint64_t dataset_largest(const struct dataset *dataset); /* size of the largest sample */
@@ -235,14 +238,15 @@ int dataset_sample_values(
 /* Reads a sample's bytes with pread into `buffer` (`room` >= size). For tools, not for the
  * pipeline. Makes the same checks as fetch: 0, -ENOENT if a folder's file is gone or is a link to
  * nothing, -ESTALE if the file or the shard changed since it was indexed, -ENODATA if it was cut
- * short, -errno. */
+ * short, -EPROTO if it is stored packed and cannot be unpacked, -errno. */
 int dataset_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	size_t room, struct fault *fault);
 
-/* Opens the file that holds the sample's bytes, from `offset` on, and makes the checks of
- * dataset_read that come before reading. Returns a descriptor, or as dataset_read. */
-int dataset_sample_open(
-	const struct dataset *dataset, const struct sample *sample, struct fault *fault);
+/* Opens a file that holds the sample's bytes, from byte *ret_offset on: the sample's own or its
+ * shard, after the checks of dataset_read that come before reading; or, of a sample that is stored
+ * packed, an unlinked file with its bytes. Returns a descriptor, or as dataset_read. */
+int dataset_sample_open(const struct dataset *dataset, const struct sample *sample,
+	uint64_t *ret_offset, struct fault *fault);
 
 /* The same for a sample that is too large for memory: copies its bytes into the file `to`, from its
  * first byte on. *ret_unwritten is 0, or the -errno for which `to` could not be written, which is

@@ -5,6 +5,7 @@
 #include "base/whole.h"
 #include "dataset/dataset_impl.h"
 #include "dataset/mtime.h"
+#include "unpack/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +68,32 @@ static int file_read(struct reading *reading, const char *path, struct fault *fa
 	return rc;
 }
 
+/* Reads the field's first `size` bytes from its shard. *ret_size: how many there are. */
+static int range_take(const struct reading *reading, const struct index_field *at, int fd,
+	uint32_t size, size_t *ret_size, struct fault *fault)
+{
+	if (at->packed.method == PACKED_NONE) {
+		ssize_t n = whole_read(fd, reading->buffer, size, at->offset);
+		*ret_size = n < 0 ? 0 : (size_t)n;
+		return n < 0 ? reading_fault(reading, (int)n, fault) : 0;
+	}
+	struct unpack_file file = {.fd = fd, .offset = at->offset};
+	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct packed packed = at->packed;
+	struct unpack *unpack = unpack_new();
+	if (!unpack)
+		return reading_fault(reading, -ENOMEM, fault);
+	/* The checksum is that of all bytes. */
+	packed.checked &= size == at->size;
+	int rc = unpack_begin_sample(unpack, &packed, size, &source, fault);
+	if (rc == 0)
+		rc = unpack_read(unpack, reading->buffer, size, ret_size, fault);
+	unpack_free(unpack);
+	if (rc < 0)
+		(void)fault_prefix(fault, rc, "%s", reading->shown);
+	return rc == -EBADMSG || rc == -EOPNOTSUPP ? -EPROTO : rc;
+}
+
 static int range_read(
 	struct reading *reading, uint32_t shard, const struct index_field *at, struct fault *fault)
 {
@@ -77,16 +104,19 @@ static int range_read(
 		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
 			"%s cannot be opened: %s", path, strerror(errno));
 	uint32_t size = UTIL_MIN(at->size, reading->field->max);
-	ssize_t n = whole_read(fd, reading->buffer, size, at->offset);
-	if (n < 0)
-		return reading_fault(reading, (int)n, fault);
+	size_t n = 0;
+	int rc = range_take(reading, at, fd, size, &n, fault);
+	if (rc < 0 && rc != -EPROTO)
+		return rc;
 	if (dataset_verify_file(dataset, shard, fd) < 0)
 		return dataset_verify_shard(dataset, shard, fault) < 0
 			       ? -ESTALE
 			       : fault_set(
 					 fault, -ESTALE, "%s was changed while it was read", path);
-	if ((size_t)n < size)
-		return fault_set(fault, -ENODATA, "%s ends after %zd of %u bytes", reading->shown,
+	if (rc < 0)
+		return rc;
+	if (n < size)
+		return fault_set(fault, -ENODATA, "%s ends after %zu of %u bytes", reading->shown,
 			n, at->size);
 	reading->size = size;
 	reading->longer = at->size > size;

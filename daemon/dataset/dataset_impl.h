@@ -23,6 +23,7 @@ struct dataset_shard {
 	ino_t ino;
 	uint64_t record_pages, name_pages;
 	uint32_t version; /* of the index */
+	bool packed; /* some of its samples or fields are */
 	uint32_t classes; /* every label is below this; 0: no bound */
 	/* Of the index that was opened. An index with another head is another index. */
 	uint32_t head_crc;

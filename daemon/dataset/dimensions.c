@@ -142,7 +142,7 @@ struct team {
 	struct walk *walk;
 	uint64_t first;
 	uint32_t count;
-	int shard; /* a tar that is open; -1: a folder */
+	int shard; /* that is open; -1: a folder */
 	atomic_uint next; /* no order: each number is taken once */
 	pthread_mutex_t lock; /* of the two below */
 	int result;
@@ -168,33 +168,44 @@ static int refuse(uint64_t number, int rc, const char *why, struct fault *fault)
 		(unsigned long long)number, why);
 }
 
-/* Opens the file of a sample, or the tar that has it. */
-static int open_one(
-	const struct walk *walk, uint64_t number, struct sample *ret_sample, struct fault *fault)
+/* Opens the file of a sample, or one with its bytes. */
+static int open_one(const struct walk *walk, const struct sample *sample, uint64_t *ret_offset,
+	struct fault *fault)
 {
 	struct fault why = {{0}};
-	int rc = dataset_sample(walk->job->dataset, number, ret_sample, fault);
-	if (rc < 0)
-		return rc;
-	int fd = dataset_sample_open(walk->job->dataset, ret_sample, &why);
-	return fd < 0 ? refuse(number, fd, why.text, fault) : fd;
+	int fd = dataset_sample_open(walk->job->dataset, sample, ret_offset, &why);
+	return fd < 0 ? refuse(sample->number, fd, why.text, fault) : fd;
 }
 
-/* `shard`: the tar of all samples of a team; -1: each sample has a file of its own. */
+/* Opens the shard that has the sample. */
+static int open_shard(const struct walk *walk, uint64_t number, struct fault *fault)
+{
+	struct sample sample;
+	uint64_t offset;
+	int rc = dataset_sample(walk->job->dataset, number, &sample, fault);
+	if (rc < 0)
+		return rc;
+	sample.packed = (struct packed){0};
+	return open_one(walk, &sample, &offset, fault);
+}
+
+/* `shard`: the shard of all samples of a team; -1: each sample has a file of its own. */
 static int measure_one(const struct walk *walk, int shard, uint64_t number, struct dimension *ret,
 	struct fault *fault)
 {
 	struct sample sample;
 	char why[sizeof sample.name + 128];
-	int fd = -1, rc = 0;
-	if (shard >= 0)
-		rc = dataset_sample(walk->job->dataset, number, &sample, fault);
-	else
-		rc = fd = open_one(walk, number, &sample, fault);
+	int fd = -1, rc = dataset_sample(walk->job->dataset, number, &sample, fault);
 	if (rc < 0)
 		return rc;
-	rc = walk->job->measure(
-		shard >= 0 ? shard : fd, sample.offset, sample.size, &ret->width, &ret->height);
+	uint64_t offset = sample.offset;
+	const bool own = shard < 0 || sample.packed.method != PACKED_NONE;
+	if (own)
+		fd = open_one(walk, &sample, &offset, fault);
+	/* An image that cannot be unpacked has no size, as one that cannot be decoded. */
+	if (own && fd < 0)
+		return fd == -EPROTO ? 0 : fd;
+	rc = walk->job->measure(own ? fd : shard, offset, sample.size, &ret->width, &ret->height);
 	util_close_fd(&fd);
 	if (rc >= 0)
 		return 0;
@@ -223,12 +234,11 @@ static void *team_run(void *argument)
 static int measure_chunk(struct walk *walk, uint64_t first, uint32_t count)
 {
 	struct team team = {.walk = walk, .first = first, .count = count, .shard = -1};
-	struct sample sample;
 	pthread_t thread[DIMENSIONS_THREADS];
 	pthread_attr_t attributes;
 	unsigned threads = 0, wanted = UTIL_MIN(count / 16, (uint32_t)DIMENSIONS_THREADS);
 	if (!walk->job->dataset->container->files) {
-		team.shard = open_one(walk, first, &sample, walk->fault);
+		team.shard = open_shard(walk, first, walk->fault);
 		if (team.shard < 0)
 			return team.shard;
 	}

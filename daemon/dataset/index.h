@@ -170,7 +170,7 @@ struct index_head {
 	 * are. 0: none. */
 	uint64_t fields;
 	uint32_t field_count;
-	uint32_t reserved2;
+	uint32_t packed; /* 1: some samples or fields are packed; only in version 6 */
 	uint64_t columns; /* column_choice_hash of the columns that were asked for; 0: none */
 };
 

@@ -28,6 +28,7 @@ static const char *const fetch_outcome_names[FETCH_OUTCOMES] = {
 	[FETCH_E_TOO_LARGE] = "too-large",
 	[FETCH_E_FIELD_MISSING] = "field-missing",
 	[FETCH_E_FIELD_LONG] = "field-too-long",
+	[FETCH_E_UNPACK] = "unpack",
 };
 
 const char *fetch_outcome_name(enum fetch_outcome outcome)
@@ -44,6 +45,8 @@ enum fetch_outcome fetch_outcome_of(int error)
 		return FETCH_E_SHORT;
 	case ESTALE:
 		return FETCH_E_CHANGED;
+	case EPROTO:
+		return FETCH_E_UNPACK;
 	case EIO:
 	case EREMOTEIO:
 	case EILSEQ:
@@ -305,6 +308,8 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 		item->size = 0;
 		item->label = -1;
 		item->longer = false;
+		item->packed = (struct packed){0};
+		item->unpacked = 0;
 		if (item->values)
 			memset(item->values,
 				dataset_label_type(item->dataset) == LABEL_TYPE_CLASSES ? 0xff : 0,

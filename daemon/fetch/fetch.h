@@ -49,6 +49,7 @@
 #include "base/fault.h"
 #include "base/permit.h"
 #include "dataset/fields.h"
+#include "dataset/packed.h"
 #include "fetch/cache.h"
 
 #include <stdbool.h>
@@ -76,7 +77,8 @@ enum fetch_outcome {
 	FETCH_E_TOO_LARGE = 5,
 	FETCH_E_FIELD_MISSING = 6, /* of a field: the sample has none */
 	FETCH_E_FIELD_LONG = 7, /* for the caller: a field that is `longer` than it may be */
-	FETCH_OUTCOMES = 8,
+	FETCH_E_UNPACK = 8, /* for the caller: its bytes cannot be unpacked */
+	FETCH_OUTCOMES = 9,
 };
 const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short", ... */
 
@@ -109,7 +111,7 @@ struct fetch_field {
 	uint32_t id; /* 1 .. FETCH_FIELDS: tells the fields of a sample apart */
 	struct fetch_field *next;
 };
-enum { FETCH_FIELDS = 65535 };
+enum { FETCH_FIELDS = 32767 };
 
 struct fetch_item {
 	/* set by the caller before fetch_submit */
@@ -133,9 +135,12 @@ struct fetch_item {
 	int result; /* enum fetch_outcome, or a negative errno: a fault that ends the stream */
 	struct fault *fault; /* The caller's; filled for negative results and for some outcomes. */
 	/* `size` bytes, then at least 64 readable bytes; valid until fetch_release. Read-only:
-	 * other items may have the same buffer. */
+	 * other items may have the same buffer. They are the sample's own unless packed.method
+	 * says that they must be unpacked first (unpack.h). */
 	uint8_t *data;
 	uint32_t size;
+	struct packed packed;
+	uint32_t unpacked; /* the sample's own bytes; of a field, at most its limit */
 	int64_t label;
 	uint32_t shard; /* its place, with FETCH_OK: see struct sample */
 	uint64_t position;
@@ -147,7 +152,7 @@ struct fetch_item {
 	bool longer;
 	/* fetch's own */
 	struct fetch_item *next;
-	void *internal[10];
+	void *internal[11];
 };
 
 struct fetch_options {

@@ -56,6 +56,9 @@ struct fetch_state {
 	struct fetch_item *flight; /* while it is being read: next of its bucket */
 	struct fetch_item *followers; /* items that want the same sample, linked by `next` */
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
+	/* What tells the stored bytes of a packed sample apart, once they were looked up: several
+	 * samples may be packed together (fetch_range_key). 0: not known, or not packed. */
+	uint64_t range;
 	bool solo; /* never merged: a merged read of it failed */
 	bool told; /* the fault already has its sentence */
 	bool labelled; /* the caller's `values` are written */
@@ -83,15 +86,28 @@ static inline bool fetch_wants_name(struct fetch_item *item)
 	return item->field || item->fields_follow || fetch_wants_values(item);
 }
 
-/* What tells samples and fields of a dataset apart: no dataset has 2^48 samples. */
-static inline uint64_t fetch_key(const struct fetch_item *item)
-{
-	return item->number | (item->field ? (uint64_t)item->field->id << 48 : 0);
-}
-
 static inline const struct fetch_state *fetch_state_const(const struct fetch_item *item)
 {
 	return (const struct fetch_state *)(const void *)item->internal;
+}
+
+/* What tells samples and fields of a dataset apart: no dataset has 2^48 samples. Packed ones are
+ * told apart by where their stored bytes begin, so that samples that are packed together share a
+ * read. */
+static inline uint64_t fetch_key(const struct fetch_item *item)
+{
+	if (fetch_state_const(item)->range)
+		return fetch_state_const(item)->range;
+	return item->number | (item->field ? (uint64_t)item->field->id << 48 : 0);
+}
+
+/* The key of the bytes from `offset` on in a shard; 0: the numbers are too large for one, and every
+ * sample is read by itself. */
+static inline uint64_t fetch_range_key(uint32_t shard, uint64_t offset)
+{
+	enum { SHARD_BITS = 16, OFFSET_BITS = 63 - SHARD_BITS };
+	const bool fits = shard >> SHARD_BITS == 0 && offset >> OFFSET_BITS == 0;
+	return fits ? (uint64_t)1 << 63 | (uint64_t)shard << OFFSET_BITS | offset : 0;
 }
 
 enum fetch_request_state {
@@ -115,6 +131,12 @@ struct fetch_request {
 	struct fetch_request *before, *after; /* in the window, in the queue's order */
 	struct fetch_request *next; /* in the free list, or among the waiters of a page */
 };
+
+/* The bytes to read for a request that was looked up. */
+static inline uint32_t fetch_stored(const struct fetch_request *request)
+{
+	return (uint32_t)packed_stored(&request->record.packed, request->record.size);
+}
 
 /* A read in flight: one buffer, one or several items. */
 struct fetch_read {

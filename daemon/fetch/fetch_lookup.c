@@ -97,6 +97,23 @@ static struct page *lookup_page(struct fetch *fetch, struct fetch_request *reque
 	return NULL;
 }
 
+/* The request can be read. A packed item learns here what it needs beside its stored bytes, since
+ * it may get these from another sample's read. */
+static void lookup_ready(struct fetch_request *request)
+{
+	struct fetch_item *item = request->item;
+	const struct index_record *record = &request->record;
+	request->state = REQUEST_READY;
+	item->packed = record->packed;
+	item->unpacked = record->size;
+	if (record->packed.method == PACKED_NONE)
+		return;
+	item->label = record->label;
+	item->position = request->position;
+	item->shard = request->at.shard;
+	fetch_state(item)->range = fetch_range_key(request->at.shard, record->offset);
+}
+
 /* Takes the record out of its page. A folder's sample then needs its name, and a sample with fields
  * or a label of several values needs the bytes after the name. */
 static int lookup_record(struct fetch_request *request, const struct page *page)
@@ -108,7 +125,7 @@ static int lookup_record(struct fetch_request *request, const struct page *page)
 	if (rc < 0)
 		return rc;
 	if (!dataset_in_files(dataset) && !fetch_wants_name(request->item)) {
-		request->state = REQUEST_READY;
+		lookup_ready(request);
 		return 0;
 	}
 	struct dataset_page at;
@@ -136,6 +153,7 @@ static int lookup_field(struct fetch_request *request, const struct page *page)
 		return rc;
 	request->record.offset = field.offset;
 	request->record.size = UTIL_MIN(field.size, limit);
+	request->record.packed = field.packed;
 	item->longer = field.size > limit;
 	return field.present ? FETCH_OK : FETCH_E_FIELD_MISSING;
 }
@@ -156,7 +174,7 @@ static int lookup_name(struct fetch_request *request, struct page *page)
 		page->pins++;
 		request->name = page;
 	}
-	request->state = REQUEST_READY;
+	lookup_ready(request);
 	return 0;
 }
 
@@ -184,6 +202,7 @@ static void lookup_start(struct fetch *fetch, struct fetch_item *item)
 	struct fetch_request *request = fetch->request_free;
 	fetch->request_free = request->next;
 	*request = (struct fetch_request){.item = item, .state = REQUEST_RECORD};
+	fetch_state(item)->range = 0;
 	lookup_insert(fetch, request);
 	int rc = dataset_locate(item->dataset, item->number, &request->at);
 	if (rc < 0) {

@@ -122,11 +122,16 @@ static uint32_t plan_follow(
 		next = item->next;
 		item->data = leader->data;
 		item->size = leader->size;
-		item->label = leader->label;
-		item->shard = leader->shard;
-		item->position = leader->position;
 		item->read_ns = leader->read_ns;
-		item->longer = leader->longer;
+		/* The stored bytes are the leader's, and it may be another sample's. */
+		if (!fetch_state(item)->range) {
+			item->packed = leader->packed;
+			item->unpacked = leader->unpacked;
+			item->label = leader->label;
+			item->shard = leader->shard;
+			item->position = leader->position;
+			item->longer = leader->longer;
+		}
 		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
 		fetch_charge(item, arena_cost(item->size));
 		fetch_plan_finish(fetch, item, FETCH_OK);
@@ -166,6 +171,8 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 		struct fetch_item *followers = fetch_share_end(fetch, item);
 		item->read_ns = read_ns;
 		item->size = fetch_field_size(op, item, &item->longer);
+		if (item->packed.method == PACKED_NONE)
+			item->unpacked = item->size;
 		item->resized = !read->file && !item->field && !op->irregular &&
 				(op->result == 0 || (op->result == FETCH_OP_ENDED && op->changed));
 		if (result == FETCH_OK) {

@@ -17,7 +17,9 @@
 static enum plan_step plan_too_large(struct fetch *fetch, struct fetch_request *request)
 {
 	struct fetch_item *item = request->item;
-	item->size = request->record.size;
+	item->size = fetch_stored(request);
+	item->packed = request->record.packed;
+	item->unpacked = request->record.size;
 	item->label = request->record.label;
 	item->position = request->position;
 	item->shard = request->at.shard;
@@ -99,7 +101,7 @@ static bool plan_may_read(struct fetch *fetch, const struct fetch_request *reque
 		reader->pass = fetch->pass;
 		return false;
 	}
-	uint32_t size = request->record.size;
+	uint32_t size = fetch_stored(request);
 	/* A field does not wait (plan_buffer). */
 	if (request->item->field || plan_is_large(fetch, size) ||
 		plan_has_room(fetch, reader, size))
@@ -145,13 +147,17 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 	for (unsigned i = 0; i < count; i++) {
 		struct fetch_request *after = plan_neighbor(request);
 		uint64_t offset = request->record.offset - begin;
-		uint32_t size = request->record.size;
+		uint32_t size = fetch_stored(request);
+		struct packed packed = request->record.packed;
+		uint32_t unpacked = request->record.size;
 		int64_t label = request->record.label;
 		uint64_t position = request->position;
 		uint32_t shard = request->at.shard;
 		struct fetch_item *item = fetch_lookup_remove(fetch, request);
 		item->data = read->buffer + offset;
 		item->size = size;
+		item->packed = packed;
+		item->unpacked = unpacked;
 		item->label = label;
 		item->position = position;
 		item->shard = shard;
@@ -187,7 +193,7 @@ struct plan_span {
  * of a sample are asked for after its image, and may be in front of it. */
 static bool plan_is_near(const struct fetch_request *request, const struct plan_span *span)
 {
-	uint64_t from = request->record.offset, to = from + request->record.size;
+	uint64_t from = request->record.offset, to = from + fetch_stored(request);
 	if (from >= span->end)
 		return from - span->end <= FETCH_MERGE_GAP;
 	return request->item->field && (to >= span->begin || span->begin - to <= FETCH_MERGE_GAP);
@@ -204,7 +210,7 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 		!plan_is_near(next, span))
 		return false;
 	struct plan_span wider = {UTIL_MIN(span->begin, record->offset),
-		UTIL_MAX(span->end, record->offset + record->size)};
+		UTIL_MAX(span->end, record->offset + fetch_stored(next))};
 	if (wider.end - wider.begin > most || fetch_shares(fetch, next->item))
 		return false;
 	*span = wider;
@@ -215,7 +221,7 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 static unsigned plan_merge(
 	struct fetch *fetch, const struct fetch_request *first, struct plan_span *ret)
 {
-	struct plan_span span = {first->record.offset, first->record.offset + first->record.size};
+	struct plan_span span = {first->record.offset, first->record.offset + fetch_stored(first)};
 	unsigned count = 1;
 	if (!fetch_state(first->item)->solo)
 		for (const struct fetch_request *next = plan_neighbor(first);
@@ -284,7 +290,7 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 	uint8_t *buffer = merged ? arena_take(&fetch->arena, op.length, false) : NULL;
 	if (!buffer) {
 		count = 1;
-		op = plan_range_op(file, begin, begin + request->record.size);
+		op = plan_range_op(file, begin, begin + fetch_stored(request));
 		enum plan_step step = plan_buffer(fetch, request, op.length, &buffer, &large);
 		if (step != PLAN_READ)
 			return step;
@@ -377,9 +383,9 @@ enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *reques
 	if (!fetch->read_free)
 		return PLAN_STOP;
 	/* A larger sample would overflow an op's lengths after alignment. */
-	if (request->record.size > UINT32_MAX - (1 << 20))
+	if (fetch_stored(request) > UINT32_MAX - (1 << 20))
 		return plan_too_large(fetch, request);
-	if (!field && large_waits && plan_is_large(fetch, request->record.size))
+	if (!field && large_waits && plan_is_large(fetch, fetch_stored(request)))
 		return PLAN_SKIP;
 	if (!plan_may_read(fetch, request))
 		return PLAN_SKIP;

@@ -30,6 +30,14 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 		return false;
 	item->data = sample.data;
 	item->size = sample.size;
+	item->read_ns = 0;
+	fetch_state(item)->block = block;
+	/* What else belongs to a packed item was looked up. */
+	if (fetch_state(item)->range) {
+		fetch_plan_finish(fetch, item, FETCH_OK);
+		return true;
+	}
+	item->unpacked = sample.size;
 	/* In place of its label, a field has whether it is longer. */
 	if (item->field)
 		item->longer = sample.label != 0;
@@ -37,8 +45,6 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 		item->label = sample.label;
 	item->shard = sample.shard;
 	item->position = sample.position;
-	item->read_ns = 0;
-	fetch_state(item)->block = block;
 	fetch_plan_finish(fetch, item, FETCH_OK);
 	return true;
 }
@@ -123,6 +129,9 @@ void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
 	const struct fetch_read *read = (const struct fetch_read *)(const void *)op;
 	for (const struct fetch_item *item = read->items; item; item = item->next) {
 		bool longer = false;
+		/* Under the sample's number the cache has bytes that are not packed. */
+		if (item->packed.method != PACKED_NONE && !fetch_state_const(item)->range)
+			continue;
 		uint32_t size = fetch_field_size(op, item, &longer);
 		struct cache_sample kept = {
 			.number = fetch_key(item),

@@ -185,6 +185,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.ledger = &server->ledger,
 		.cache_dir = server->cache_dir,
 		.spill = &server->spill,
+		.large = &server->large_reads,
 		.stream_memory = config->stream_memory,
 		.entry_points = server->config->entry_points,
 		.budget_for = server_budget_for,

@@ -38,6 +38,10 @@ int field_fault(const struct dataset *dataset, uint64_t sample, const struct fie
 		return fault_set(fault, result,
 			"the .%s beside %s ends before the size that was indexed", field->name,
 			path);
+	case FETCH_E_UNPACK: {
+		/* The sentence of unpacking says what is wrong. */
+		return fault_prefix(fault, result, "the field %s of %s", field->name, path);
+	}
 	case FETCH_E_IO:
 		return fault_set(fault, result,
 			"the storage cannot read the .%s beside %s: see the kernel's log",

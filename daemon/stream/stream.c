@@ -439,6 +439,7 @@ int stream_new(const struct stream_environment *environment, const struct stream
 		.spec = *spec,
 		.lists = *lists,
 		.ledger_line = -1,
+		.unpacking_line = -1,
 		.extent.handout = HANDOUT_NONE};
 	*lists = (struct sampling_lists){0};
 	pthread_mutex_init(&stream->lock, NULL);
@@ -471,6 +472,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 			spec->pin_memory && spec_is_alone(spec), fault);
 	if (!result)
 		result = tickets_init(stream, fault);
+	if (!result)
+		result = stream_groups_unpack(stream, fault);
 	if (!result)
 		stream_groups_share(stream);
 	if (result) {

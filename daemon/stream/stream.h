@@ -9,6 +9,7 @@
  *   tickets_fields.c  their fields: the bytes beside an image
  *   field.[ch]        what a sample without a field, or with a long one, becomes
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one
+ *   unpacking.[ch]    the bytes of samples that a container stores packed
  *   large.[ch]        the bytes of a sample that no read buffer holds
  *   row_share.[ch]    which views of a sample are made from one decoding
  *   row.[ch]          makes one row of a sample's bytes; the place where decode and pixel meet
@@ -66,6 +67,7 @@ struct stream_environment {
 	struct ledger *ledger;
 	const char *cache_dir;
 	const struct spill *spill; /* for samples that are too large for the budget */
+	struct permit *large; /* fetch_options.large; NULL: memory is not limited */
 	uint64_t stream_memory; /* the most that the slots of one stream take; 0: no limit */
 	bool entry_points; /* JPEG entry points are kept next to the indexes, and used */
 	/* The memory budget that would leave streams `bytes_more` more than this one does. For

@@ -117,8 +117,38 @@ void stream_groups_share(struct stream *stream)
 	stream_groups_unshare(stream);
 }
 
+int stream_groups_unpack(struct stream *stream, struct fault *fault)
+{
+	struct ledger *ledger = stream->environment->ledger;
+	const unsigned workers = workers_threads(stream->environment->workers);
+	size_t own = UNPACKING_OWN;
+	bool packed = false;
+	for (uint32_t i = 0; i < stream->parts.count; i++)
+		packed |= dataset_packed(stream->parts.dataset[i]);
+	if (!packed)
+		return 0;
+	while (own && ledger_free(ledger) / STREAM_SHARE_LEAST < workers * unpacking_bytes(own))
+		own = own > UNPACKING_LEAST ? own / 2 : 0;
+	if (own && ledger_reserve(ledger, workers * unpacking_bytes(own),
+			   "unpacked samples of a stream", &stream->unpacking_line, NULL)) {
+		stream->unpacking_line = -1;
+		own = 0;
+	}
+	return unpacking_new(workers, own, &stream->unpacking)
+		       ? fault_set(fault, -ENOMEM, "no memory to unpack samples")
+		       : 0;
+}
+
+static void stream_groups_end_unpack(struct stream *stream)
+{
+	unpacking_free(stream->unpacking);
+	if (stream->unpacking_line >= 0)
+		ledger_release(stream->environment->ledger, stream->unpacking_line);
+}
+
 void stream_groups_deinit(struct stream *stream)
 {
+	stream_groups_end_unpack(stream);
 	for (uint32_t i = 0; i < stream->groups; i++) {
 		struct stream_group *group = &stream->group[i];
 		for (unsigned worker = 0; worker < group->postprocessors; worker++)

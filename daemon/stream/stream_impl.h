@@ -4,6 +4,7 @@
 #include "dataset/sidecar.h"
 #include "definition/buckets/divide.h"
 #include "stream/stream.h"
+#include "stream/unpacking.h"
 
 #include <pthread.h>
 
@@ -29,6 +30,7 @@ struct stream_ticket {
 	unsigned parked; /* how often, with its present sample */
 	uint32_t padded; /* SLOTS_PADDED or 0 */
 	bool mapped; /* the item's bytes come from large.h, not from fetch */
+	struct unpacked unpacked; /* the same with its `data`: from unpacking.h */
 	struct sidecar_place place; /* of its entry points, once its bytes have been read */
 	struct ticket_field *field; /* those of the stream's definition, in its order */
 	uint32_t arriving; /* the items that fetch has yet to deliver; under the lock */
@@ -81,6 +83,8 @@ struct stream {
 		struct row_view *more; /* of each ticket: views - 1 */
 		int ledger_line; /* valid if there are rasters */
 	} together;
+	struct unpacking *unpacking; /* NULL: no dataset has packed samples */
+	int unpacking_line; /* of the ledger; -1: the workers have no blocks */
 	struct extent extent;
 	int ledger_line;
 	bool reserved_jobs;
@@ -157,6 +161,8 @@ int stream_groups_postprocess(struct stream *stream, struct fault *fault);
  * tickets_init. */
 void stream_groups_share(struct stream *stream);
 void stream_groups_deinit(struct stream *stream);
+/* Makes what packed samples need, with blocks as large as the budget allows. 0 or -ENOMEM. */
+int stream_groups_unpack(struct stream *stream, struct fault *fault);
 
 /* tickets_fields.c */
 
@@ -173,9 +179,12 @@ int stream_check_fields(const struct stream *stream, struct fault *fault);
  * them. Under the lock. */
 struct fetch_item **ticket_chain(struct stream_ticket *t);
 /* Writes the ticket's fields into its slot and gives their buffers back. False: the sample is
- * broken or the stream fails: then the result of the ticket's item and its fault say why. A
- * worker. */
-bool ticket_take_fields(struct stream_ticket *t);
+ * broken or the stream fails: then the result of the ticket's item and its fault say why. Runs on
+ * worker number `worker`. */
+bool ticket_take_fields(struct stream_ticket *t, unsigned worker);
+/* Whether fetch has read as many bytes as the packed item's index says; or FETCH_E_UNPACK with a
+ * fault. A forged index may have two records that differ only in that. */
+int ticket_check_stored(const struct fetch_item *item, struct fault *fault);
 /* Gives the buffers of the fields back. */
 void ticket_release_fields(struct stream_ticket *t);
 /* The row has no fields. */

@@ -212,8 +212,8 @@ static void ticket_arrived(struct fetch_item *item)
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
 	struct sidecar *sidecar = ticket_sidecar(t);
 	if (sidecar && item->result == FETCH_OK) {
-		sidecar_place(item->dataset, item->number, item->shard, item->position, item->size,
-			&t->place);
+		sidecar_place(item->dataset, item->number, item->shard, item->position,
+			item->unpacked, &t->place);
 		sidecar_ahead(sidecar, &t->place);
 	}
 	ticket_count_arrival(t);
@@ -551,7 +551,9 @@ static bool tickets_stopped(struct stream *stream)
 static void ticket_release(struct stream_ticket *t)
 {
 	ticket_release_fields(t);
-	if (t->mapped)
+	if (t->unpacked.data)
+		unpacking_give_back(t->stream->unpacking, &t->unpacked);
+	else if (t->mapped)
 		large_free(t->item.data, t->item.size);
 	else
 		fetch_release(t->stream->environment->fetch, &t->item);
@@ -562,7 +564,7 @@ static void ticket_release(struct stream_ticket *t)
 /* Whether max_file_bytes refuses a sample whose size is known. */
 static bool ticket_is_too_large(const struct stream_ticket *t)
 {
-	return t->item.size > t->stream->spec.max_file_bytes;
+	return t->item.unpacked > t->stream->spec.max_file_bytes;
 }
 
 /* Reads the sample itself, if fetch had no memory for it and the definition does not refuse it.
@@ -576,17 +578,46 @@ static void ticket_read_large(struct stream_ticket *t)
 			   t->item.number, &t->item.data, &t->item.size, &error, &t->fault);
 	t->item.result = large_like_fetch(t->item.dataset, outcome, error);
 	t->mapped = t->item.result == FETCH_OK;
+	t->item.packed = (struct packed){0};
 	t->item.resized = large_resized(t->item.dataset, t->item.number, t->item.result);
+}
+
+/* Unpacks the sample, if that is how it is stored and the definition does not refuse it, and gives
+ * the stored bytes back. */
+static void ticket_unpack(struct stream_ticket *t, unsigned worker)
+{
+	const struct raster_beyond beyond = {
+		.pool = t->stream->environment->large, .spill = t->stream->environment->spill};
+	const struct packed packed = t->item.packed;
+	const uint32_t size = t->item.unpacked;
+	if (t->item.result != FETCH_OK || packed.method == PACKED_NONE || ticket_is_too_large(t))
+		return;
+	int result = ticket_check_stored(&t->item, &t->fault);
+	if (result == FETCH_OK)
+		result = unpacking_run(t->stream->unpacking, worker, &beyond, &packed, size,
+			t->item.data, &t->unpacked, &t->fault);
+	fetch_release(t->stream->environment->fetch, &t->item);
+	t->item.packed = (struct packed){0};
+	t->item.result = result;
+	t->item.resized = false;
+	if (result == FETCH_OK) {
+		t->item.data = t->unpacked.data;
+		t->item.size = size;
+		return;
+	}
+	char path[4096];
+	if (concat_path(&t->stream->parts, ticket_number(t), path, sizeof path, NULL) == 0)
+		(void)fault_prefix(&t->fault, result, "%s", path);
 }
 
 /* Whether the ticket has its image, within the limits, and its fields, which are then in the
  * slot. */
-static bool ticket_is_complete(struct stream_ticket *t)
+static bool ticket_is_complete(struct stream_ticket *t, unsigned worker)
 {
 	if (t->item.result != FETCH_OK || ticket_is_too_large(t))
 		return false;
 	/* The fields are there from the sample's first job, which may have made no view (apart). */
-	if (t->view || t->apart || ticket_take_fields(t))
+	if (t->view || t->apart || ticket_take_fields(t, worker))
 		return true;
 	/* The image has the size that the index says. */
 	const int result = t->item.result;
@@ -608,7 +639,7 @@ static void ticket_unread(struct stream_ticket *t)
 			result = FETCH_E_TOO_LARGE;
 			(void)fault_set(&t->fault, result,
 				"the file has %u bytes; the limit max_file_bytes is %llu",
-				t->item.size, (unsigned long long)stream->spec.max_file_bytes);
+				t->item.unpacked, (unsigned long long)stream->spec.max_file_bytes);
 		}
 		if (read)
 			ticket_release(t);
@@ -725,7 +756,9 @@ static struct row_job *ticket_next(void *context)
 		bool stopped = tickets_stopped(t->stream);
 		if (!stopped)
 			ticket_read_large(t);
-		if (!stopped && ticket_is_complete(t)) {
+		if (!stopped)
+			ticket_unpack(t, rows->maker->number);
+		if (!stopped && ticket_is_complete(t, rows->maker->number)) {
 			ticket_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}

@@ -149,14 +149,43 @@ static int field_read_large(
 	return outcome ? (int)outcome : rc;
 }
 
+int ticket_check_stored(const struct fetch_item *item, struct fault *fault)
+{
+	if (item->size == item->packed.stored)
+		return FETCH_OK;
+	return fault_set(fault, FETCH_E_UNPACK,
+		"its index says that it has %u stored bytes, and of another sample at the same "
+		"place that it has %u: delete the index, it will be built again",
+		item->packed.stored, item->size);
+}
+
+/* Writes the bytes of a field that fetch has read into the slot. As field_take. */
+static int field_put(struct stream_ticket *t, uint32_t number, unsigned worker)
+{
+	const struct extent *extent = &t->stream->extent;
+	const struct fetch_item *item = &t->field[number].item;
+	if (item->packed.method == PACKED_NONE) {
+		extent_put_field(extent, t->slot, number, t->row, item->data, item->size);
+		return FETCH_OK;
+	}
+	int result = ticket_check_stored(item, &t->fault);
+	if (result == FETCH_OK)
+		result = unpacking_field(t->stream->unpacking, worker, &item->packed,
+			item->unpacked, item->longer, item->data,
+			extent_field(extent, t->slot, number, t->row), &t->fault);
+	if (result == FETCH_OK)
+		extent_set_field(extent, t->slot, number, t->row, item->unpacked);
+	return result;
+}
+
 /* Writes one field into the slot. FETCH_OK, another outcome, or a negative errno. */
-static int field_take(struct stream_ticket *t, uint32_t number)
+static int field_take(struct stream_ticket *t, uint32_t number, unsigned worker)
 {
 	const struct field *field = &t->stream->spec.fields.at[number];
 	const struct extent *extent = &t->stream->extent;
 	const struct fetch_item *item = &t->field[number].item;
 	int result = item->result;
-	uint32_t size = item->size;
+	uint32_t size = item->unpacked;
 	bool longer = item->longer;
 	if (result == FETCH_E_TOO_LARGE)
 		result = field_read_large(t, number, &size, &longer);
@@ -164,16 +193,13 @@ static int field_take(struct stream_ticket *t, uint32_t number)
 	result = field_judge(field, result, longer);
 	if (result != FETCH_OK)
 		return result;
-	if (missing)
-		size = 0;
 	if (item->result == FETCH_OK)
-		extent_put_field(extent, t->slot, number, t->row, item->data, size);
-	else
-		extent_set_field(extent, t->slot, number, t->row, size);
+		return field_put(t, number, worker);
+	extent_set_field(extent, t->slot, number, t->row, missing ? 0 : size);
 	return FETCH_OK;
 }
 
-bool ticket_take_fields(struct stream_ticket *t)
+bool ticket_take_fields(struct stream_ticket *t, unsigned worker)
 {
 	struct stream *stream = t->stream;
 	const struct field_list *list = &stream->spec.fields;
@@ -181,9 +207,9 @@ bool ticket_take_fields(struct stream_ticket *t)
 	if (!list->count)
 		return true;
 	for (uint32_t i = 0; i < list->count; i++) {
-		int result = field_take(t, i);
+		int result = field_take(t, i, worker);
 		if (result == FETCH_OK) {
-			bytes += t->field[i].item.size;
+			bytes += t->field[i].item.unpacked;
 			continue;
 		}
 		t->item.result = result == -ECANCELED ? result

@@ -166,6 +166,17 @@ void *unpack_state(struct unpack *unpack, size_t size)
 
 /* ---- streams ---- */
 
+/* The container's last byte is unpacked: the stream must end here, too. */
+static int unpack_check_end(struct unpack *unpack, struct fault *fault)
+{
+	uint8_t more;
+	size_t made = 0;
+	int rc = unpack->method->make(unpack, &more, 1, &made, fault);
+	if (rc == 0 && made)
+		return unpack_too_long(unpack, fault);
+	return rc;
+}
+
 static int unpack_start(struct unpack *unpack, const struct packed *packed, uint64_t stored,
 	uint64_t whole, const struct unpack_source *source, struct fault *fault)
 {
@@ -179,6 +190,8 @@ static int unpack_start(struct unpack *unpack, const struct packed *packed, uint
 	unpack->stored = stored;
 	unpack->whole = unpack->end = whole;
 	int rc = method->begin(unpack, fault);
+	if (rc == 0 && !unpack->whole)
+		rc = unpack_check_end(unpack, fault);
 	if (rc < 0)
 		unpack_end(unpack);
 	return rc;
@@ -207,8 +220,8 @@ int unpack_begin(struct unpack *unpack, enum packed_method method, uint64_t stor
 int unpack_begin_sample(struct unpack *unpack, const struct packed *packed, uint32_t size,
 	const struct unpack_source *source, struct fault *fault)
 {
-	assert(packed_sound(packed, size));
 	const bool plain = packed->method == PACKED_NONE;
+	assert(plain || (uint64_t)packed->inner + size <= packed->whole);
 	uint64_t skipped = 0;
 	int rc = unpack_start(unpack, packed, packed_stored(packed, size),
 		plain ? size : packed->whole, source, fault);
@@ -220,17 +233,6 @@ int unpack_begin_sample(struct unpack *unpack, const struct packed *packed, uint
 	unpack->checked = packed->checked;
 	unpack->crc = crc32(0, NULL, 0);
 	return 0;
-}
-
-/* The container's last byte is unpacked: the stream must end here, too. */
-static int unpack_check_end(struct unpack *unpack, struct fault *fault)
-{
-	uint8_t more;
-	size_t made = 0;
-	int rc = unpack->method->make(unpack, &more, 1, &made, fault);
-	if (rc == 0 && made)
-		return unpack_too_long(unpack, fault);
-	return rc;
 }
 
 static int unpack_check_crc(struct unpack *unpack, struct fault *fault)

@@ -72,8 +72,9 @@ void unpack_free(struct unpack *unpack); /* takes NULL */
 int unpack_begin(struct unpack *unpack, enum packed_method method, uint64_t stored, uint64_t whole,
 	const struct unpack_source *source, struct fault *fault);
 
-/* The same for one sample of `size` bytes, which packed_sound has allowed: the stream then consists
- * of its bytes only, and their checksum is compared when the last one was read. */
+/* The same for the first `size` bytes of a sample that packed_sound has allowed: the stream then
+ * consists of these only. Their checksum is compared when the last one was read, so a caller that
+ * does not want the whole sample clears `checked`. */
 int unpack_begin_sample(struct unpack *unpack, const struct packed *packed, uint32_t size,
 	const struct unpack_source *source, struct fault *fault);
 

@@ -70,9 +70,10 @@ static struct pixel_recipe show_head(
 	struct fault fault;
 	if (!ask->recipe->spec.buckets.count)
 		return recipe_group_pixels(ask->recipe, group);
-	cleanup(close_fd) int fd = dataset_sample_open(ask->dataset, sample, &fault);
+	uint64_t offset;
+	cleanup(close_fd) int fd = dataset_sample_open(ask->dataset, sample, &offset, &fault);
 	if (fd >= 0)
-		(void)measure_image(fd, sample->offset, sample->size, &width, &height);
+		(void)measure_image(fd, offset, sample->size, &width, &height);
 	return recipe_pixels_of(ask->recipe, width, height);
 }
 

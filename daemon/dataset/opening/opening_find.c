@@ -204,6 +204,7 @@ static void index_adopt(struct opening *opening, uint32_t number, const struct i
 	shard->record_pages = head->record_pages;
 	shard->name_pages = head->name_pages;
 	shard->version = head->version;
+	shard->packed = head->packed != 0;
 	shard->head_crc = crc;
 	shard->source = head->source;
 	shard->label_width = head->label_width;

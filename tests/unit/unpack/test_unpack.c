@@ -232,6 +232,8 @@ static void test_snappy_bad(void **state)
 	expect(PACKED_SNAPPY, 8, -EBADMSG, "more than the 8 bytes");
 	snappy_raw("\x04\x0cgoodx", 7);
 	expect(PACKED_SNAPPY, 4, -EBADMSG, "more than the 4 bytes");
+	snappy_raw("\0\0x", 3);
+	expect(PACKED_SNAPPY, 0, -EBADMSG, "more than the 0 bytes");
 	snappy_raw("\xff\xff\xff\xff\x7f", 5);
 	expect(PACKED_SNAPPY, 4, -EBADMSG, "32 bits");
 	snappy_raw("\x80\x80", 2);
