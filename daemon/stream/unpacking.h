@@ -4,7 +4,7 @@
  * A worker decodes several samples at a time, and each needs its bytes until its last view is made.
  * Each worker has a block for them, which the ledger counts; nearly all samples fit. One that does
  * not takes memory under a permit of the pool for large files, or else that of a temporary file
- * (raster.h). The stored bytes, which fetch holds, are given back as soon as the sample is unpacked.
+ * (raster.h). The stored bytes, which fetch holds, are given back once the sample is unpacked.
  *
  * Deadlock: nothing here waits. A worker that holds unpacked samples may wait for a permit of the
  * pool for large images, as one that holds read buffers may; nobody ever waits for the pool of
