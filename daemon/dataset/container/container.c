@@ -8,6 +8,7 @@ const struct container *container_of(uint32_t kind)
 	static const struct container *const containers[] = {
 		[DATASET_FOLDER] = &container_folder,
 		[DATASET_TARS] = &container_tar,
+		[DATASET_PARQUET] = &container_parquet,
 		[DATASET_TFRECORD] = &container_tfrecord,
 	};
 	return kind < UTIL_COUNT(containers) ? containers[kind] : NULL;

@@ -11,6 +11,7 @@
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *   unread.[ch]          files of formats that are not read, and what to do with them
+ *   parquet/             Parquet
  *   records/             TFRecord
  *
  * Everything that differs between the kinds of containers is in a struct container; dataset/ and
@@ -135,7 +136,7 @@ int container_mixture(const char *one, enum dataset_kind one_kind, const char *o
 /* By enum dataset_kind. NULL for a number that is not a kind. */
 const struct container *container_of(uint32_t kind);
 
-extern const struct container container_folder, container_tar;
+extern const struct container container_folder, container_tar, container_parquet;
 extern const struct container container_tfrecord;
 
 struct index_sample;
