@@ -1,0 +1,152 @@
+"""A Slurm cluster of several nodes on one machine: munged, slurmctld and a slurmd for each node, all in one folder.
+
+The nodes have this machine's name and address and ports of their own, so `srun -N2` starts tasks "on" both. Processes are
+tracked by /proc (proctrack/linuxproc) and memory is polled and enforced by slurmd (OverMemoryKill): containers that run tests
+may not make cgroups. Slurm starts only as root, because slurmd sets the user of each job."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue", "scancel")
+SEARCH = "/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", "")
+
+
+def missing():
+    """Why no cluster can be started here; None: one can."""
+    for program in PROGRAMS:
+        if not shutil.which(program, path=SEARCH):
+            return f"{program} is not installed (Debian: apt-get install slurm-wlm munge)"
+    if os.geteuid() != 0:
+        return "Slurm's daemons need root here"
+    private = ["unshare", "--mount", "--propagation", "private", "mount", "--bind", "/var/tmp", "/tmp"]
+    done = subprocess.run(private, check=False, capture_output=True, text=True)
+    return f"no mount namespace for each node: {done.stderr.strip()}" if done.returncode else None
+
+
+def free_ports(count):
+    """Ports that nothing listens on now."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+class Cluster:
+    def __init__(self, folder, nodes=2, cpus=4, memory=4000):
+        self.folder = Path(folder)
+        self.nodes = [f"n{number + 1}" for number in range(nodes)]
+        self.cpus, self.memory = cpus, memory
+        self.running = {}
+        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": SEARCH}
+
+    def configure(self):
+        host, (controller, *ports) = socket.gethostname().split(".")[0], free_ports(1 + len(self.nodes))
+        lines = [
+            "ClusterName=penstock", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}", "SlurmUser=root", "SlurmdUser=root",
+            "AuthType=auth/munge", "CredType=cred/munge", f"AuthInfo=socket={self.folder}/munge.socket",
+            f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool-%n",
+            f"SlurmctldPidFile={self.folder}/slurmctld.pid", f"SlurmdPidFile={self.folder}/slurmd-%n.pid",
+            f"SlurmctldLogFile={self.folder}/slurmctld.log", f"SlurmdLogFile={self.folder}/slurmd-%n.log",
+            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "MpiDefault=none", "SwitchType=switch/none",
+            "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "SlurmdParameters=config_overrides",
+            "JobAcctGatherType=jobacct_gather/linux", "JobAcctGatherFrequency=1", "JobAcctGatherParams=OverMemoryKill",
+            "SchedulerType=sched/builtin", "ReturnToService=2", "InactiveLimit=0", "KillWait=5", "MinJobAge=86400", "JobRequeue=1",
+            "SlurmctldTimeout=300", "SlurmdTimeout=300", "OverTimeLimit=0",
+        ]
+        for name, port in zip(self.nodes, ports):
+            lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={self.cpus} RealMemory={self.memory} State=UNKNOWN")
+        lines.append(f"PartitionName=all Nodes={','.join(self.nodes)} Default=YES MaxTime=INFINITE State=UP")
+        (self.folder / "slurm.conf").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+    def start(self, name, *command):
+        with open(self.folder / f"{name}.out", "wb") as output:
+            # In a group of its own: stop() must not end the tests with it.
+            self.running[name] = subprocess.Popen(command, env=self.environment, stdout=output, stderr=subprocess.STDOUT,
+                                                  start_new_session=True)
+
+    def __enter__(self):
+        for name in ("state", *(f"spool-{node}" for node in self.nodes), *(f"tmp-{node}" for node in self.nodes)):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "munge.key").write_bytes(os.urandom(1024))
+        os.chmod(self.folder / "munge.key", 0o400)
+        self.configure()
+        where = {name: str(self.folder / f"munge.{name}") for name in ("socket", "key", "pid", "seed", "log")}
+        self.start("munged", "munged", "--foreground", "--force", f"--socket={where['socket']}", f"--key-file={where['key']}",
+                   f"--pid-file={where['pid']}", f"--seed-file={where['seed']}", f"--log-file={where['log']}")
+        self.until(Path(where["socket"]).exists, "munged to listen")
+        self.start("slurmctld", "slurmctld", "-D")
+        for node in self.nodes:
+            # A mount namespace with a /tmp of its own, as each node has.
+            self.start(node, "unshare", "--mount", "--propagation", "private", "sh", "-c",
+                       f"mount --bind '{self.own(node)}' /tmp && exec slurmd -D -N {node}")
+        self.until(lambda: self.states().count("idle") == len(self.nodes), "all nodes to be idle")
+        return self
+
+    def __exit__(self, *ignored):
+        if "slurmctld" in self.running:
+            self.run("scancel", "--full", "--user=root", check=False)
+            self.until(lambda: not self.run("squeue", "--noheader", check=False).strip(), "jobs to end", within=30, fatal=False)
+        for name in reversed(list(self.running)):
+            one = self.running.pop(name)
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                try:
+                    os.killpg(one.pid, how)
+                    one.wait(10)
+                    break
+                except ProcessLookupError:
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+
+    def own(self, node):
+        """What a node has as /tmp."""
+        return self.folder / f"tmp-{node}"
+
+    def run(self, *command, check=True, **keys):
+        done = subprocess.run(command, env=self.environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keys)
+        assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stdout}"
+        return done.stdout
+
+    def states(self):
+        return self.run("sinfo", "--noheader", "--Node", "--format=%T", check=False).split()
+
+    def until(self, holds, what, within=60, fatal=True):
+        end = time.monotonic() + within
+        while not holds():
+            if time.monotonic() > end:
+                logs = "" if not fatal else "\n".join(
+                    f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-1500:]}"
+                    for path in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")))
+                assert not fatal, f"waited {within} s for {what}\n{logs}"
+                return False
+            time.sleep(0.1)
+        return True
+
+    # ---- jobs
+
+    def submit(self, script, *options, cwd):
+        found = re.search(r"Submitted batch job (\d+)", self.run("sbatch", *options, str(script), cwd=cwd))
+        assert found
+        return found.group(1)
+
+    def requeue(self, job):
+        """Ends a job and has it start again at once: Slurm would wait two minutes."""
+        self.run("scontrol", "requeue", job)
+        self.until(lambda: self.state(job) == "PENDING", f"job {job} to be pending")
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+
+    def state(self, job):
+        found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job, check=False))
+        return found.group(1) if found else "GONE"
+
+    def wait(self, job, *wanted, within=240):
+        self.until(lambda: self.state(job) in wanted, f"job {job} to be {' or '.join(wanted)}", within)
+        return self.state(job)
