@@ -138,10 +138,11 @@ class Cluster:
         return found.group(1)
 
     def requeue(self, job):
-        """Ends a job and has it start again at once: Slurm would wait two minutes."""
+        """Ends a job and has it start again soon: Slurm would wait two minutes. Within the second in which it ended, a node refuses
+        it, because credentials of that second are revoked."""
         self.run("scontrol", "requeue", job)
         self.until(lambda: self.state(job) == "PENDING", f"job {job} to be pending")
-        self.run("scontrol", "update", f"JobId={job}", "StartTime=now", check=False)
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now+3", check=False)
 
     def state(self, job):
         found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job, check=False))
