@@ -12,12 +12,13 @@ NAME/expected.json was written by NAME/make.py (run by hand) from what the refer
 FILE is what a user names, below NAME: a file, a folder, or a pattern with braces or stars. Text after " #" only tells entries of
 the same source apart. `options`, a sample's `name` (where penstock's name for it is not the key), `label` (null: none; a list: a row) and
 `type` (the type of the rows) may be missing. With "fault": TEXT in place of samples, opening must fail with a sentence that
-contains TEXT. Keys that are not names are checked through the fingerprint, which covers them in order.
+contains TEXT. Fixtures NAME.xz are unpacked first. Keys that are not names are checked through the fingerprint, which covers them in order.
 
 Standard library only.
 """
 
 import json
+import lzma
 import shutil
 import subprocess
 import sys
@@ -85,6 +86,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="penstock-containers-") as scratch:
         folder = Path(scratch) / "fixtures"
         shutil.copytree(here, folder)
+        for packed in folder.rglob("*.xz"):
+            packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
         for entry, want in expected.items():
             source = entry.split(" #")[0]
             run = listing(program, f"{scratch}/cache", folder, source, want.get("options", {}))

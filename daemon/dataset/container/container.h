@@ -11,6 +11,7 @@
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *   unread.[ch]          files of formats that are not read, and what to do with them
+ *   archives/            ZIP, LMDB
  *   parquet/             Parquet
  *   records/             TFRecord
  *
@@ -138,6 +139,7 @@ const struct container *container_of(uint32_t kind);
 
 extern const struct container container_folder, container_tar, container_parquet;
 extern const struct container container_tfrecord;
+extern const struct container container_zip, container_lmdb;
 
 struct index_sample;
 

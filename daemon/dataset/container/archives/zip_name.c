@@ -1,0 +1,87 @@
+/* zip_name: see zip_name.h. */
+#include "dataset/container/archives/zip_name.h"
+
+#include "base/util.h"
+#include "proto/utf8.h"
+
+#include <string.h>
+
+// clang-format off
+/* Code page 437 from byte 0x80 on. */
+static const uint16_t points[128] = {
+	0xc7, 0xfc, 0xe9, 0xe2, 0xe4, 0xe0, 0xe5, 0xe7, 0xea, 0xeb, 0xe8, 0xef, 0xee, 0xec, 0xc4,
+	0xc5, 0xc9, 0xe6, 0xc6, 0xf4, 0xf6, 0xf2, 0xfb, 0xf9, 0xff, 0xd6, 0xdc, 0xa2, 0xa3, 0xa5,
+	0x20a7, 0x192, 0xe1, 0xed, 0xf3, 0xfa, 0xf1, 0xd1, 0xaa, 0xba, 0xbf, 0x2310, 0xac, 0xbd,
+	0xbc, 0xa1, 0xab, 0xbb, 0x2591, 0x2592, 0x2593, 0x2502, 0x2524, 0x2561, 0x2562, 0x2556,
+	0x2555, 0x2563, 0x2551, 0x2557, 0x255d, 0x255c, 0x255b, 0x2510, 0x2514, 0x2534, 0x252c,
+	0x251c, 0x2500, 0x253c, 0x255e, 0x255f, 0x255a, 0x2554, 0x2569, 0x2566, 0x2560, 0x2550,
+	0x256c, 0x2567, 0x2568, 0x2564, 0x2565, 0x2559, 0x2558, 0x2552, 0x2553, 0x256b, 0x256a,
+	0x2518, 0x250c, 0x2588, 0x2584, 0x258c, 0x2590, 0x2580, 0x3b1, 0xdf, 0x393, 0x3c0, 0x3a3,
+	0x3c3, 0xb5, 0x3c4, 0x3a6, 0x398, 0x3a9, 0x3b4, 0x221e, 0x3c6, 0x3b5, 0x2229, 0x2261,
+	0xb1, 0x2265, 0x2264, 0x2320, 0x2321, 0xf7, 0x2248, 0xb0, 0x2219, 0xb7, 0x221a, 0x207f,
+	0xb2, 0x25a0, 0xa0,
+};
+// clang-format on
+
+/* The UTF-8 of a code point below U+10000; returns how many bytes. */
+static size_t point_write(uint32_t point, char *ret)
+{
+	if (point < 0x80) {
+		ret[0] = (char)point;
+		return 1;
+	}
+	if (point < 0x800) {
+		ret[0] = (char)(0xc0 | point >> 6);
+		ret[1] = (char)(0x80 | (point & 0x3f));
+		return 2;
+	}
+	ret[0] = (char)(0xe0 | point >> 12);
+	ret[1] = (char)(0x80 | (point >> 6 & 0x3f));
+	ret[2] = (char)(0x80 | (point & 0x3f));
+	return 3;
+}
+
+/* Whether bytes without a zero byte among them are UTF-8. */
+static bool is_utf8(const uint8_t *raw, size_t size)
+{
+	for (size_t at = 0; at < size;) {
+		/* utf8_decode reads up to a zero byte, which the bytes do not end with. */
+		char text[5] = "";
+		size_t bytes;
+		memcpy(text, raw + at, UTIL_MIN(size - at, (size_t)4));
+		if (utf8_decode(text, &bytes) < 0)
+			return false;
+		at += bytes;
+	}
+	return true;
+}
+
+long zip_name(const uint8_t *raw, size_t size, bool marked, char *ret, size_t room)
+{
+	const bool utf8 = is_utf8(raw, size);
+	size_t used = 0;
+	bool full = false;
+	if (memchr(raw, 0, size) || (marked && !utf8))
+		return -1;
+	if (utf8) {
+		used = UTIL_MIN(size, room - 1);
+		while (used < size && used && !utf8_begins((char)raw[used]))
+			used--;
+		memcpy(ret, raw, used);
+		ret[used] = 0;
+		return (long)size;
+	}
+	size_t whole = 0;
+	for (size_t i = 0; i < size; i++) {
+		char text[4];
+		const size_t n = point_write(raw[i] < 0x80 ? raw[i] : points[raw[i] - 0x80], text);
+		full |= used + n >= room;
+		if (!full) {
+			memcpy(ret + used, text, n);
+			used += n;
+		}
+		whole += n;
+	}
+	ret[used] = 0;
+	return (long)whole;
+}
