@@ -10,6 +10,8 @@ const struct container *container_of(uint32_t kind)
 		[DATASET_TARS] = &container_tar,
 		[DATASET_PARQUET] = &container_parquet,
 		[DATASET_TFRECORD] = &container_tfrecord,
+		[DATASET_MDS] = &container_mds,
+		[DATASET_LITDATA] = &container_litdata,
 		[DATASET_ZIP] = &container_zip,
 		[DATASET_LMDB] = &container_lmdb,
 	};

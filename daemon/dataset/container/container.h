@@ -13,7 +13,7 @@
  *   unread.[ch]          files of formats that are not read, and what to do with them
  *   archives/            ZIP, LMDB
  *   parquet/             Parquet
- *   records/             TFRecord
+ *   records/             TFRecord, MDS, LitData
  *
  * Everything that differs between the kinds of containers is in a struct container; dataset/ and
  * fetch/ only ask it. To add a kind:
@@ -138,7 +138,7 @@ int container_mixture(const char *one, enum dataset_kind one_kind, const char *o
 const struct container *container_of(uint32_t kind);
 
 extern const struct container container_folder, container_tar, container_parquet;
-extern const struct container container_tfrecord;
+extern const struct container container_tfrecord, container_mds, container_litdata;
 extern const struct container container_zip, container_lmdb;
 
 struct index_sample;

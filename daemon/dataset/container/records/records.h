@@ -1,10 +1,15 @@
-/* records: containers that hold one record after another.
+/* records: containers that hold one record after another: TFRecord, MDS and LitData.
  *
  * A map of this folder:
  *   records.[ch]           what these containers share: labels, names, files beside a shard
  *   container_tfrecord.c   TFRecord: records of tf.Example
  *   example.[ch]           reads a tf.Example, which is a protobuf, without copying it
  *   crc32c.[ch]            the checksum of TFRecord
+ *   container_mds.c        MosaicML's MDS: the header of a shard, and index.json
+ *   container_litdata.c    LitData: index.json, and the chunks that it names
+ *   columns.[ch]           the items of MDS and LitData: which column is what, and where it is
+ *   index_json.[ch]        the index.json of MDS and LitData
+ *   array.[ch]             arrays of numbers in such columns
  *
  * Blocks on the file system. One thread. */
 #pragma once
