@@ -1,0 +1,56 @@
+/* beside: see beside.h. */
+#include "dataset/container/beside.h"
+
+#include "base/host/roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int path_make(const char *shard, const char *name, char *ret, struct fault *fault)
+{
+	const char *slash = strrchr(shard, '/');
+	const int folder = slash ? (int)(slash - shard) + 1 : 0;
+	const int n = snprintf(ret, BESIDE_PATH, "%.*s%s", folder, shard, name);
+	return n >= 0 && n < BESIDE_PATH
+		       ? 0
+		       : fault_set(fault, -ENAMETOOLONG,
+				 "%s: its path is too long for the file %s beside it", shard, name);
+}
+
+int beside_open(const char *shard, const char *name, struct beside *ret, struct fault *fault)
+{
+	struct stat st;
+	ret->fd = -1;
+	ret->size = 0;
+	int rc = name ? path_make(shard, name, ret->path, fault) : 0;
+	if (rc < 0)
+		return rc;
+	/* Without blocking: the name may be that of a FIFO. */
+	ret->fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (ret->fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return BESIDE_E_NONE;
+	rc = roots_check("the file beside a shard", ret->path, fault);
+	if (rc < 0)
+		return rc;
+	if (ret->fd < 0 || fstat(ret->fd, &st) < 0) {
+		rc = -errno;
+		return fault_set(fault, rc, "%s, which belongs to %s, cannot be opened: %s",
+			ret->path, shard, strerror(-rc));
+	}
+	if (!S_ISREG(st.st_mode))
+		return fault_set(fault, -EINVAL, "%s, which belongs to %s, is not a regular file",
+			ret->path, shard);
+	ret->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+void beside_close(struct beside *beside)
+{
+	if (beside->fd >= 0)
+		(void)close(beside->fd);
+	beside->fd = -1;
+}
