@@ -20,6 +20,7 @@ enum packed_method {
 	PACKED_ZSTD, /* one or more Zstandard frames */
 	PACKED_PIXELS, /* height x width x channels bytes; becomes a PGM or PPM file */
 	PACKED_PLANES, /* channels x height x width bytes; the same */
+	PACKED_PARTS, /* a RecordIO record of several parts, with their headers */
 	PACKED_METHODS,
 };
 
@@ -57,6 +58,8 @@ static inline bool packed_sound(const struct packed *packed, uint32_t size)
 		return false;
 	if (packed->method < PACKED_PIXELS)
 		return true;
+	if (packed->method == PACKED_PARTS) /* headers are larger than what is put in their place */
+		return packed->whole <= packed->stored;
 	const uint64_t pixels = (uint64_t)packed->width * packed->height * packed->channels;
 	return (packed->channels == 1 || packed->channels == 3) && pixels > 0 &&
 	       packed->stored == pixels && packed->whole == PACKED_HEADER + pixels &&

@@ -19,6 +19,7 @@ static const struct unpack_method *const methods[PACKED_METHODS] = {
 	[PACKED_ZSTD] = &unpack_zstd,
 	[PACKED_PIXELS] = &unpack_pixels,
 	[PACKED_PLANES] = &unpack_planes,
+	[PACKED_PARTS] = &unpack_parts,
 };
 
 struct unpack *unpack_new(void)

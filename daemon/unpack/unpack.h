@@ -10,6 +10,7 @@
  *   unpack_zstd.c          Zstandard, with libzstd
  *   unpack_zstd_absent.c   refuses Zstandard in builds without libzstd
  *   unpack_pixels.c        pixels without a header, as a PNM file
+ *   unpack_parts.c         a RecordIO record that is stored in parts
  *
  * The caller pulls: it asks for so many bytes, and gets them or an error. Memory is bounded by
  * UNPACK_BYTES whatever the sizes are, because input and output pass in pieces. Nothing is unpacked
@@ -66,7 +67,7 @@ struct unpack *unpack_new(void);
 void unpack_free(struct unpack *unpack); /* takes NULL */
 
 /* Begins a stream of `stored` bytes that unpacks to `whole` bytes (or UNPACK_UNKNOWN; Snappy always
- * says). Methods without a header of their own, PIXELS and PLANES, are not for this function. The
+ * says). PIXELS, PLANES and PARTS, which only samples have, are not for this function. The
  * source and its memory outlive the reading. Ends the stream before. 0; -EBADMSG; -EOPNOTSUPP: this
  * build has no such method; -ENOMEM; -errno of the source. */
 int unpack_begin(struct unpack *unpack, enum packed_method method, uint64_t stored, uint64_t whole,

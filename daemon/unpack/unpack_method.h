@@ -29,7 +29,7 @@ struct unpack_method {
 };
 
 extern const struct unpack_method unpack_plain, unpack_deflate, unpack_gzip, unpack_snappy,
-	unpack_zstd, unpack_pixels, unpack_planes;
+	unpack_zstd, unpack_pixels, unpack_planes, unpack_parts;
 
 struct unpack {
 	const struct unpack_method *method; /* NULL: no stream */

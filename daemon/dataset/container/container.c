@@ -14,6 +14,9 @@ const struct container *container_of(uint32_t kind)
 		[DATASET_LITDATA] = &container_litdata,
 		[DATASET_ZIP] = &container_zip,
 		[DATASET_LMDB] = &container_lmdb,
+		[DATASET_RECORDIO] = &container_recordio,
+		[DATASET_CIFAR] = &container_cifar,
+		[DATASET_MNIST] = &container_mnist,
 	};
 	return kind < UTIL_COUNT(containers) ? containers[kind] : NULL;
 }

@@ -8,12 +8,14 @@
  *   class_folders.[ch]   folders as classes, for containers that hold files with paths
  *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
  *   window.[ch]          reads a file in any order through one buffer
+ *   beside.[ch]          opens a file that belongs to a shard and is beside it
+ *   arrays/              CIFAR and MNIST: files of pixels
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *   unread.[ch]          files of formats that are not read, and what to do with them
  *   archives/            ZIP, LMDB
  *   parquet/             Parquet
- *   records/             TFRecord, MDS, LitData
+ *   records/             files of records: TFRecord, MDS, LitData, RecordIO
  *
  * Everything that differs between the kinds of containers is in a struct container; dataset/ and
  * fetch/ only ask it. To add a kind:
@@ -140,8 +142,13 @@ const struct container *container_of(uint32_t kind);
 extern const struct container container_folder, container_tar, container_parquet;
 extern const struct container container_tfrecord, container_mds, container_litdata;
 extern const struct container container_zip, container_lmdb;
+extern const struct container container_recordio, container_cifar, container_mnist;
 
 struct index_sample;
+
+/* Called before the first sample of such a container: refuses labels that come from somewhere else
+ * than the container or a manifest. `kind` is what the shard is: "a RecordIO file". 0 or -EINVAL. */
+int container_begin(const struct index_job *job, const char *kind, struct fault *fault);
 
 /* Writes one sample of a container that knows its labels itself, by the rule of the labels that was
  * asked for: none; those of a manifest, which knows the sample by its name; or `found`, the label

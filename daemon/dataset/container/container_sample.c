@@ -6,6 +6,18 @@
 
 #include <errno.h>
 
+int container_begin(const struct index_job *job, const char *kind, struct fault *fault)
+{
+	const bool manifest = job->asked == DATASET_LABELS_MANIFEST;
+	job->writer->head.source = manifest ? DATASET_LABELS_MANIFEST : DATASET_LABELS_NONE;
+	if (manifest || job->asked == DATASET_LABELS_AUTO || job->asked == DATASET_LABELS_NONE)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s is %s: its labels are in it or beside it, or come from a manifest, not from "
+		"class folders or from .cls or .json files",
+		job->path, kind);
+}
+
 static int mixture_fault(const struct index_job *job, const struct index_sample *sample, bool has,
 	struct fault *fault)
 {

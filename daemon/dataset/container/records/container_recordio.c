@@ -193,8 +193,8 @@ static int labels_decide(struct reading *reading, struct fault *fault)
 	reading_begin(reading);
 	for (unsigned i = 0; i < LABELS_LOOKED; i++) {
 		rc = entry_next(reading, &entry, fault);
-		if (rc > 0 && i == 0)
-			rc = UTIL_MIN(faces_find(reading, &entry, fault), 0) < 0 ? -EINVAL : 1;
+		if (rc > 0 && i == 0 && faces_find(reading, &entry, fault) < 0)
+			rc = -EINVAL;
 		if (rc <= 0 || reading->faces || reading->job->asked == DATASET_LABELS_NONE)
 			break;
 		rc = labels_read(reading, &entry, fault);
@@ -262,10 +262,11 @@ static int entry_write(struct reading *reading, const struct entry *entry, struc
 	struct index_sample sample = {.name = name, .key = key};
 	place_take(entry, &sample.record);
 	if (reading->keyed) {
-		if (!utf8_is_valid(entry->line.key))
+		if (entry->line.key[0] == '/' || !utf8_is_valid(entry->line.key))
 			return fault_set(fault, -EINVAL,
-				"%s: byte %" PRIu64 ": the key of line %" PRIu64 " is not UTF-8: "
-				"make the file again (MXNet's tools/rec2idx.py)",
+				"%s: byte %" PRIu64 ": the key of line %" PRIu64 " begins with a "
+				"slash or is not UTF-8: make the file again (MXNet's "
+				"tools/rec2idx.py)",
 				reading->beside.path, entry->line.at, entry->number + 1);
 		sample.name = sample.key = entry->line.key;
 		sample.name_size = sample.key_size = entry->line.key_size;
@@ -306,7 +307,10 @@ static int recordio_index(const struct index_job *job, struct fault *fault)
 	if (!reading)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	reading->job = job;
-	int rc = idx_open(reading, fault);
+	reading->beside.fd = -1;
+	int rc = container_begin(job, "a RecordIO file", fault);
+	if (rc == 0)
+		rc = idx_open(reading, fault);
 	if (rc == 0)
 		rc = labels_decide(reading, fault);
 	if (rc == 0 && job->asked == DATASET_LABELS_AUTO)

@@ -233,7 +233,7 @@ static bool line_parse(const uint8_t *text, size_t size, struct recordio_line *r
 	while (size > 0 && is_blank(text[size - 1]))
 		size--;
 	size_t key = 0, at;
-	while (key < size && !is_blank(text[key]))
+	while (key < size && text[key] > ' ')
 		key++;
 	for (at = key; at < size && is_blank(text[at]); at++)
 		;

@@ -10,6 +10,8 @@
  *   columns.[ch]           the items of MDS and LitData: which column is what, and where it is
  *   index_json.[ch]        the index.json of MDS and LitData
  *   array.[ch]             arrays of numbers in such columns
+ *   container_recordio.c   RecordIO: MXNet's records of images
+ *   recordio.[ch]          reads RecordIO files and the .idx files beside them
  *
  * Blocks on the file system. One thread. */
 #pragma once
