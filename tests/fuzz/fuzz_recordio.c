@@ -77,8 +77,11 @@ static void put_image(
 	memcpy(record + 4, &label, 4);
 	memcpy(record + 24, labels, flag * sizeof *labels);
 	const size_t head = 24 + flag * sizeof *labels;
-	made->size =
-		empty ? 0 : recipe_byte(&file.recipe) * (size_t)(recipe_byte(&file.recipe) % 9);
+	/* Only the records of InsightFace that describe others have no image. */
+	made->size = 0;
+	if (!empty)
+		made->size =
+			1 + recipe_byte(&file.recipe) * (size_t)(recipe_byte(&file.recipe) % 9);
 	made->size = UTIL_MIN(made->size, (size_t)IMAGE_ROOM);
 	for (size_t i = 0; i < made->size; i++)
 		made->image[i] = (uint8_t)(i * 7 + made->size);

@@ -138,7 +138,7 @@ def main():
     expected["protocol4"] = {"classes": None, "samples": samples_of([(picture, 7)], ["thirty.png"])}
     expected |= {
         "protocol2": {"fault": "Python 3 wrote its bytes as text (protocol 2)"},
-        "program": {"fault": "byte 11: the pickle names something other than NumPy's arrays of bytes, which could run any program"},
+        "program": {"fault": "byte 13: the pickle names something other than NumPy's arrays of bytes, which could run any program"},
         "words": {"fault": "is a pickle without an array of bytes \"data\""},
         "short": {"fault": "a string of 3072 bytes begins here, but the file ends at byte 600"},
         "test_batch.bin": {"fault": "byte 0: a record has 3073 bytes, but the file ends after 300 of them"},
