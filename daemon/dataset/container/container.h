@@ -147,7 +147,8 @@ extern const struct container container_recordio, container_cifar, container_mni
 struct index_sample;
 
 /* Called before the first sample of such a container: refuses labels that come from somewhere else
- * than the container or a manifest. `kind` is what the shard is: "a RecordIO file". 0 or -EINVAL. */
+ * than the container or a manifest. `kind` is what the shard is: "a RecordIO file". 0 or
+ * -EINVAL. */
 int container_begin(const struct index_job *job, const char *kind, struct fault *fault);
 
 /* Writes one sample of a container that knows its labels itself, by the rule of the labels that was

@@ -1,5 +1,5 @@
-/* container_mnist: images in the idx files of MNIST, and of the datasets that have its form: EMNIST,
- * Fashion-MNIST, KMNIST.
+/* container_mnist: images in the idx files of MNIST, and of the datasets that have its form, as
+ * EMNIST, Fashion-MNIST and KMNIST.
  *
  * An idx file has two zero bytes, the type of its values (8: uint8), the number of its dimensions,
  * each dimension as a big-endian number of 4 bytes, and the values. Images have three dimensions:
