@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SNAPPY_ROOM = 1 << 20 };
+enum { SNAPPY_ROOM = 8 << 20 };
 
 struct snappy_made {
 	uint8_t packed[SNAPPY_ROOM], plain[SNAPPY_ROOM];

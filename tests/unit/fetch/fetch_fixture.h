@@ -9,7 +9,9 @@
 #include "base/util.h"
 #include "dataset/dataset.h"
 #include "fetch/fetch.h"
+#include "packed_shard.h"
 #include "unit/source_fixture.h"
+#include "unpack/unpack.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -121,6 +123,37 @@ static inline void fixture_images(struct fixture *fixture, uint64_t count, bool 
 	fixture_open(fixture, fixture_path(fixture->root, "data"));
 }
 
+/* Shards of samples that are packed together, up to `group` of them, by all methods in turn; labels
+ * are not known. */
+static inline void fixture_packed(
+	struct fixture *fixture, uint64_t count, unsigned group, bool large)
+{
+	static const enum packed_method methods[] = {
+		PACKED_DEFLATE, PACKED_SNAPPY, PACKED_NONE, PACKED_GZIP};
+	struct packed_shard shard;
+	uint8_t *plain = malloc((size_t)group * (FIXTURE_LARGE_BYTES + count + 8192));
+	assert_non_null(plain);
+	*fixture = (struct fixture){
+		.root = fixture_folder(), .count = count, .per_shard = count, .large = large};
+	char *path = fixture_path(fixture->root, "data.tfrecord");
+	assert_true(packed_shard_begin(&shard, path, NULL));
+	for (uint64_t n = 0, round = 0; n < count; round++) {
+		uint32_t sizes[64];
+		size_t used = 0;
+		unsigned in = 0;
+		for (; in < group && n < count; in++, n++) {
+			sizes[in] = fixture_size(fixture, n);
+			fixture_fill(n, plain + used, sizes[in]);
+			used += sizes[in];
+		}
+		assert_true(packed_shard_group(
+			&shard, methods[round % UTIL_COUNT(methods)], plain, sizes, in, 0));
+	}
+	assert_true(packed_shard_end(&shard));
+	free(plain);
+	fixture_open(fixture, path);
+}
+
 static inline void fixture_free(struct fixture *fixture)
 {
 	dataset_free(fixture->dataset);
@@ -230,16 +263,37 @@ static inline struct fetch_item *reader_one(struct reader *reader, unsigned ms)
 	return item;
 }
 
+/* The bytes of an item, which the caller frees. */
+static inline uint8_t *reader_bytes(const struct fetch_item *item)
+{
+	struct fault fault = {""};
+	uint8_t *bytes = malloc(item->unpacked + 1u);
+	assert_non_null(bytes);
+	if (item->packed.method == PACKED_NONE) {
+		assert_int_equal(item->unpacked, item->size);
+		memcpy(bytes, item->data, item->size);
+		return bytes;
+	}
+	struct unpack *unpack = unpack_new();
+	assert_int_equal(item->size, item->packed.stored);
+	if (unpack_slice(unpack, &item->packed, item->unpacked, item->data, bytes, &fault) < 0)
+		fail_msg("sample %llu: %s", (unsigned long long)item->number, fault.text);
+	unpack_free(unpack);
+	return bytes;
+}
+
 /* The bytes must be the sample's, and 64 more must be readable. */
 static inline void reader_check(const struct reader *reader, const struct fetch_item *item)
 {
 	const struct fixture *fixture = reader->fixture;
 	volatile uint8_t sink = 0;
-	assert_int_equal(item->size, fixture_size(fixture, item->number));
-	for (uint32_t i = 0; i < item->size; i++)
-		if (item->data[i] != fixture_byte(item->number, i))
+	uint8_t *bytes = reader_bytes(item);
+	assert_int_equal(item->unpacked, fixture_size(fixture, item->number));
+	for (uint32_t i = 0; i < item->unpacked; i++)
+		if (bytes[i] != fixture_byte(item->number, i))
 			fail_msg("sample %llu, byte %u of %u", (unsigned long long)item->number, i,
-				item->size);
+				item->unpacked);
+	free(bytes);
 	for (uint32_t i = 0; i < 64; i++)
 		sink = sink ^ item->data[item->size + i];
 	bool folder = dataset_kind(fixture->dataset) == DATASET_FOLDER;
