@@ -33,8 +33,8 @@
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
  *                              (source.h)
- * Images are .jpg, .jpeg and .png files in any case; their content is examined when they are
- * decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
+ * Images are files with the extensions of images (container/image_names.h); their content is
+ * examined when they are decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
  * folders are followed; a link that leads nowhere or back is an error, and so is a folder that
  * links lead to more than 100 times.
  *

@@ -8,6 +8,7 @@
 #include "base/host/limits.h"
 #include "base/store.h"
 #include "base/util.h"
+#include "dataset/container/image_names.h"
 #include "dataset/digest.h"
 #include "dataset/opening/opening.h"
 #include "dataset/source.h"
@@ -181,15 +182,26 @@ static int labels_begin(struct opening *opening)
 }
 
 /* The index of a folder does not depend on fields. */
-static void fields_begin(struct opening *opening)
+static int fields_begin(struct opening *opening)
 {
 	struct dataset *dataset = opening->dataset;
-	if (!opening->options.fields || dataset->container->files)
-		return;
+	const struct field_list *fields = opening->options.fields;
+	for (uint32_t i = 0; fields && dataset->container->files && i < fields->count; i++) {
+		const char *dot = strrchr(fields->at[i].name, '.');
+		if (image_names_folder(dot ? dot + 1 : fields->at[i].name))
+			return fault_set(opening->fault, -EINVAL,
+				"fields: in a folder, files named .%s are samples, as in "
+				"torchvision's ImageFolder: give them another extension, or read "
+				"tars, where a field is never a sample's image",
+				fields->at[i].name);
+	}
+	if (!fields || dataset->container->files)
+		return 0;
 	opening->fields = *opening->options.fields;
 	opening->fields_hash = field_list_hash(&opening->fields);
 	dataset->fields = opening->fields_hash;
 	dataset->field_count = opening->fields.count;
+	return 0;
 }
 
 static int columns_begin(struct opening *opening)
@@ -240,8 +252,9 @@ static int opening_run(struct opening *opening)
 	int begun = labels_begin(opening);
 	if (begun < 0)
 		return begun;
-	fields_begin(opening);
-	int refused = columns_begin(opening);
+	int refused = fields_begin(opening);
+	if (refused == 0)
+		refused = columns_begin(opening);
 	if (refused == 0)
 		refused = labels_possible(opening);
 	if (refused < 0)

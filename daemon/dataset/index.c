@@ -157,7 +157,7 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_FOREIGN;
 	if (page_check(page, 'H', 0, NULL) < 0)
 		return INDEX_E_DAMAGED;
-	if (head.version < INDEX_VERSION || head.version > INDEX_VERSION_PACKED)
+	if (head.version < INDEX_VERSION_TAR_OLD || head.version > INDEX_VERSION)
 		return INDEX_E_OTHER;
 	/* Pages: far more than any file has, far too few to overflow. */
 	const uint64_t most = UINT64_C(1) << 48;

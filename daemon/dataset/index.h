@@ -37,10 +37,18 @@
 enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16 };
 /* Records in a page; those of version 6 are longer. */
 enum { INDEX_RECORDS = 127, INDEX_RECORDS_PACKED = 63 };
-/* Version 5 only differs in the order of a folder's samples, which then is ImageFolder's, and in
- * what follows `lines` in the head. Indexes of tars still have version 4. Version 6 is that of all
- * other containers: its records and the places of its fields say how the bytes are packed. */
-enum { INDEX_VERSION = 4, INDEX_VERSION_FOLDER = 5, INDEX_VERSION_PACKED = 6 };
+/* Indexes of folders have version 7, those of tars version 8. Version 6 is that of all other
+ * containers: its records and the places of its fields say how the bytes are packed. Earlier
+ * releases took only .jpg, .jpeg and .png for images: their indexes of folders have version 5, and
+ * those of tars version 4; they differ in nothing else, and serve where no other image was left out
+ * (opening_find.c). Still earlier, indexes of folders had version 4 and another order. */
+enum {
+	INDEX_VERSION_TAR_OLD = 4,
+	INDEX_VERSION_FOLDER_OLD = 5,
+	INDEX_VERSION_PACKED = 6,
+	INDEX_VERSION_FOLDER = 7,
+	INDEX_VERSION = 8, /* of tars */
+};
 
 static inline uint32_t index_records(uint32_t version)
 {
@@ -71,8 +79,8 @@ struct index_record {
 	/* Bytes of label after the name: float32 values, or uint32_t classes in ascending order. 0
 	 * if `label` is the whole label. */
 	uint16_t label_size;
-	/* In version 6 only. In versions 4 and 5 a record ends here, the position is the offset,
-	 * and nothing is packed. */
+	/* In version 6 only. In all others a record ends here, the position is the offset, and
+	 * nothing is packed. */
 	uint64_t position; /* the sum of the sizes of the samples before it */
 	struct packed packed;
 };
@@ -98,7 +106,7 @@ _Static_assert(
 	"records fit a page");
 _Static_assert(offsetof(struct index_record, position) == INDEX_RECORD_PLAIN &&
 		       offsetof(struct index_field, packed) == INDEX_FIELD_PLAIN,
-	"what versions 4 and 5 store");
+	"what all versions but 6 store");
 
 /* Checks page `number` as read from disk and takes record `slot` out of it. 0, or -EIO with a
  * fault. Pure. */
@@ -161,7 +169,7 @@ struct index_head {
 	struct index_digests {
 		uint64_t digest, unlabelled;
 	} earlier[INDEX_EARLIER];
-	/* From here on for folders only; 0 in version 4. */
+	/* From here on for folders only. */
 	uint32_t class_order; /* enum class_order */
 	uint32_t reserved;
 	/* Images that are in class folders themselves, not in folders below them. */

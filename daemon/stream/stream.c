@@ -172,14 +172,19 @@ static int stream_state_differs(
 static int stream_dataset_differs(
 	const struct stream *stream, uint64_t state, uint64_t here, struct fault *fault)
 {
-	/* Version 0.1 sorted the paths of a folder without their extensions. */
-	if (!dataset_in_files(stream->parts.dataset[0]))
+	/* Version 0.1 sorted the paths of a folder without their extensions. The releases up to it
+	 * took only .jpg, .jpeg and .png for images. */
+	const enum dataset_kind kind = dataset_kind(stream->parts.dataset[0]);
+	if (kind > DATASET_TARS)
 		return stream_state_differs("dataset", true, state, here, fault);
 	return fault_set(fault, -ESTALE,
 		"the state was taken with another dataset (%016" PRIx64 ", here %016" PRIx64
-		"), or by a release that read this folder in another order than torchvision's "
-		"ImageFolder: open the stream as it was, or begin without the state",
-		state, here);
+		"), or by a release that %sread only .jpg, .jpeg and .png: open the stream as it "
+		"was, or begin without the state",
+		state, here,
+		kind == DATASET_FOLDER
+			? "read this folder in another order than torchvision's ImageFolder or "
+			: "");
 }
 
 /* Which part of the order differs. The state only has the order's hash, so this tries the likely

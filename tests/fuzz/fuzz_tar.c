@@ -96,8 +96,8 @@ static size_t put_name(char *to, size_t room)
 {
 	static const char *const parts[] = {"a", "b", "c", "./", "d/", "e/", ".", "__MACOSX/",
 		"long-name-that-fills-a-field-", "\xc3\xa4", "..", "/"};
-	static const char *const ends[] = {".jpg", ".cls", ".json", ".png", ".JPEG", ".x.jpg", "",
-		"/", ".txt", ".jpg", ".cls"};
+	static const char *const ends[] = {".jpg", ".cls", ".json", ".png", ".webp", ".JPEG",
+		".x.jpg", ".Tif", "", "/", ".txt", ".jpg", ".cls"};
 	const uint8_t first = recipe_byte(&making.recipe);
 	size_t size = 0, count = first < 192 ? 1 : first % 5 + 1;
 	for (size_t i = 0; i <= count; i++) {

@@ -318,9 +318,16 @@ static inline const char *tar_model_key(const char *name, size_t *ret_size)
 	return name;
 }
 
-/* 'i', 'c', 'j' and 0: image, .cls, .json, none of these. */
+/* 'i', 's', 'c', 'j' and 0: image, image of another type, .cls, .json, none of these. */
 static inline char tar_model_part(const char *extension, enum sample_format *ret_format)
 {
+	static const char *const others[] = {
+		"ppm", "bmp", "pgm", "tif", "tiff", "webp", "gif", "pbm", "pnm"};
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+		if (strcasecmp(extension, others[i]) == 0) {
+			*ret_format = SAMPLE_OTHER;
+			return 's';
+		}
 	*ret_format = strcasecmp(extension, "png") == 0 ? SAMPLE_PNG : SAMPLE_JPEG;
 	if (*ret_format == SAMPLE_PNG || strcasecmp(extension, "jpg") == 0 ||
 		strcasecmp(extension, "jpeg") == 0)
@@ -330,6 +337,28 @@ static inline char tar_model_part(const char *extension, enum sample_format *ret
 	return strcasecmp(extension, "json") == 0 ? 'j' : 0;
 }
 
+static inline bool tar_model_fits(const struct tar_model_member *member, bool image)
+{
+	return member->kind != TAR_SPARSE && (!image || member->size <= UINT32_MAX);
+}
+
+/* What has been found of the current sample. */
+struct tar_model_group {
+	char parts[4];
+	unsigned spares; /* images of other types */
+	struct tar_model_sample spare; /* the first */
+};
+
+/* A sample has ended: without an image it takes that of another type, of which it may have one. */
+static inline bool tar_model_end(
+	const struct tar_model_group *group, struct tar_model_sample *samples, unsigned *count)
+{
+	if (strchr(group->parts, 'i') || !group->spares)
+		return true;
+	samples[(*count)++] = group->spare;
+	return group->spares == 1 && tar_model_fits(group->spare.image, true);
+}
+
 /* Finds the samples of a list that was not refused, by searching back over its members. False:
  * refused, because a part is sparse, too large, or appears twice. */
 static inline bool tar_model_group(
@@ -337,7 +366,7 @@ static inline bool tar_model_group(
 {
 	const char *open = NULL; /* the current key */
 	size_t open_size = 0;
-	char parts[4] = "";
+	struct tar_model_group group = {.parts = ""};
 	*ret_count = 0;
 	for (unsigned i = 0; i < list->count; i++) {
 		const struct tar_model_member *member = &list->member[i];
@@ -346,20 +375,24 @@ static inline bool tar_model_group(
 		const char *key = tar_model_key(member->name, &size);
 		if (member->kind == TAR_OTHER || !key)
 			continue;
-		if (!open || size != open_size || memcmp(key, open, size) != 0)
-			parts[0] = 0;
+		if (!open || size != open_size || memcmp(key, open, size) != 0) {
+			if (!tar_model_end(&group, samples, ret_count))
+				return false;
+			group = (struct tar_model_group){.parts = ""};
+		}
 		open = key;
 		open_size = size;
 		char part = tar_model_part(key + size + 1, &format);
-		if (!part)
+		if (part == 's' && !group.spares++)
+			group.spare = (struct tar_model_sample){member, format};
+		if (!part || part == 's')
 			continue;
-		if (member->kind == TAR_SPARSE || strchr(parts, part) ||
-			(part == 'i' && member->size > UINT32_MAX))
+		if (strchr(group.parts, part) || !tar_model_fits(member, part == 'i'))
 			return false;
-		parts[strlen(parts) + 1] = 0;
-		parts[strlen(parts)] = part;
+		group.parts[strlen(group.parts) + 1] = 0;
+		group.parts[strlen(group.parts)] = part;
 		if (part == 'i')
 			samples[(*ret_count)++] = (struct tar_model_sample){member, format};
 	}
-	return true;
+	return tar_model_end(&group, samples, ret_count);
 }

@@ -9,7 +9,8 @@ import random
 import re
 from pathlib import Path
 
-EXTENSIONS = (".jpg", ".jpeg", ".png")
+# IMG_EXTENSIONS of torchvision/datasets/folder.py
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 # Names of classes, directories and files, without extensions. Bytes, because some are not UTF-8.
 NAMES = [b"tiger", b"tiger cat", b"tiger-x", b"tiger0", b"tiger.d", b"Tiger", b"img", b"img-1", b"img.1", b"img 1", b"img0", b"img_1",
@@ -33,7 +34,7 @@ def make(root: Path, image: bytes, seed: int, flat: bool = False) -> None:
 
     def fill(path: bytes, depth: int) -> None:
         for name in NAMES if flat else draw.sample(NAMES, 6):
-            for extension in draw.sample([b".jpg", b".JPG", b".jpeg", b".png", b".Png", b".txt", b""], 2):
+            for extension in draw.sample([b".jpg", b".JPG", b".jpeg", b".png", b".Png", b".webp", b".TIF", b".bmp", b".gif", b".txt", b""], 2):
                 with open(path + b"/" + name + extension, "wb") as file:
                     file.write(image)
         os.symlink(outside + b"/x.jpg", path + b"/link to.jpg")

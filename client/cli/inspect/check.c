@@ -610,8 +610,7 @@ static void check_print_dataset(const struct check *check)
 		table_count(dataset_count(dataset)).text, table_bytes(dataset_bytes(dataset)).text,
 		table_bytes(dataset_largest(dataset)).text);
 	if (dataset_passed(dataset) && !check_has_warned_of_passed(dataset))
-		(void)printf(
-			"  %-12s %s file%s with an extension other than .jpg, .jpeg, .png: %s\n",
+		(void)printf("  %-12s %s file%s with an extension that images do not have: %s\n",
 			"passed over", table_count(dataset_passed(dataset)).text,
 			dataset_passed(dataset) == 1 ? "" : "s", dataset_passed_text(dataset));
 	check_describe_labels(dataset, labels, sizeof labels);

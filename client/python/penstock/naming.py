@@ -20,7 +20,8 @@ from .errors import ArgumentError, ArgumentTypeError, DatasetError
 
 __all__ = ["Named", "check", "named", "numbers", "weights"]
 
-_EXTENSIONS = (".jpg", ".jpeg", ".png")
+# daemon/dataset/container/image_names.c has the same.
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 _LINKS = 100  # FOLDER_LINKS_MAX of daemon/dataset/container/folder.h
 _NEAR = 20_000  # as many paths as "did you mean" looks through
 

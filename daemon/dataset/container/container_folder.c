@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "dataset/container/folder.h"
+#include "dataset/container/image_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -104,7 +105,8 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 			"%s holds tars, but no images: name the tars, as in \"%s/*.tar\"",
 			empty->path, empty->path);
 	return fault_set(fault, -EINVAL,
-		"%s holds no images: expected .jpg, .jpeg or .png files in it or in its folders",
+		"%s holds no images: expected files in it or in its folders that are "
+		"named " IMAGE_NAMES_FOLDER,
 		empty->path);
 }
 

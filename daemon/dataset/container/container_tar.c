@@ -4,8 +4,12 @@
  * extension. Members that follow each other and have the same key are one sample. A leading "./" is
  * not part of the key, so that `tar -C folder -c .` gives the keys of the folder. Left out: members
  * whose last part begins with a dot or has none, everything below "__MACOSX", and extensions other
- * than jpg, jpeg, png, cls and json (in any case), and than those of the fields that were asked
- * for (fields.h). A sample without an image is left out as a whole.
+ * than those of images (image_names.h), cls and json (in any case), and than those of the fields
+ * that were asked for (fields.h). A sample without an image is left out as a whole.
+ *
+ * A sample's image is its .jpg, .jpeg or .png. Only a sample without one may have an image of
+ * another type: beside a photograph, a .tif or .pgm is a mask or a depth map. An extension that is
+ * asked for as a field is not that of an image.
  *
  * Either all samples have a label or none has. With labels AUTO the first sample decides: its .cls
  * if it has one, or else its .json if that has a label, or else nothing is labeled; every later
@@ -13,6 +17,7 @@
 #include "dataset/container/container.h"
 
 #include "base/util.h"
+#include "dataset/container/image_names.h"
 #include "dataset/container/tar.h"
 #include "labels/label.h"
 
@@ -21,13 +26,15 @@
 #include <limits.h>
 #include <string.h>
 
-enum part { PART_IMAGE, PART_CLS, PART_JSON, PARTS, PART_DOTTED, PART_OTHER };
+/* PART_SPARE: an image of another type than JPEG and PNG. */
+enum part { PART_IMAGE, PART_SPARE, PART_CLS, PART_JSON, PARTS, PART_DOTTED, PART_OTHER };
 
 /* One member of the current sample. */
 struct piece {
 	bool present;
 	uint64_t offset, size;
 	uint8_t format;
+	bool sparse;
 	size_t name_size;
 	char name[TAR_NAME_MAX + 1];
 };
@@ -42,6 +49,7 @@ struct group {
 	size_t key_size;
 	char key[TAR_NAME_MAX + 1];
 	struct piece piece[PARTS];
+	char spare[TAR_NAME_MAX + 1]; /* the sample's second image of another type; "": none */
 	struct index_field field[FIELDS_MAX];
 	char first[TAR_NAME_MAX + 1]; /* the image whose sample decided */
 	char orphan[TAR_NAME_MAX + 1]; /* the first label without an image; "": none */
@@ -91,11 +99,9 @@ static enum part extension_part(const char *extension, uint8_t *ret_format)
 {
 	const char *last = strrchr(extension, '.');
 	const char *tail = last ? last + 1 : extension;
-	bool png = !strcasecmp(tail, "png");
-	if (png || !strcasecmp(tail, "jpg") || !strcasecmp(tail, "jpeg")) {
-		*ret_format = png ? SAMPLE_PNG : SAMPLE_JPEG;
-		return last ? PART_DOTTED : PART_IMAGE;
-	}
+	*ret_format = image_names_tar(tail);
+	if (*ret_format)
+		return last ? PART_DOTTED : *ret_format == SAMPLE_OTHER ? PART_SPARE : PART_IMAGE;
 	if (!strcasecmp(extension, "cls"))
 		return PART_CLS;
 	return strcasecmp(extension, "json") ? PART_OTHER : PART_JSON;
@@ -300,12 +306,53 @@ static int sample_write(struct group *group, struct fault *fault)
 		      : index_writer_add(group->job->writer, &record, group->key, group->key_size);
 }
 
+static int twice_fault(
+	const struct group *group, const char *one, const char *other, struct fault *fault)
+{
+	const char *path = group->job->path;
+	return fault_set(fault, -EINVAL,
+		"%s!%s and %s!%s belong to the same sample (key %.*s): a sample has one image, and "
+		"one label of each kind",
+		path, one, path, other, (int)group->key_size, group->key);
+}
+
+/* What is checked of a member that has become part of a sample. */
+static int piece_check(
+	const struct group *group, const struct piece *piece, bool image, struct fault *fault)
+{
+	if (piece->sparse)
+		return fault_set(fault, -EINVAL,
+			"%s!%s is a sparse member, which cannot be read in place: pack the shard "
+			"again without --sparse",
+			group->job->path, piece->name);
+	if (image && piece->size > UINT32_MAX)
+		return fault_set(fault, -EINVAL, "%s!%s has %llu bytes: an image has at most %u",
+			group->job->path, piece->name, (unsigned long long)piece->size, UINT32_MAX);
+	return 0;
+}
+
+/* The image of another type becomes the sample's image if it has no .jpg, .jpeg or .png. */
+static int spare_take(struct group *group, struct fault *fault)
+{
+	struct piece *image = &group->piece[PART_IMAGE], *spare = &group->piece[PART_SPARE];
+	if (image->present || !spare->present)
+		return 0;
+	if (group->spare[0])
+		return twice_fault(group, spare->name, group->spare, fault);
+	int rc = piece_check(group, spare, true, fault);
+	if (rc == 0)
+		*image = *spare;
+	return rc;
+}
+
 /* Ends the current sample. */
 static int sample_end(struct group *group, struct fault *fault)
 {
-	int rc = 0;
 	if (!group->open)
 		return 0;
+	int rc = spare_take(group, fault);
+	if (rc < 0)
+		return rc;
 	if (group->piece[PART_IMAGE].present)
 		rc = UTIL_MIN(sample_write(group, fault), 0); /* 1: the manifest leaves it out */
 	else if (!group->orphan[0] && group->piece[PART_CLS].present)
@@ -313,6 +360,7 @@ static int sample_end(struct group *group, struct fault *fault)
 	for (int i = 0; i < PARTS; i++)
 		group->piece[i].present = false;
 	memset(group->field, 0, sizeof group->field);
+	group->spare[0] = 0;
 	group->open = false;
 	return rc;
 }
@@ -335,30 +383,23 @@ static int piece_take(struct group *group, enum part part, const struct tar_memb
 	uint8_t format, struct fault *fault)
 {
 	struct piece *piece = &group->piece[part];
-	const char *path = group->job->path;
-	if (piece->present)
-		return fault_set(fault, -EINVAL,
-			"%s!%s and %s!%s belong to the same sample (key %.*s): a sample has one "
-			"image, and one label of each kind",
-			path, piece->name, path, member->name, (int)group->key_size, group->key);
-	if (member->kind == TAR_SPARSE)
-		return fault_set(fault, -EINVAL,
-			"%s!%s is a sparse member, which cannot be read in place: pack the shard "
-			"again without --sparse",
-			path, member->name);
-	if (part == PART_IMAGE && member->size > UINT32_MAX)
-		return fault_set(fault, -EINVAL, "%s!%s has %llu bytes: an image has at most %u",
-			path, member->name, (unsigned long long)member->size, UINT32_MAX);
+	if (piece->present && part != PART_SPARE)
+		return twice_fault(group, piece->name, member->name, fault);
+	if (piece->present) {
+		memcpy(group->spare, member->name, member->name_size + 1);
+		return 0;
+	}
 	piece->present = true;
+	piece->sparse = member->kind == TAR_SPARSE;
 	piece->offset = member->offset;
 	piece->size = member->size;
 	piece->format = format;
 	piece->name_size = member->name_size;
 	memcpy(piece->name, member->name, member->name_size + 1);
-	return 0;
+	return part == PART_SPARE ? 0 : piece_check(group, piece, part == PART_IMAGE, fault);
 }
 
-/* Notes the member's place if it is a field that was asked for. */
+/* Notes the member's place if it is a field that was asked for. 1: it is. */
 static int field_take(struct group *group, const char *extension, const struct tar_member *member,
 	struct fault *fault)
 {
@@ -383,7 +424,7 @@ static int field_take(struct group *group, const char *extension, const struct t
 	*field = (struct index_field){.offset = member->offset,
 		.size = (uint32_t)UTIL_MIN(member->size, (uint64_t)UINT32_MAX),
 		.present = 1};
-	return 0;
+	return 1;
 }
 
 static int member_take(struct group *group, const struct tar_member *member, struct fault *fault)
@@ -403,6 +444,8 @@ static int member_take(struct group *group, const struct tar_member *member, str
 		return rc;
 	enum part part = extension_part(parts.extension, &format);
 	group->dotted += part == PART_DOTTED;
+	if (rc > 0 && part == PART_SPARE)
+		return 0;
 	return part < PARTS ? piece_take(group, part, member, format, fault) : 0;
 }
 
@@ -491,8 +534,8 @@ static int tar_empty(const struct container_empty *empty, struct fault *fault)
 			" (including %llu with a second dot before the extension)",
 			(unsigned long long)empty->dotted);
 	return fault_set(fault, -EINVAL,
-		"%s%s: no images among %llu members%s%s: expected KEY.jpg, KEY.jpeg or KEY.png, "
-		"without a dot in KEY",
+		"%s%s: no images among %llu members%s%s: expected KEY.jpg or another "
+		"of " IMAGE_NAMES_TAR ", without a dot in KEY",
 		empty->path, empty->shards > 1 ? " and the tars after it" : "",
 		(unsigned long long)empty->members, dotted, first);
 }

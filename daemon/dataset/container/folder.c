@@ -7,6 +7,7 @@
 #include "base/host/roots.h"
 #include "base/name_order.h"
 #include "base/util.h"
+#include "dataset/container/image_names.h"
 #include "dataset/dataset.h"
 #include "dataset/mtime.h"
 
@@ -15,7 +16,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -85,9 +85,7 @@ int folder_format(const char *name)
 	const char *dot = strrchr(name, '.');
 	if (!dot || strchr(dot, '/'))
 		return 0;
-	if (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"))
-		return SAMPLE_JPEG;
-	return strcasecmp(dot, ".png") ? 0 : SAMPLE_PNG;
+	return image_names_folder(dot + 1);
 }
 
 size_t folder_key_size(const char *path)

@@ -38,6 +38,7 @@ struct opening {
 	bool *missing; /* per shard: its index must be built */
 	struct index_progress progress;
 	uint64_t damaged, homeless, dotted, labelless;
+	uint64_t gained; /* samples that an earlier release's indexes did not have */
 	/* What the walk of a folder found: the files that it passed over, and the class folder that
 	 * is named like a split and holds folders ("": none). */
 	struct opening_passed {

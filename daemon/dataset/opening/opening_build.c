@@ -229,6 +229,10 @@ int opening_build(struct opening *opening, uint32_t number)
 		return kind;
 	if (!opening->dataset->container->files)
 		folder_settle(shard->mtime_ns);
+	const struct index_head *head = &opening->heads[number];
+	const bool old =
+		head->version == INDEX_VERSION_TAR_OLD || head->version == INDEX_VERSION_FOLDER_OLD;
+	const uint64_t before = head->samples;
 	int rc = 1;
 	for (enum place place = 0; rc > 0 && place < PLACES; place++)
 		rc = index_build_place(opening, number, fd, place);
@@ -236,6 +240,8 @@ int opening_build(struct opening *opening, uint32_t number)
 		opening_example(opening, shard->path);
 		rc = index_build_scratch(opening, number, fd);
 	}
+	if (rc == 0 && old && head->samples > before)
+		opening->gained += head->samples - before;
 	opening->progress.bytes += shard->size;
 	return rc;
 }

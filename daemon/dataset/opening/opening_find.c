@@ -18,6 +18,7 @@
 #include "base/store.h"
 #include "base/util.h"
 #include "dataset/container/class_folders.h"
+#include "dataset/container/image_names.h"
 #include "dataset/mtime.h"
 
 #include <errno.h>
@@ -100,6 +101,36 @@ static bool head_sound(const struct index_head *head, const struct container *co
 	       (head->classes > 0) == (head->source == DATASET_LABELS_FOLDER);
 }
 
+/* Whether the version is one that indexes of the kind have. */
+static bool version_serves(const struct index_head *head, enum dataset_kind kind)
+{
+	if (kind == DATASET_FOLDER)
+		return head->version == INDEX_VERSION_FOLDER ||
+		       head->version == INDEX_VERSION_FOLDER_OLD;
+	if (kind == DATASET_TARS)
+		return head->version == INDEX_VERSION || head->version == INDEX_VERSION_TAR_OLD;
+	return head->version == INDEX_VERSION_PACKED;
+}
+
+/* Whether an earlier release's index of a tar may have left out images that are samples now: the
+ * tar has members that are neither images nor labels of the samples in it. */
+static bool tar_may_gain(const struct index_head *head)
+{
+	const bool labels = head->source == DATASET_LABELS_CLS ||
+			    head->source == DATASET_LABELS_JSON ||
+			    head->source == DATASET_LABELS_PATH;
+	const uint64_t known = head->samples + (labels ? head->samples : head->labelless);
+	return head->version == INDEX_VERSION_TAR_OLD && head->members > known;
+}
+
+/* The same for a folder, by an extension that was passed over. */
+static bool folder_gains(const struct index_head *head, const char *passed)
+{
+	return head->version == INDEX_VERSION_FOLDER_OLD &&
+	       (!strcmp(passed, INDEX_PASSED_OTHERS) ||
+		       (passed[0] == '.' && passed[1] && image_names_folder(passed + 1)));
+}
+
 /* Files that were passed over; a number that no walk can have counted is shown as it is. */
 static void passed_take(struct opening *opening, const struct index_entry *entry, const char *text)
 {
@@ -142,6 +173,10 @@ static int tables_check(struct opening *opening, int fd, uint64_t base,
 			continue;
 		}
 		if (entry.kind == 'X') {
+			if (folder_gains(head, text)) {
+				opening->heads[0] = *head;
+				return FOUND_STALE;
+			}
 			passed_take(opening, &entry, text);
 			continue;
 		}
@@ -237,12 +272,12 @@ int opening_examine(
 		       : rc == INDEX_E_FOREIGN ? FOUND_FOREIGN
 					       : FOUND_DAMAGED;
 	const struct container *container = opening->dataset->container;
-	if (container->files && head.version < INDEX_VERSION_FOLDER) {
+	if (container->files && head.version < INDEX_VERSION_FOLDER_OLD) {
 		opening->reordered = true;
 		return FOUND_STALE;
 	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
-		(head.version == INDEX_VERSION_PACKED) != (head.kind > DATASET_TARS) ||
+		!version_serves(&head, opening->dataset->kind) ||
 		head.class_order != (uint32_t)opening->options.class_order ||
 		!head_serves(&head, opening))
 		return FOUND_STALE;
@@ -252,6 +287,11 @@ int opening_examine(
 		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
+	/* opening_build compares the number of samples with that of a head that it finds. */
+	if (!container->files && tar_may_gain(&head)) {
+		opening->heads[number] = head;
+		return FOUND_STALE;
+	}
 	rc = container->files || head.classes ? tables_check(opening, fd, base, &head, &names)
 					      : FOUND;
 	if (rc == FOUND && container->files && is_instead_of(opening, number, crc))

@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "dataset/container/class_folders.h"
+#include "dataset/container/image_names.h"
 #include "dataset/container/tar.h"
 #include "labels/labels.h"
 
@@ -171,12 +172,7 @@ static bool passed_is_companion(const struct opening_passed *passed)
 /* Whether torchvision's ImageFolder takes such a file. */
 static bool passed_is_taken_there(const struct opening_passed *passed)
 {
-	static const char *const taken[] = {
-		".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", INDEX_PASSED_HIDDEN};
-	for (size_t i = 0; i < UTIL_COUNT(taken); i++)
-		if (!strcmp(passed->text, taken[i]))
-			return true;
-	return false;
+	return !strcmp(passed->text, INDEX_PASSED_HIDDEN);
 }
 
 /* Adds "10 .webp" to a list. */
@@ -210,8 +206,9 @@ static void warn_passed(struct opening *opening)
 	}
 	if (count)
 		warning_add(dataset,
-			"%llu file%s of %.200s %s passed over for %s extension%s (%s): only .jpg, "
-			".jpeg and .png are read; convert or rename the images among them%s",
+			"%llu file%s of %.200s %s passed over for %s extension%s (%s): "
+			"expected " IMAGE_NAMES_FOLDER
+			"; convert or rename the images among them%s",
 			(unsigned long long)count, count == 1 ? "" : "s", dataset->shard[0].path,
 			count == 1 ? "was" : "were", count == 1 ? "its" : "their",
 			count == 1 ? "" : "s", list,
@@ -268,6 +265,12 @@ void opening_notice(struct opening *opening)
 			"The index of %.300s had the order of an earlier release and was built "
 			"again: samples now have the order of torchvision's ImageFolder.",
 			dataset->shard[0].path);
+	if (opening->gained)
+		notice_add(dataset,
+			"%llu sample%s added to %.300s: an earlier release took only .jpg, .jpeg "
+			"and .png for images. States that were taken with it do not fit.",
+			(unsigned long long)opening->gained,
+			opening->gained == 1 ? " was" : "s were", dataset->shard[0].path);
 	warn_tail(opening, TAR_END_CUT);
 	warn_tail(opening, TAR_END_TAR);
 	warn_tail(opening, TAR_END_BYTES);

@@ -492,20 +492,20 @@ def test_passed_over():
         one = next(source.iterdir())
         out, err = run(home, "check", source)
         assert "passed over" not in out + err, (out, err)
-        (one / "a.webp").write_bytes(b"RIFF")
+        (one / "a.avif").write_bytes(b"RIFF")
         out, err = run(home, "check", source)
         assert "passed over" not in out, ("the warning lists all of them", out)
-        assert f"1 file of {source} was passed over for its extension (1 .webp): " in err, err
-        (one / "a.webp").unlink()
-        for name in ("a.gif", "b.WEBP", "notes.txt", "plain", ".hidden.gif"):
+        assert f"1 file of {source} was passed over for its extension (1 .avif): " in err, err
+        (one / "a.avif").unlink()
+        for name in ("a.gif", "b.AVIF", "notes.txt", "plain", ".hidden.gif"):
             (one / name).write_bytes(b"GIF89a")
         for _ in range(2):  # built, and found again
             out, err = run(home, "check", source)
-            assert "passed over  4 files with an extension other than .jpg, .jpeg, .png: 1 without one, 1 .gif, 1 .txt, 1 .webp" in out, out
-            assert f"3 files of {source} were passed over for their extensions (1 without one, 1 .gif, 1 .webp)" in err, err
+            assert "passed over  4 files with an extension that images do not have: 1 without one, 1 .avif, 1 .gif, 1 .txt" in out, out
+            assert f"3 files of {source} were passed over for their extensions (1 without one, 1 .avif, 1 .gif)" in err, err
         got = json.loads(run(home, "check", source, "--json")[0])
         assert (got["samples"], got["passed_over"]) == (4, 4), got
-        assert got["passed_over_extensions"] == "1 without one, 1 .gif, 1 .txt, 1 .webp" and len(got["warnings"]) == 1, got
+        assert got["passed_over_extensions"] == "1 without one, 1 .avif, 1 .gif, 1 .txt" and len(got["warnings"]) == 1, got
         assert "passed over for their extensions" in got["warnings"][0], got
         # A stream's description and the daemon's log have the same sentence.
         with Daemon(home) as daemon, Link(daemon.socket) as link:

@@ -139,7 +139,7 @@ static void test_passed(void **state)
 	assert_null(dataset_warning(d, 0));
 	assert_string_equal(dataset_passed_text(d), "1 .csv, 1 README");
 	dataset_free(d);
-	const char *const files[] = {"set/a/1.WebP", "set/b/2.webp", "set/b/x", "set/a/.h.jpg",
+	const char *const files[] = {"set/a/1.GiF", "set/b/2.gif", "set/b/x", "set/a/.h.jpg",
 		"set/a/._1.jpg", "set/a/t.j\npg"};
 	for (size_t i = 0; i < 6; i++)
 		fixture_file(root, files[i], "x");
@@ -148,12 +148,12 @@ static void test_passed(void **state)
 		assert_int_equal(dataset_count(d), 4);
 		assert_int_equal(dataset_passed(d), 7);
 		assert_string_equal(dataset_passed_text(d),
-			"2 .webp, 1 without one, 1 images whose names begin with a dot, 1 .csv, 1 "
+			"2 .gif, 1 without one, 1 images whose names begin with a dot, 1 .csv, 1 "
 			".j?pg, 1 README");
 		const char *text = dataset_warning(d, 0);
 		assert_non_null(strstr(text, "5 files of"));
 		assert_non_null(
-			strstr(text, "passed over for their extensions (2 .webp, 1 without"));
+			strstr(text, "passed over for their extensions (2 .gif, 1 without"));
 		assert_non_null(strstr(text, "ImageFolder reads some of them"));
 		assert_null(dataset_warning(d, 1));
 		dataset_free(d);

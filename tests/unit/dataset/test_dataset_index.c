@@ -205,7 +205,7 @@ static void test_index_earlier(void **state)
 	uint8_t *data = fixture_read(folder, &size);
 	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
 	assert_int_equal(head.version, INDEX_VERSION_FOLDER);
-	head.version = INDEX_VERSION;
+	head.version = INDEX_VERSION_TAR_OLD;
 	memcpy(data + INDEX_PAGE_HEAD, &head, sizeof head);
 	page_seal(data);
 	fixture_write(folder, data, size);
@@ -223,6 +223,100 @@ static void test_index_earlier(void **state)
 	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
 	assert_int_equal(head.version, INDEX_VERSION);
 	free(data);
+}
+
+/* Gives an index the version of an earlier release, and replaces the first `from` in it by `to`, of
+ * the same length. */
+static void make_old(const char *path, uint32_t version, const char *from, const char *to)
+{
+	size_t size;
+	struct index_head head;
+	uint8_t *data = fixture_read(path, &size);
+	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
+	head.version = version;
+	memcpy(data + INDEX_PAGE_HEAD, &head, sizeof head);
+	uint8_t *found = memmem(data, size, from, strlen(from));
+	assert_non_null(found);
+	memcpy(found, to, strlen(to));
+	page_seal(data);
+	page_seal(data + (size_t)(found - data) / INDEX_PAGE * INDEX_PAGE);
+	fixture_write(path, data, size);
+	free(data);
+}
+
+/* Opens the dataset, whose index must or must not be built anew. Its fingerprint. */
+static uint64_t open_again(const char *name, bool built, uint64_t count, const char *notice)
+{
+	struct dataset *d = open_good(name);
+	assert_int_equal(dataset_indexed_ns(d) > 0, built);
+	assert_int_equal(dataset_count(d), count);
+	if (notice[0] ? !strstr(dataset_notice(d), notice) : dataset_notice(d)[0])
+		fail_msg("the notice is \"%s\", not \"%s\"", dataset_notice(d), notice);
+	uint64_t fingerprint = dataset_fingerprint(d);
+	dataset_free(d);
+	return fingerprint;
+}
+
+/* Puts back the time at which a file or folder was changed. */
+static void restore_time(const char *path, const struct stat *was)
+{
+	const struct timespec times[2] = {was->st_atim, was->st_mtim};
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* An earlier release took fewer extensions for images. Its index of a folder serves unless it
+ * passed over a file that is an image now. */
+static void test_index_of_fewer_images(void **state)
+{
+	make_classes("set");
+	fixture_file(root, "set/a/notes.txt", "x");
+	const uint64_t is = open_again("set", true, 4, "");
+	char *index = store_cache_path(cache, in("set"), ".idx");
+	make_old(index, INDEX_VERSION_FOLDER_OLD, ".txt", ".gif");
+	assert_true(open_again("set", false, 4, "") == is);
+	struct stat st;
+	assert_int_equal(stat(in("set/a"), &st), 0);
+	char *old = strdup(in("set/a/notes.txt"));
+	assert_int_equal(rename(old, in("set/a/notes.TIF")), 0);
+	restore_time(in("set/a"), &st);
+	assert_true(open_again("set", false, 4, "") == is);
+	make_old(index, INDEX_VERSION_FOLDER_OLD, ".gif", ".tif");
+	assert_true(open_again("set", true, 5, "1 sample was added to") != is);
+	(void)open_again("set", false, 5, "");
+	free(old);
+	free(index);
+}
+
+/* The same for a tar, whose index does not say what its other members are. */
+static void test_index_of_fewer_members(void **state)
+{
+	static const char *const others[] = {"b.cls", "c.txt", "c.bmp"};
+	struct stat st;
+	uint64_t is = 0;
+	for (int i = 0; i < 3; i++) {
+		struct fixture_tar tar = {0};
+		fixture_tar_member(&tar, "b.jpg", "1");
+		fixture_tar_member(&tar, "b.cls", "1");
+		if (i > 0)
+			fixture_tar_member(&tar, others[i], "2");
+		fixture_tar_write(&tar, in("y.tar"));
+		if (i == 2)
+			restore_time(in("y.tar"), &st);
+		else
+			is = open_again("y.tar", true, 1, "");
+		make_old(in("y.tar.idx"), INDEX_VERSION_TAR_OLD, "b.jpg", "b.jpg");
+		assert_int_equal(stat(in("y.tar"), &st), 0);
+		if (i == 0)
+			assert_true(open_again("y.tar", false, 1, "") == is);
+		else if (i == 1)
+			assert_true(open_again("y.tar", true, 1, "") == is);
+	}
+	expect_fault("y.tar", -EINVAL, "c.bmp has no label beside it");
+	struct dataset *d;
+	assert_int_equal(open_labels("y.tar", DATASET_LABELS_NONE, &d), 0);
+	assert_int_equal(dataset_count(d), 2);
+	assert_non_null(strstr(dataset_notice(d), "1 sample was added to"));
+	dataset_free(d);
 }
 
 static void test_index_places(void **state)
@@ -350,6 +444,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_index_flipped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_forged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_earlier, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_of_fewer_images, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_of_fewer_members, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_damaged_in_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_built_twice_at_once, setup, teardown),

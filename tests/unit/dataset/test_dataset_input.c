@@ -59,6 +59,46 @@ static void test_tails(void **state)
 	free(tar.data);
 }
 
+/* A tar's images of other types than JPEG and PNG: only where a sample has none of those. */
+static void test_other_images(void **state)
+{
+	make_members("o.tar",
+		MEMBERS("a.tif", "mask", "a.jpg", "1", "b.WebP", "2", "c.png", "3", "c.pgm",
+			"depth", "c.bmp", "4", "d.gif", "5", "e.pnm", "6", "f.avif", "7"));
+	struct dataset *d = open_good("o.tar");
+	assert_int_equal(dataset_count(d), 5);
+	check(d, 0, "a.jpg", -1, "1");
+	check(d, 1, "b.WebP", -1, "2");
+	check(d, 2, "c.png", -1, "3");
+	check(d, 3, "d.gif", -1, "5");
+	check(d, 4, "e.pnm", -1, "6");
+	struct sample sample;
+	assert_int_equal(dataset_sample(d, 1, &sample, &fault), 0);
+	assert_int_equal(sample.format, SAMPLE_OTHER);
+	dataset_free(d);
+	make_members("o.tar", MEMBERS("a.ppm", "1", "a.pgm", "2"));
+	expect_fault("o.tar", -EINVAL, "o.tar!a.ppm and ");
+	expect_fault("o.tar", -EINVAL, "o.tar!a.pgm belong to the same sample (key a)");
+
+	/* As a field it is not the image, and in a folder it cannot be a field. */
+	struct field_list fields = {.count = 1, .at = {{.name = "pgm", .max = 16}}};
+	struct dataset_options options = {.cache_dir = cache, .fields = &fields};
+	uint8_t bytes[16];
+	uint32_t size;
+	bool longer;
+	assert_int_equal(dataset_open(in("o.tar"), &options, &d, &fault), 0);
+	check(d, 0, "a.ppm", -1, "1");
+	assert_int_equal(dataset_field_read(d, 0, &fields, 0, bytes, &size, &longer, &fault), 0);
+	assert_true(size == 1 && bytes[0] == '2');
+	dataset_free(d);
+	fixture_file(root, "flat/a.ppm", "1");
+	assert_int_equal(dataset_open(in("flat"), &options, &d, &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "in a folder, files named .pgm are samples"));
+	struct dataset *flat = open_good("flat");
+	check(flat, 0, "a.ppm", -1, "1");
+	dataset_free(flat);
+}
+
 static void test_grouping(void **state)
 {
 	make_members("g.tar",
@@ -156,9 +196,9 @@ static void test_bad_input(void **state)
 		"no images among 2 members (including 1 with a second dot before the extension), "
 		"the "
 		"first is a.txt: expected");
-	make_members("webp.tar", MEMBERS("dir/a.webp", "1", "dir/b.webp", "2"));
-	expect_fault("webp.tar", -EINVAL,
-		"no images among 2 members, the first is dir/a.webp: expected KEY.jpg");
+	make_members("avif.tar", MEMBERS("dir/a.avif", "1", "dir/b.avif", "2"));
+	expect_fault("avif.tar", -EINVAL,
+		"no images among 2 members, the first is dir/a.avif: expected KEY.jpg");
 	make_classes("set");
 	assert_int_equal(mkdir(in("set/zz"), 0755), 0);
 	expect_fault("set", -EINVAL, "1 class folder without an image (zz)");
@@ -203,6 +243,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_grouping, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_other_images, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_input, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 	};
