@@ -34,9 +34,9 @@
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
  *                              (source.h)
  * Images are files with the extensions of images (container/image_names.h); their content is
- * examined when they are decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic links to files and
- * folders are followed; a link that leads nowhere or back is an error, and so is a folder that
- * links lead to more than 100 times.
+ * examined when they are decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic
+ * links to files and folders are followed; a link that leads nowhere or back is an error, and so is
+ * a folder that links lead to more than 100 times.
  *
  * Order: in a folder, that of torchvision's ImageFolder (folder.h); in a tar, that of the tar.
  * Keys: in a folder, the relative path without its last extension. In a tar, the member's path cut

@@ -15,7 +15,8 @@
  * each. 1.3 million images in a thousand folders need some 200 KiB; in one folder, 50 MiB. Two
  * descriptors. Symbolic links are followed; a link that leads back to a folder above it is an
  * error, and so is a folder that links lead to more than 100 times. Left out: names that begin with
- * a dot, "__MACOSX", files with extensions that images do not have (image_names.h), and everything that is neither a file nor a directory.
+ * a dot, "__MACOSX", files with extensions that images do not have (image_names.h), and
+ * everything that is neither a file nor a directory.
  *
  * Blocks. One walk per thread. */
 #pragma once

@@ -19,6 +19,7 @@
 #include "dataset/container/archives/zip.h"
 #include "dataset/container/archives/zip_root.h"
 #include "dataset/container/class_folders.h"
+#include "dataset/container/image_names.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -353,8 +354,8 @@ static bool zip_key(const char *name, const char **ret_key, size_t *ret_size)
 static int zip_empty(const struct container_empty *empty, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s%s: no images among %llu files: expected .jpg, .jpeg or .png members, in class "
-		"folders or in none",
+		"%s%s: no images among %llu files: expected members named " IMAGE_NAMES_FOLDER
+		", in class folders or in none",
 		empty->path, empty->shards > 1 ? " and the ZIPs after it" : "",
 		(unsigned long long)empty->members);
 }
