@@ -40,7 +40,8 @@ enum {
 
 /* In the order in which they are asked. */
 static const struct reader *const readers[] = {
-	&decode_jpeg, &decode_png, &types_webp, &types_bmp, &types_pnm, &types_gif};
+	&decode_jpeg, &decode_png, &types_webp, &types_tiff, &types_bmp, &types_pnm,
+	&types_gif};
 enum { READER_JPEG = 0 };
 
 struct decoder {
@@ -96,7 +97,10 @@ const char *decode_format_library(enum decode_format format)
 
 const char *decode_formats(void)
 {
-	return types_webp.library ? "JPEG, PNG, WebP, BMP, PNM, GIF" : "JPEG, PNG, BMP, PNM, GIF";
+	if (types_webp.library)
+		return types_tiff.library ? "JPEG, PNG, WebP, TIFF, BMP, PNM, GIF"
+					  : "JPEG, PNG, WebP, BMP, PNM, GIF";
+	return types_tiff.library ? "JPEG, PNG, TIFF, BMP, PNM, GIF" : "JPEG, PNG, BMP, PNM, GIF";
 }
 
 const char *decode_stage_name(enum decode_stage stage)
@@ -234,7 +238,7 @@ static int begin_format(struct decoder *decoder, const struct decode_limits *lim
 		return readers[i]->begin(decoder->self[i], limits, data, size, ret);
 	}
 	return sentence_set(&decoder->sentence, DECODE_E_NOT_IMAGE,
-		"not a JPEG, PNG, WebP, BMP, PNM or GIF; it looks like %s: %s",
+		"not a JPEG, PNG, WebP, TIFF, BMP, PNM or GIF; it looks like %s: %s",
 		sniff_name(data, size), sniff_advice(data, size));
 }
 

@@ -111,6 +111,7 @@ enum decode_format {
 	DECODE_PNM = 4,
 	DECODE_GIF = 5,
 	DECODE_WEBP = 6,
+	DECODE_TIFF = 7,
 };
 
 /* "WebP", and what decodes it: "libwebp". */

@@ -86,8 +86,8 @@ static const struct known *find_known(const uint8_t *data, size_t size)
 	static const struct known known[] = {
 		{0, "GIF8", 4, "a damaged GIF signature", REPLACE},
 		{8, "WEBP", 4, "a WebP file without an image", REPLACE},
-		{0, "II*\0", 4, "a TIFF image", CONVERT},
-		{0, "MM\0*", 4, "a TIFF image", CONVERT},
+		{0, "II*\0", 4, "the start of a TIFF image", REPLACE},
+		{0, "MM\0*", 4, "the start of a TIFF image", REPLACE},
 		{4, "ftypavif", 8, "an AVIF image", CONVERT},
 		{4, "ftyphei", 7, "a HEIF image", CONVERT},
 		{4, "ftyp", 4, "an MP4 or HEIF file", CONVERT},

@@ -38,7 +38,7 @@ def open_rgb(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with Image.open(path, formats=["JPEG", "PNG", "BMP", "PPM", "GIF", "WEBP"]) as image:
+            with Image.open(path, formats=["JPEG", "PNG", "BMP", "PPM", "GIF", "WEBP", "TIFF"]) as image:
                 return image.convert("RGB")
         except Exception as error:  # whatever Pillow raises is a refusal
             return error

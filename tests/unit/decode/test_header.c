@@ -57,7 +57,7 @@ static void test_not_an_image(void **state)
 		{"RIFF\0\0\0\0WEBPICCP", 16, "a WebP file without an image"},
 		{"GIF88a", 6, "a damaged GIF signature"},
 		{"P6#", 3, "a PPM image"},
-		{"II*\0", 4, "a TIFF image"},
+		{"II*\0", 4, "the start of a TIFF image"},
 		{"\r\n <!DOCTYPE html>", 18, "a web page or XML"},
 		{"\xff\xd8\xfe", 3, "the start of a JPEG whose third byte is not FF"},
 		{"\x89PNG\r\n\n\n", 8, "a damaged PNG signature"},
