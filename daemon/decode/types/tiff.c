@@ -353,7 +353,7 @@ static int library_colors(struct tiff *tiff, uint32_t y)
 		void *any;
 	} to = {.bytes = tiff->segment[0]};
 	if (!TIFFRGBAImageOK(tiff->library, text) ||
-		!TIFFRGBAImageBegin(&image, tiff->library, 0, text)) {
+		!TIFFRGBAImageBegin(&image, tiff->library, 1, text)) {
 		if (!tiff->text[0])
 			(void)snprintf(
 				tiff->text, sizeof(tiff->text), "%.*s", LIBRARY_TEXT - 1, text);

@@ -1,6 +1,8 @@
 /* tiff_directory: see tiff_directory.h. */
 #include "decode/types/tiff_directory.h"
 
+#include "base/util.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -90,6 +92,7 @@ struct directory {
 	struct types_bytes file;
 	struct sentence *sentence;
 	bool little, wide; /* wide: BigTIFF */
+	unsigned entries;
 	uint64_t bytes; /* of the data of all entries */
 	struct tiff_values tags[TAGS];
 };
@@ -136,13 +139,17 @@ static bool read_entry(struct directory *directory, const uint8_t *entry)
 	const uint8_t *data = entry + 4 + word;
 	if (!unit || !count || (values && values->bytes))
 		return true;
-	if (__builtin_mul_overflow(count, unit, &bytes) || bytes > directory->file.size)
-		return true;
+	/* All after one that is too large are skipped too, but for those in the entry itself. */
+	if (__builtin_mul_overflow(count, unit, &bytes))
+		bytes = UINT64_MAX;
 	if (bytes > word) {
 		uint64_t at = number(data, word, little);
-		if (at > INT64_MAX || directory->bytes + bytes > directory->file.size)
+		if (at > INT64_MAX)
 			return true;
-		directory->bytes += bytes;
+		if (__builtin_add_overflow(directory->bytes, bytes, &directory->bytes))
+			directory->bytes = UINT64_MAX;
+		if (directory->bytes > directory->file.size)
+			return true;
 		if (!types_has(&directory->file, at, bytes))
 			return false;
 		data = directory->file.data + at;
@@ -167,10 +174,11 @@ static int read_entries(struct directory *directory, uint64_t at)
 			"TIFF: its directory should begin at byte %llu of %zu",
 			(unsigned long long)at, file->size);
 	uint64_t entries = number(file->data + at, counted, directory->little);
-	if (entries > ENTRIES_MOST)
+	if (entries > UINT16_MAX)
 		return sentence_set(directory->sentence, DECODE_E_UNSUPPORTED,
 			"TIFF: a directory of %llu entries; penstock reads at most %d",
-			(unsigned long long)entries, ENTRIES_MOST);
+			(unsigned long long)entries, UINT16_MAX);
+	directory->entries = (unsigned)entries;
 	at += counted;
 	for (uint64_t i = 0; i < entries && types_has(file, at, entry); i++, at += entry)
 		if (!read_entry(directory, file->data + at))
@@ -399,19 +407,29 @@ static bool raw_separate(const struct tiff_layout *layout, const struct samples 
 		return true;
 	switch (layout->pixel) {
 	case TIFF_AS_GRAY:
-		return s->count == 1 && (s->bits == 8 || s->bits == 1) && s->fill == 1;
+		return s->count == 1 && s->photo != PHOTO_YCBCR && (s->bits == 8 || s->bits == 1) &&
+		       s->fill == 1;
 	case TIFF_AS_NUMBER:
 	case TIFF_AS_FLOAT:
 		return s->bits == 32 && layout->little;
 	case TIFF_AS_PALETTE:
 		return s->count == 1 && s->bits == 8 && s->fill == 1;
 	case TIFF_AS_RGB:
-		return s->count <= TIFF_PLANES && s->bits == 8 && s->fill == 1;
+		return s->count == 3 + s->extra_count && s->count <= TIFF_PLANES && s->bits == 8 &&
+		       s->fill == 1;
 	case TIFF_AS_CMYK:
 		return s->count == 4 && s->bits == 8;
 	default:
 		return false;
 	}
+}
+
+/* Pillow has no code for these, uncompressed and with their bits in reverse order. */
+static bool raw_reversed(const struct tiff_layout *layout, const struct samples *s)
+{
+	return !layout->reversed ||
+	       (layout->pixel == TIFF_AS_PALETTE ? s->bits == 8
+						 : !(layout->inverted && s->bits == 8));
 }
 
 /* How pixels are stored, which depends on who reads them in Pillow: its own code where they are
@@ -433,9 +451,12 @@ static int choose_reading(struct tiff_layout *layout, struct sentence *sentence,
 	if (layout->compression == TIFF_RAW) {
 		layout->reversed = s->fill == 2;
 		layout->big = !layout->little;
+		/* Pillow forgets it. */
 		if (layout->separate)
 			layout->inverted = false;
-		return raw_separate(layout, s) ? DECODE_OK : unknown_pixels(sentence, s);
+		return raw_separate(layout, s) && raw_reversed(layout, s)
+			       ? DECODE_OK
+			       : unknown_pixels(sentence, s);
 	}
 	/* libtiff gives samples in the machine's order; Pillow knows it for gray of 16 bits without a
 	 * sign and for colors. */
@@ -614,6 +635,12 @@ static int read_compression(const struct directory *directory, struct tiff_layou
 			(unsigned long long)compression,
 			compression == TIFF_OLD_JPEG ? " (JPEG of before 1995)" : "");
 	layout->compression = (unsigned)compression;
+	if (compression != TIFF_RAW && directory->entries > ENTRIES_MOST)
+		return sentence_set(directory->sentence, DECODE_E_UNSUPPORTED,
+			"TIFF: a directory of %u entries; penstock reads at most %d of a "
+			"compressed "
+			"image",
+			directory->entries, ENTRIES_MOST);
 	return DECODE_OK;
 }
 
@@ -636,7 +663,7 @@ int tiff_layout_read(struct tiff_layout *ret, struct types_bytes file,
 	if (outcome)
 		return outcome;
 	ret->little = directory.little;
-	ret->tag_bytes = directory.bytes;
+	ret->tag_bytes = UTIL_MIN(directory.bytes, (uint64_t)file.size);
 	ret->width = (uint32_t)width;
 	ret->height = (uint32_t)height;
 	ret->separate = planar == 2;

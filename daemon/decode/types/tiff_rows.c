@@ -168,8 +168,7 @@ static void cmyk(const struct colors *colors, uint32_t count, uint8_t *const rgb
 /* By JFIF's formulas, with 6 bits after the point and terms rounded as Pillow's tables have them. */
 static int term(double factor, int value)
 {
-	double product = factor * (value - 128) * 64;
-	return (int)(product < 0 ? product - 0.5 : product + 0.5);
+	return (int)(factor * (value - 128) * 64 + 0.5);
 }
 
 static void ycbcr(const struct colors *colors, uint32_t count, uint8_t *const rgb[DECODE_PLANES])

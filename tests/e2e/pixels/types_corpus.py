@@ -1,21 +1,25 @@
-"""The decoder against Pillow on BMPs, Netpbm's formats, GIFs and WebPs that the test makes itself.
+"""The decoder against Pillow on BMPs, Netpbm's formats, GIFs, WebPs and TIFFs that the test makes itself.
 
     types_corpus.py DECODE_DUMP OUTCOMES.md
 
 Every header, depth, mask, palette and compression of BMP; PBM, PGM and PPM, binary and plain, with comments, signs and
 odd largest values; GIFs with frames smaller and larger than the screen, interlaced, with and without palettes, of all
-code sizes; WebPs lossy, lossless, with alpha and animated; what Pillow itself writes; and seeded random damage. PENSTOCK_TEST_NIGHTLY=1: ten times as much damage."""
+code sizes; WebPs lossy, lossless, with alpha and animated; TIFFs of all
+kinds of samples, in strips and tiles, in both byte orders; what Pillow itself writes; and seeded random damage. PENSTOCK_TEST_NIGHTLY=1: ten times as
+much damage, and more sizes of TIFFs."""
 import io
 import os
 import random
 import struct
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
-from jpeg_corpus import Image, check_regions, check_whole, on_purpose, open_rgb, run_dump  # skips where Pillow is missing
+from jpeg_corpus import Image, check_regions, check_whole, describe, on_purpose, open_rgb, run_dump  # skips where Pillow is missing
 
-DAMAGED = 12000 if os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1" else 1200
+NIGHTLY = os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1"
+DAMAGED = 12000 if NIGHTLY else 1200
 MOST_PIXELS = 64_000_000
 MASKS = {32: [(0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0), (0xFF000000, 0xFF00, 0xFF, 0),
               (0xFF000000, 0xFF0000, 0xFF00, 0xFF), (0xFF, 0xFF00, 0xFF0000, 0xFF000000),
@@ -308,6 +312,185 @@ def webps(rng):
     yield "webp-kind", b"RIFF\x0c\0\0\0WEBPVP8Y\0\0\0\0"
 
 
+# ---- TIFF ----
+
+KINDS = {  # photometric, bits of a sample, samples, extra samples, format
+    "white1": (0, 1, 1, (), 1), "white2": (0, 2, 1, (), 1), "white4": (0, 4, 1, (), 1), "white8": (0, 8, 1, (), 1), "white16": (0, 16, 1, (), 1),
+    "white-float": (0, 32, 1, (), 3), "black1": (1, 1, 1, (), 1), "black2": (1, 2, 1, (), 1), "black4": (1, 4, 1, (), 1), "black8": (1, 8, 1, (), 1),
+    "black8-signed": (1, 8, 1, (), 2), "black12": (1, 12, 1, (), 1), "black16": (1, 16, 1, (), 1), "black16-signed": (1, 16, 1, (), 2),
+    "black32": (1, 32, 1, (), 1), "black32-signed": (1, 32, 1, (), 2), "black-float": (1, 32, 1, (), 3), "black64": (1, 64, 1, (), 3),
+    "black-any": (1, 8, 2, (0,), 1), "black-premultiplied": (1, 8, 2, (1,), 1), "black-alpha": (1, 8, 2, (2,), 1), "black16-alpha": (1, 16, 2, (2,), 1),
+    "rgb": (2, 8, 3, (), 1), "rgb-any": (2, 8, 4, (0,), 1), "rgb-premultiplied": (2, 8, 4, (1,), 1), "rgb-alpha": (2, 8, 4, (2,), 1),
+    "rgb-missing": (2, 8, 4, (), 1), "rgb-corel": (2, 8, 4, (999,), 1), "rgb-any2": (2, 8, 5, (0, 0), 1), "rgb-premultiplied2": (2, 8, 5, (1, 0), 1),
+    "rgb-alpha2": (2, 8, 5, (2, 0), 1), "rgb-alpha3": (2, 8, 6, (2, 0, 0), 1), "rgb-premultiplied3": (2, 8, 6, (1, 0, 0), 1), "rgb16": (2, 16, 3, (), 1),
+    "rgb16-any": (2, 16, 4, (0,), 1), "rgb16-premultiplied": (2, 16, 4, (1,), 1), "rgb16-alpha": (2, 16, 4, (2,), 1), "rgb16-missing": (2, 16, 4, (), 1),
+    "rgb-float": (2, 32, 3, (), 3), "palette1": (3, 1, 1, (), 1), "palette2": (3, 2, 1, (), 1), "palette4": (3, 4, 1, (), 1), "palette8": (3, 8, 1, (), 1),
+    "palette-any": (3, 8, 2, (0,), 1), "palette-alpha": (3, 8, 2, (2,), 1), "palette16": (3, 16, 1, (), 1), "cmyk": (5, 8, 4, (), 1),
+    "cmyk-any": (5, 8, 5, (0,), 1), "cmyk-any2": (5, 8, 6, (0, 0), 1), "cmyk16": (5, 16, 4, (), 1), "ycbcr": (6, 8, 3, (), 1), "y": (6, 8, 1, (), 1)}
+
+
+def directory(tags, order, big, offset):
+    """A directory and its data, for `offset` in the file. tags: number -> (type, values)."""
+    out, data = b"", b""
+    head = struct.pack(order + ("Q" if big else "H"), len(tags))
+    entry, word = (20, 8) if big else (12, 4)
+    behind = offset + len(head) + entry * len(tags) + word
+    for number, (kind, values) in sorted(tags.items()):
+        if kind in (1, 7):
+            packed = values
+        else:
+            packed = b"".join(struct.pack(order + {3: "H", 4: "L", 16: "Q", 8: "h"}[kind], v) for v in values)
+        out += struct.pack(order + ("HHQ" if big else "HHL"), number, kind, len(values))
+        if len(packed) <= word:
+            out += packed.ljust(word, b"\0")
+        else:
+            out += struct.pack(order + ("Q" if big else "L"), behind + len(data))
+            data += packed + bytes(len(packed) % 2)
+    return head + out + bytes(word) + data
+
+
+def packbits(data):
+    return b"".join(bytes([len(data[i:i + 100]) - 1]) + data[i:i + 100] for i in range(0, len(data), 100))
+
+
+def tiff(rng, kind, width, height, order="<", big=False, compression=1, rows=None, tile=None, separate=False, fill=None, orientation=None,
+         predictor=None, subsampling=None, samples=None, more=None, pack=None, first=0):
+    """A TIFF of random samples, small numbers among those of more than 8 bits."""
+    photo, bits, count, extras, form = KINDS[kind]
+    rows = rows or height
+    across, down = tile or (width, rows)
+    planes = count if separate else 1
+    each = bits * (1 if separate else count)
+    pieces = []
+    for _ in range(planes):
+        for y in range(0, height, down):
+            for _ in range(0, width, across):
+                lines = down if tile else min(down, height - y)
+                size = (across * each + 7) // 8 * lines
+                if subsampling:
+                    size = (across + subsampling[0] - 1) // subsampling[0] * ((lines + subsampling[1] - 1) // subsampling[1]) * \
+                        (subsampling[0] * subsampling[1] + 2)
+                data = rng.randbytes(size)
+                if form == 3 and bits == 32:
+                    data = b"".join(struct.pack(order + "f", rng.choice((rng.uniform(-50, 400), rng.randrange(256), float("nan")))) for _ in range(size // 4))
+                elif bits in (16, 32) and photo < 2:
+                    letter = {16: "h", 32: "i"}[bits]
+                    data = b"".join(struct.pack(order + letter, rng.randrange(-100, 400)) for _ in range(size // (bits // 8)))
+                if compression == 32773:
+                    line = (across * each + 7) // 8
+                    data = b"".join(packbits(data[i:i + line]) for i in range(0, size, line))
+                elif compression in (8, 32946):
+                    data = zlib.compress(data)
+                pieces.append(pack(data) if pack else data)
+    head = 16 if big else 8
+    offsets, at = [], head
+    for piece in pieces:
+        offsets.append(at + first)
+        at += len(piece)
+    at += at % 2
+    tags = {256: (4, [width]), 257: (4, [height]), 258: (3, [bits] * count), 259: (3, [compression]), 262: (3, [photo]), 277: (3, [count])}
+    places, sizes = (324, 325) if tile else (273, 279)
+    long = 16 if big else 4
+    tags[places], tags[sizes] = (long, offsets), (long, [len(p) for p in pieces])
+    if tile:
+        tags[322], tags[323] = (4, [across]), (4, [down])
+    elif rows != height:
+        tags[278] = (4, [rows])
+    if separate:
+        tags[284] = (3, [2])
+    if extras:
+        tags[338] = (3, extras)
+    if form != 1:
+        tags[339] = (3, [form] * count)
+    if photo == 3:
+        tags[320] = (3, [rng.randrange(65536) for _ in range(3 << min(bits, 8))])
+    for number, value in ((266, fill), (274, orientation), (317, predictor)):
+        if value:
+            tags[number] = (3, [value])
+    if photo == 6 and count == 3:
+        tags[530] = (3, subsampling or (1, 1))
+    tags.update(more or {})
+    mark = {"<": b"II", ">": b"MM"}[order]
+    start = mark + (struct.pack(order + "HHHQ", 43, 8, 0, at) if big else struct.pack(order + "HL", 42, at))
+    body = start + b"".join(pieces)
+    return body.ljust(at, b"\0") + directory({n: v for n, v in tags.items() if v is not None}, order, big, at)
+
+
+def tiffs(rng):
+    sizes = ((1, 1), (3, 2), (8, 8), (17, 33)) if NIGHTLY else ((3, 2), (17, 33))
+    for kind in KINDS:
+        for order in "<>":
+            for compression in (1, 8):
+                for width, height in sizes:
+                    name = f"tiff-{kind}-{'le' if order == '<' else 'be'}-{compression}-{width}x{height}"
+                    yield name, tiff(rng, kind, width, height, order, compression=compression, rows=rng.choice((None, 1, 3, 7)))
+                yield name + "-tiles", tiff(rng, kind, 45, 35, order, compression=compression, tile=(32, 16))
+                # Uncompressed separate samples are read by Pillow as if they had 8 bits, and others not at all.
+                if compression == 8 or (KINDS[kind][1] == 8 and kind not in ("rgb-missing", "y")):
+                    yield name + "-separate", tiff(rng, kind, 17, 9, order, compression=compression, rows=4, separate=True)
+                    yield name + "-separate-tiles", tiff(rng, kind, 40, 20, order, compression=compression, tile=(16, 16), separate=True)
+                yield name + "-fill", tiff(rng, kind, 21, 10, order, compression=compression, fill=2)
+            yield name + "-packbits", tiff(rng, kind, 21, 10, order, compression=32773, rows=4)
+        yield f"tiff-{kind}-big", tiff(rng, kind, 17, 9, big=True, rows=4)
+        yield f"tiff-{kind}-big-tiles", tiff(rng, kind, 17, 19, big=True, tile=(16, 16), compression=8)
+        yield f"tiff-{kind}-difference", tiff(rng, kind, 17, 9, rows=4, compression=8, predictor=2)
+        yield f"tiff-{kind}-difference-be", tiff(rng, kind, 17, 9, ">", rows=4, compression=8, predictor=2)
+        yield f"tiff-{kind}-float-difference", tiff(rng, kind, 17, 9, rows=4, compression=8, predictor=3)
+    for kind in ("black4", "black16-signed", "rgb16", "rgb16-alpha", "cmyk16", "rgb-missing"):
+        yield f"tiff-raw-separate-{kind}", tiff(rng, kind, 17, 9, rows=4, separate=True)
+    yield "tiff-lab", tiff(rng, "rgb", 17, 9, more={262: (3, [8])})
+    yield "tiff-tile-large", tiff(rng, "rgb", 3, 2, tile=(16, 16), compression=8, more={322: (4, [65536]), 323: (4, [65536])})
+    for orientation in range(10):
+        for kind, options in (("rgb", {"rows": 3}), ("palette4", {"compression": 8, "rows": 5}), ("rgb-alpha", {"tile": (16, 16), "compression": 8})):
+            yield f"tiff-turned-{orientation}-{kind}", tiff(rng, kind, 21, 13, orientation=orientation, **options)
+        xmp = b'<x tiff:Orientation="%d" tiff:Orientation>7<' % orientation
+        yield f"tiff-turned-xmp-{orientation}", tiff(rng, "rgb", 21, 13, more={700: (1, xmp)})
+        yield f"tiff-turned-both-{orientation}", tiff(rng, "rgb", 21, 13, orientation=1, more={700: (7, xmp)})
+    for across, down in ((1, 1), (2, 1), (2, 2), (1, 2), (4, 4), (4, 1)):
+        for size in ((16, 16), (21, 13)):
+            yield f"tiff-ycbcr-{across}{down}-{size[0]}", tiff(rng, "ycbcr", *size, compression=8, rows=8, subsampling=(across, down))
+            yield f"tiff-ycbcr-{across}{down}-{size[0]}-tiles", tiff(rng, "ycbcr", *size, compression=8, tile=(16, 16), subsampling=(across, down))
+            yield f"tiff-ycbcr-{across}{down}-{size[0]}-raw", tiff(rng, "ycbcr", *size, rows=8, subsampling=(across, down))
+    odd = {"no-photo": {262: None}, "photos": {262: (3, [2, 2])}, "no-width": {256: None}, "no-height": {257: None}, "no-samples": {277: None},
+           "no-bits": {258: None}, "one-bits": {258: (3, [8])}, "many-bits": {258: (3, [8] * 5)}, "other-bits": {258: (3, [8, 8, 4])},
+           "zero-width": {256: (4, [0])}, "wide": {256: (4, [70000])}, "huge": {256: (4, [60000]), 257: (4, [60000])}, "no-compression": {259: None},
+           "compression-0": {259: (3, [0])}, "compression-6": {259: (3, [6])}, "compression-99": {259: (3, [99])}, "compression-byte": {259: (1, b"\1")},
+           "no-offsets": {273: None}, "more-offsets": {273: (4, [8, 9, 10])}, "far-offset": {273: (4, [1 << 31])}, "planar-3": {284: (3, [3])},
+           "no-rows": {278: (4, [0])}, "many-rows": {278: (4, [0xFFFFFFFF])}, "formats": {339: (3, [1, 1, 2])}, "media": {0xBC01: (3, [1])},
+           "samples-7": {277: (3, [7])}, "samples-0": {277: (3, [0])}, "extras": {338: (3, [0] * 9)}, "fill-3": {266: (3, [3])}, "width-signed": {256: (8, [5])}}
+    for name, more in odd.items():
+        yield f"tiff-odd-{name}", tiff(rng, "rgb", 9, 7, more=more)
+        yield f"tiff-odd-{name}-8", tiff(rng, "rgb", 9, 7, compression=8, more=more)
+    for colors in (0, 3, 9, 90, 768, 771):
+        yield f"tiff-colors-{colors}", tiff(rng, "palette8", 9, 7, more={320: (3, [rng.randrange(65536) for _ in range(colors)])})
+    yield "tiff-colors-none", tiff(rng, "palette8", 9, 7, more={320: None})
+    yield "tiff-many-tags", tiff(rng, "rgb", 9, 7, more={n: (3, [1]) for n in range(40000, 41200)})
+    yield "tiff-big-be", tiff(rng, "rgb", 9, 7, ">", big=True)
+    whole = tiff(rng, "rgb", 9, 7, compression=8, rows=3)
+    for cut in range(0, len(whole), 3):
+        yield f"tiff-cut-{cut:04}", whole[:cut]
+    at = len(whole) - 200
+    yield "tiff-front", b"II*\0" + whole[4:]
+    for head in (b"II\0*", b"MM*\0", b"II+\0", b"MM\0+", b"II*\1", b"EP*\0"):
+        yield f"tiff-head-{head.hex()}", head + whole[4:]
+    for offset in (0, 1, at, len(whole), len(whole) - 1, 0xFFFFFFFF):
+        yield f"tiff-offset-{offset}", whole[:4] + struct.pack("<L", offset) + whole[8:]
+    for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I", "F"):
+        image = noise(rng, "RGB", 70, 50)
+        image = image.convert("L").convert("I").convert(mode) if mode == "I;16" else image.convert(mode)
+        for compression in ("raw", "tiff_ccitt", "group3", "group4", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "lzma", "zstd", "jpeg"):
+            file = io.BytesIO()
+            try:
+                image.save(file, "TIFF", compression=compression, **({"strip_size": 700} if rng.randrange(2) else {}))
+            except (OSError, ValueError, KeyError):
+                continue
+            yield f"tiff-pillow-{mode.replace(';', '')}-{compression}", file.getvalue()
+    file = io.BytesIO()
+    pages = [noise(rng, "RGB", 30, 20), noise(rng, "L", 40, 50)]
+    pages[0].save(file, "TIFF", save_all=True, append_images=pages[1:], compression="tiff_lzw")
+    yield "tiff-pages", file.getvalue()
+
+
 # ---- what Pillow writes, and damage ----
 
 def pillow_written(folder, rng):
@@ -341,18 +524,38 @@ def damaged(rng, good, count):
         yield f"hurt-{i}-{name}", bytes(data)
 
 
+def check_damaged_tiffs(dump, folder, made):
+    """Uncompressed ones: what the decoder reads has Pillow's pixels; it may refuse more."""
+    good = [c for c in made if c[0].startswith("tiff-") and len(c[1]) < 5000 and ("-1-" in c[0] or "turned" in c[0])]
+    folder.mkdir()
+    for case, data in damaged(random.Random(22), good, DAMAGED // 3):
+        (folder / case).write_bytes(data)
+    files = sorted(f for f in folder.iterdir() if pixels_of(f) <= MOST_PIXELS)
+    ours = run_dump(dump, files, "-v")
+    wrong = read = 0
+    for path in files:
+        mine = ours[str(path)]
+        read += mine[0] == "ok"
+        if mine[0] == "ok" and describe(open_rgb(path)) != tuple(mine[1:4]):
+            wrong += 1
+            print(f"WRONG {path.name}: we {mine}; Pillow {describe(open_rgb(path))}")
+    print(f"{len(files)} damaged TIFFs: {read} read, {wrong} wrong")
+    return wrong + (read < len(files) // 20)
+
+
 def pixels_of(path):
     """Of an image that Pillow opens. Larger ones than the limit differ by rule."""
     image = open_rgb(path)
     return 0 if isinstance(image, Exception) else image.width * image.height
 
 
-def reads_webp(dump, folder, made):
+def reads(dump, folder, made, kind):
+    """Whether this build has the library that images of this kind need."""
     path = folder / "probe"
-    path.write_bytes(next(data for case, data in made if case.startswith("webp-")))
+    path.write_bytes(next(data for case, data in made if case.startswith(kind)))
     said = run_dump(dump, [path], "-v")[str(path)]
     path.unlink()
-    return not (said[0] == "unsupported" and "built without libwebp" in said[-1])
+    return not (said[0] == "unsupported" and "built without lib" in said[-1])
 
 
 def main():
@@ -361,11 +564,12 @@ def main():
     rng = random.Random(21)
     with tempfile.TemporaryDirectory(prefix="penstock-types-") as name:
         folder = Path(name)
-        made = [case for make in (bmps, pnms, gifs, webps) for case in make(rng)]
-        if not reads_webp(dump, folder, made):
-            print("without WebP: this build has no libwebp")
-            made = [c for c in made if not c[0].startswith("webp-")]
-        good = [c for c in made if 20 < len(c[1]) < 5000 and not c[0].startswith(("gif-cut", "webp-cut", "bmp-size", "pnm-odd-huge"))]
+        made = [case for make in (bmps, pnms, gifs, webps, tiffs) for case in make(rng)]
+        for kind in ("webp-", "tiff-"):
+            if not reads(dump, folder, made, kind):
+                print(f"without {kind}: this build has no library for it")
+                made = [c for c in made if not c[0].startswith(kind)]
+        good = [c for c in made if 20 < len(c[1]) < 5000 and not c[0].startswith(("tiff-", "gif-cut", "webp-cut", "bmp-size", "pnm-odd-huge"))]
         for case, data in [*made, *damaged(rng, good, DAMAGED)]:
             (folder / case).write_bytes(data)
         pillow_written(folder, rng)
@@ -374,7 +578,10 @@ def main():
         listed = {f.name for f in files if f.name.startswith(prefixes)} if prefixes else set()
         wrong, accepted = check_whole(dump, files, listed, verbose)
         wrong += check_regions(dump, accepted, 100)
-        wrong += check_regions(dump, {f: size for f, size in accepted.items() if "webp-" in f.name}, 100)
+        for kind in ("webp-", "tiff-"):
+            wrong += check_regions(dump, {f: size for f, size in accepted.items() if f.name.startswith(kind)}, 100)
+        if any(c[0].startswith("tiff-") for c in made):
+            wrong += check_damaged_tiffs(dump, folder / "damaged", made)
     sys.exit(wrong > 0)
 
 
