@@ -1,4 +1,4 @@
-/* WebP, BMP, PNM and GIF, through decode.h: small files with changed bytes, and any bytes after a
+/* WebP, TIFF, BMP, PNM and GIF, through decode.h: small files with changed bytes, and any bytes after a
  * signature.
  *
  * Expected: no access beyond the file and its slack; a region equals the same columns and rows of
@@ -8,6 +8,7 @@
 #include "fuzz/drive.h"
 #include "fuzz/image.h"
 #include "fuzz/recipe.h"
+#include "fuzz/tiff_seeds.h"
 
 #include <stdlib.h>
 
@@ -390,6 +391,13 @@ static const struct {
 	{bmp, sizeof(bmp), 120},
 	{bmp_runs, sizeof(bmp_runs), 0},
 	{gif, sizeof(gif), 0},
+	{tiff_raw, sizeof(tiff_raw), 0},
+	{tiff_tiles, sizeof(tiff_tiles), 0},
+	{tiff_deflate, sizeof(tiff_deflate), 0},
+	{tiff_lzw, sizeof(tiff_lzw), 0},
+	{tiff_fax, sizeof(tiff_fax), 0},
+	{tiff_jpeg, sizeof(tiff_jpeg), 0},
+	{tiff_ycbcr, sizeof(tiff_ycbcr), 0},
 	{"P6 5 4 255\n", 11, 60},
 	{"P5 5 4 1000 ", 12, 40},
 	{"P4\n9 3\n", 7, 6},

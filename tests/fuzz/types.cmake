@@ -1,2 +1,2 @@
-# WebP, BMP, PNM and GIF: damaged files, whole and in regions.
+# WebP, TIFF, BMP, PNM and GIF: damaged files, whole and in regions.
 penstock_fuzz(types LINK penstock_decode ROUNDS 200000 NIGHTLY 20000000)

@@ -124,7 +124,7 @@ def test_help_is_for_terminals():
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
         release, images = run(home, "--version")[0].splitlines()
-        assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?BMP, PNM, GIF", images), images
+        assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?(TIFF, )?BMP, PNM, GIF", images), images
         assert release == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}"
 
 
