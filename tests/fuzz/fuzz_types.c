@@ -1,5 +1,5 @@
-/* WebP, TIFF, BMP, PNM and GIF, through decode.h: small files with changed bytes, and any bytes after a
- * signature.
+/* WebP, TIFF, BMP, PNM and GIF, through decode.h: small files with changed bytes, and any bytes
+ * after a signature.
  *
  * Expected: no access beyond the file and its slack; a region equals the same columns and rows of
  * the whole; what decodes whole also decodes in part; the decoder obeys its limits; and every

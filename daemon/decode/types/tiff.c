@@ -23,8 +23,8 @@
 #include <tiffio.h>
 
 enum {
-	/* libtiff's own memory: a fixed part, which has room for the tables of LZW and Deflate; data
-	 * of tags, twice; places of strips and tiles; rows, for predictors and fax codes. */
+	/* libtiff's own memory: a fixed part, which has room for the tables of LZW and Deflate;
+	 * data of tags, twice; places of strips and tiles; rows, for predictors and fax codes. */
 	LIBRARY_FIXED = 1 << 20,
 	LIBRARY_PLACE = 64,
 	LIBRARY_PIXEL = 64,
@@ -36,6 +36,8 @@ enum {
 	WINDOW = 9 << 20,
 	RGBA_BYTES = 4,
 	LIBRARY_TEXT = 200,
+	/* Rows that are turned at once: each row of the canvas is touched once for all of them. */
+	TURN_ROWS = 16,
 };
 
 struct tiff {
@@ -53,7 +55,7 @@ struct tiff {
 	struct decode_region source; /* the region in the image as stored */
 	uint8_t *canvas; /* rows, each three planes */
 	uint32_t canvas_rows;
-	struct types_row row; /* of a turned image */
+	struct types_row upright[TURN_ROWS]; /* of a turned image */
 };
 
 /* A strip or tile. */
@@ -90,6 +92,16 @@ static uint64_t tiff_bytes(void)
 	return sizeof(struct tiff);
 }
 
+static bool is_sideways(const struct tiff_layout *layout)
+{
+	return layout->orientation >= 5;
+}
+
+static uint32_t upright_width(const struct tiff_layout *layout)
+{
+	return is_sideways(layout) ? layout->height : layout->width;
+}
+
 static int tiff_begin(void *self, const struct decode_limits *limits, const uint8_t *data,
 	size_t size, struct decode_info *ret)
 {
@@ -99,10 +111,9 @@ static int tiff_begin(void *self, const struct decode_limits *limits, const uint
 	int outcome = tiff_layout_read(layout, tiff->file, limits, tiff->sentence);
 	if (outcome)
 		return outcome;
-	const bool sideways = layout->orientation >= 5;
 	tiff->turned = layout->orientation > 1;
-	*ret = (struct decode_info){.width = sideways ? layout->height : layout->width,
-		.height = sideways ? layout->width : layout->height,
+	*ret = (struct decode_info){.width = upright_width(layout),
+		.height = is_sideways(layout) ? layout->width : layout->height,
 		.format = DECODE_TIFF};
 	return DECODE_OK;
 }
@@ -162,7 +173,7 @@ static uint64_t tiff_need(void *self, bool spilled)
 	const struct tiff_layout *layout = &tiff->layout;
 	(void)spilled;
 	return canvas_stride(layout) * DECODE_PLANES * canvas_rows(tiff) +
-	       (tiff->turned ? types_row_bytes(UTIL_MAX(layout->width, layout->height)) : 0) +
+	       (tiff->turned ? TURN_ROWS * types_row_bytes(upright_width(layout)) : 0) +
 	       (util_align(segment_bytes(layout), SCRATCH_ALIGN) + SCRATCH_ALIGN) * layout->planes +
 	       util_align(library_bytes(tiff), SCRATCH_ALIGN) + SCRATCH_ALIGN;
 }
@@ -174,9 +185,8 @@ static bool take_memory(struct tiff *tiff, void **ret_library)
 	tiff->canvas = scratch_take(
 		tiff->scratch, (size_t)(canvas_stride(layout) * DECODE_PLANES * tiff->canvas_rows));
 	bool taken = tiff->canvas != NULL;
-	if (tiff->turned)
-		taken &= types_row_take(
-			&tiff->row, tiff->scratch, UTIL_MAX(layout->width, layout->height));
+	for (int i = 0; tiff->turned && i < TURN_ROWS; i++)
+		taken &= types_row_take(&tiff->upright[i], tiff->scratch, upright_width(layout));
 	if (layout->compression == TIFF_RAW)
 		return taken;
 	for (unsigned p = 0; p < layout->planes; p++) {
@@ -516,7 +526,8 @@ static void stored_place(
 	const unsigned turn = layout->orientation;
 	const bool right = turn == 2 || turn == 3 || turn == 7 || turn == 8;
 	const bool down = turn == 3 || turn == 4 || turn == 6 || turn == 7;
-	const uint32_t across = turn >= 5 ? y : x, along = turn >= 5 ? x : y;
+	const uint32_t across = is_sideways(layout) ? y : x;
+	const uint32_t along = is_sideways(layout) ? x : y;
 	*ret_x = right ? layout->width - 1 - across : across;
 	*ret_y = down ? layout->height - 1 - along : along;
 }
@@ -531,19 +542,34 @@ static struct decode_region stored_region(
 		UTIL_MIN(x0, x1), UTIL_MIN(y0, y1), UTIL_MAX(x0, x1) + 1, UTIL_MAX(y0, y1) + 1};
 }
 
+/* Makes rows [y, y + rows) of the upright image; more than one only if it is sideways. */
+static void turn(struct tiff *tiff, struct decode_region region, uint32_t y, uint32_t rows)
+{
+	const struct tiff_layout *layout = &tiff->layout;
+	for (uint32_t x = region.x0; x < region.x1; x++) {
+		uint32_t from_x, from_y, last_x, last_y;
+		uint8_t *from[DECODE_PLANES];
+		stored_place(layout, x, y, &from_x, &from_y);
+		stored_place(layout, x, y + rows - 1, &last_x, &last_y);
+		canvas_row(tiff, from_y, from);
+		for (int c = 0; c < DECODE_PLANES; c++) {
+			const uint8_t *pixel = from[c] + (from_x - tiff->source.x0);
+			for (uint32_t i = 0; i < rows; i++)
+				tiff->upright[i].rgb[c][x - region.x0] =
+					last_x < from_x ? *(pixel - i) : pixel[i];
+		}
+	}
+}
+
 static void give_turned(
 	struct tiff *tiff, struct decode_region region, decode_row_fn *row, void *context)
 {
-	for (uint32_t y = region.y0; y < region.y1; y++) {
-		for (uint32_t x = region.x0; x < region.x1; x++) {
-			uint32_t from_x, from_y;
-			uint8_t *from[DECODE_PLANES];
-			stored_place(&tiff->layout, x, y, &from_x, &from_y);
-			canvas_row(tiff, from_y, from);
-			for (int c = 0; c < DECODE_PLANES; c++)
-				tiff->row.rgb[c][x - region.x0] = from[c][from_x - tiff->source.x0];
-		}
-		types_row_give(&tiff->row, row, context);
+	const uint32_t most = is_sideways(&tiff->layout) ? TURN_ROWS : 1;
+	for (uint32_t y = region.y0; y < region.y1; y += most) {
+		const uint32_t rows = UTIL_MIN(most, region.y1 - y);
+		turn(tiff, region, y, rows);
+		for (uint32_t i = 0; i < rows; i++)
+			types_row_give(&tiff->upright[i], row, context);
 	}
 }
 

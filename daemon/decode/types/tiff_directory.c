@@ -458,8 +458,8 @@ static int choose_reading(struct tiff_layout *layout, struct sentence *sentence,
 			       ? DECODE_OK
 			       : unknown_pixels(sentence, s);
 	}
-	/* libtiff gives samples in the machine's order; Pillow knows it for gray of 16 bits without a
-	 * sign and for colors. */
+	/* libtiff gives samples in the machine's order; Pillow knows it for gray of 16 bits
+	 * without a sign and for colors. */
 	const bool known_order =
 		s->count > 1 || (s->bits == 16 && s->format == FORMAT_UNSIGNED) || s->bits == 12;
 	layout->big = known_order ? __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ : !layout->little;
@@ -473,8 +473,8 @@ static int choose_reading(struct tiff_layout *layout, struct sentence *sentence,
 	}
 	if (layout->planes > TIFF_PLANES || (layout->planes > 1 && s->bits != 8 && s->bits != 16))
 		return unknown_pixels(sentence, s);
-	/* libtiff takes an extra sample without a meaning for one of unknown meaning, and Pillow takes
-	 * that for premultiplied alpha. */
+	/* libtiff takes an extra sample without a meaning for one of unknown meaning, and Pillow
+	 * takes that for premultiplied alpha. */
 	if (layout->planes == TIFF_PLANES && layout->pixel == TIFF_AS_RGB && !s->extra_count)
 		layout->pixel = TIFF_AS_PREMULTIPLIED;
 	return DECODE_OK;

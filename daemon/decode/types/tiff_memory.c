@@ -1,5 +1,6 @@
-/* tiff_memory: see tiff_memory.h. The piece is a row of blocks, each with a head in front of it that
- * says how large it and the block before it are. A block that is freed joins free neighbors. */
+/* tiff_memory: see tiff_memory.h. The piece is a row of blocks, each with a head in front of it
+ * that says how large it and the block before it are. A block that is freed joins free neighbors.
+ */
 #include "decode/types/tiff_memory.h"
 
 #include "base/util.h"

@@ -165,7 +165,7 @@ static void cmyk(const struct colors *colors, uint32_t count, uint8_t *const rgb
 	}
 }
 
-/* By JFIF's formulas, with 6 bits after the point and terms rounded as Pillow's tables have them. */
+/* By JFIF's formulas, with 6 bits after the point, terms rounded as Pillow's tables are. */
 static int term(double factor, int value)
 {
 	return (int)(factor * (value - 128) * 64 + 0.5);
