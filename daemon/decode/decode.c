@@ -40,8 +40,7 @@ enum {
 
 /* In the order in which they are asked. */
 static const struct reader *const readers[] = {
-	&decode_jpeg, &decode_png, &types_webp, &types_tiff, &types_bmp, &types_pnm,
-	&types_gif};
+	&decode_jpeg, &decode_png, &types_webp, &types_tiff, &types_bmp, &types_pnm, &types_gif};
 enum { READER_JPEG = 0 };
 
 struct decoder {
