@@ -171,7 +171,9 @@ struct index_head {
 	} earlier[INDEX_EARLIER];
 	/* From here on for folders only. */
 	uint32_t class_order; /* enum class_order */
-	uint32_t reserved;
+	/* In version 6 only: a hash of the size and the time of change of the files beside the
+	 * shard that the index was made from, too (struct container). 0: none. */
+	uint32_t beside;
 	/* Images that are in class folders themselves, not in folders below them. */
 	uint64_t direct;
 	/* The fields whose places are in a tar's index: their field_list_hash, and how many they

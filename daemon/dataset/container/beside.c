@@ -1,7 +1,9 @@
 /* beside: see beside.h. */
 #include "dataset/container/beside.h"
 
+#include "base/hash.h"
 #include "base/host/roots.h"
+#include "dataset/mtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +28,7 @@ int beside_open(const char *shard, const char *name, struct beside *ret, struct 
 	struct stat st;
 	ret->fd = -1;
 	ret->size = 0;
-	int rc = name ? path_make(shard, name, ret->path, fault) : 0;
+	int rc = path_make(shard, name, ret->path, fault);
 	if (rc < 0)
 		return rc;
 	/* Without blocking: the name may be that of a FIFO. */
@@ -53,4 +55,16 @@ void beside_close(struct beside *beside)
 	if (beside->fd >= 0)
 		(void)close(beside->fd);
 	beside->fd = -1;
+}
+
+uint32_t beside_state(uint32_t hash, const char *shard, const char *name)
+{
+	char path[BESIDE_PATH];
+	struct stat st;
+	uint64_t mixed = hash_u64(HASH_SEED, hash);
+	if (path_make(shard, name, path, NULL) == 0 && stat(path, &st) == 0) {
+		mixed = hash_u64(mixed, (uint64_t)st.st_size + 1);
+		mixed = hash_u64(mixed, (uint64_t)mtime_of(&st));
+	}
+	return (uint32_t)hash_mix(mixed);
 }

@@ -19,9 +19,12 @@ struct beside {
 
 enum { BESIDE_E_NONE = 1 };
 
-/* Opens the file `name` in the folder of the file `shard`; a name of NULL: the path that is in
- * ret->path already. 0; BESIDE_E_NONE: it does not exist, and ret->path says what was looked for;
- * -EINVAL: it is not a regular file; -EACCES; -errno. The caller calls beside_close in every
- * case. */
+/* Opens the file `name` in the folder of the file `shard`. 0; BESIDE_E_NONE: it does not exist, and
+ * ret->path says which one was looked for; -EINVAL: it is not a regular file; -EACCES; -errno. The
+ * caller calls beside_close in every case. */
 int beside_open(const char *shard, const char *name, struct beside *ret, struct fault *fault);
 void beside_close(struct beside *beside);
+
+/* Adds to a hash whether the file `name` exists in the folder of `shard`, its size, and when it was
+ * changed. Begin with 0. */
+uint32_t beside_state(uint32_t hash, const char *shard, const char *name);

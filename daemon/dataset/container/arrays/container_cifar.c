@@ -399,6 +399,17 @@ static int cifar_index(const struct index_job *job, struct fault *fault)
 	return pickled ? pickled_index(job, fault) : binary_index(job, fault);
 }
 
+/* All of them, because which one is read depends on the columns. */
+static uint32_t cifar_beside(const char *path)
+{
+	uint32_t hash = 0;
+	for (size_t i = 0; i < KINDS; i++) {
+		hash = beside_state(hash, path, kinds[i].meta);
+		hash = beside_state(hash, path, kinds[i].text);
+	}
+	return hash;
+}
+
 /* ---- folders ---- */
 
 static bool file_in(int fd, const char *name)
@@ -474,4 +485,5 @@ const struct container container_cifar = {
 	.naming = "an image's file name or row, or SHARD!NAME",
 	.index = cifar_index,
 	.empty = cifar_empty,
+	.beside = cifar_beside,
 };

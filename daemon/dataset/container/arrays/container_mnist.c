@@ -214,6 +214,12 @@ static int mnist_index(const struct index_job *job, struct fault *fault)
 	return rc;
 }
 
+static uint32_t mnist_beside(const char *path)
+{
+	char name[NAME_MAX + 1];
+	return labels_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
+}
+
 /* A folder with the training images: those are meant. */
 static int mnist_expand(const char *folder, int fd, struct source_paths *paths, struct fault *fault)
 {
@@ -248,4 +254,5 @@ const struct container container_mnist = {
 	.naming = "an image's row, or SHARD!ROW",
 	.index = mnist_index,
 	.empty = mnist_empty,
+	.beside = mnist_beside,
 };

@@ -12,6 +12,7 @@
 
 #include "base/util.h"
 #include "base/whole.h"
+#include "dataset/container/beside.h"
 #include "dataset/container/records/columns.h"
 #include "dataset/container/records/index_json.h"
 
@@ -377,6 +378,11 @@ static int litdata_empty(const struct container_empty *empty, struct fault *faul
 		(unsigned long long)empty->members);
 }
 
+static uint32_t litdata_beside(const char *path)
+{
+	return beside_state(0, path, "index.json");
+}
+
 const struct container container_litdata = {
 	.name = "LitData",
 	.sniff = litdata_sniff,
@@ -388,4 +394,5 @@ const struct container container_litdata = {
 	.naming = "SHARD!ROW, with the row in decimal",
 	.index = litdata_index,
 	.empty = litdata_empty,
+	.beside = litdata_beside,
 };

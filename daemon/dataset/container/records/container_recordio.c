@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -62,19 +63,27 @@ static bool recordio_sniff(const struct container_probe *probe)
 }
 
 /* X.rec has X.idx; other names have none. */
+static bool idx_name(const char *path, char *ret, size_t room)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const int stem = (int)strlen(name) - 3;
+	return ends_with(name, ".rec") && snprintf(ret, room, "%.*sidx", stem, name) < (int)room;
+}
+
 static int idx_open(struct reading *reading, struct fault *fault)
 {
-	const char *path = reading->job->path;
-	struct beside *beside = &reading->beside;
-	const size_t size = strlen(path);
-	beside->fd = -1;
-	if (!ends_with(path, ".rec") || size >= sizeof beside->path)
+	char name[NAME_MAX + 1];
+	if (!idx_name(reading->job->path, name, sizeof name))
 		return 0;
-	memcpy(beside->path, path, size + 1);
-	memcpy(beside->path + size - 3, "idx", 3);
-	int rc = beside_open(path, NULL, beside, fault);
+	int rc = beside_open(reading->job->path, name, &reading->beside, fault);
 	reading->keyed = rc == 0;
 	return rc < 0 ? rc : 0;
+}
+
+static uint32_t recordio_beside(const char *path)
+{
+	char name[NAME_MAX + 1];
+	return idx_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
 }
 
 static void reading_begin(struct reading *reading)
@@ -342,4 +351,5 @@ const struct container container_recordio = {
 	.naming = "a record's key, or SHARD!KEY",
 	.index = recordio_index,
 	.empty = recordio_empty,
+	.beside = recordio_beside,
 };
