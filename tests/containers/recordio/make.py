@@ -106,7 +106,7 @@ def main():
     write("plain", classes, idx=False)
     # Images that hold the magic number at a multiple of 4 of the record, which writers divide there.
     filler = images[0] + b"\0" * (-len(images[0]) % 4)
-    divided = [filler + MAGIC + b"tail", filler + MAGIC + MAGIC + b"odd", MAGIC + filler, filler + b"x" + MAGIC + b"not divided"]
+    divided = [filler + MAGIC + b"tail", filler + MAGIC + MAGIC + b"odd", filler + MAGIC, filler + b"x" + MAGIC + b"not divided"]
     write("divided", [(i, header(0, i, i, 0), image) for i, image in enumerate(divided)])
     write("divided-plain", [(i, header(0, i, i, 0), image) for i, image in enumerate(divided)], idx=False)
     parts = [struct.unpack_from("<I", data, 4)[0] >> 29 for data in [(HERE / "divided.rec").read_bytes()]]
