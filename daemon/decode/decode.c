@@ -403,6 +403,7 @@ static bool jpegdec_parses(struct decoder *decoder, struct decode_job *job, stru
 	job->stepback = 0;
 	job->entry_points = 0;
 	job->entry = 0;
+	job->memory = 0;
 	if (!decoder->jpegdec || job->mapped || !sniff_jpeg(job->data, job->size) ||
 		jpegwalk_read(job->data, job->size, &walk, &decoder->sentence) ||
 		(uint64_t)walk.width * walk.height > job_pixels(decoder, job))
@@ -411,6 +412,8 @@ static bool jpegdec_parses(struct decoder *decoder, struct decode_job *job, stru
 	if (!reason && (ret->width != walk.width || ret->height != walk.height ||
 			       ret->components != walk.layers))
 		reason = STEPBACK_HEADER;
+	job->scans_most = decode_jpeg_scans(&decoder->limits, &walk);
+	job->scans_bytes = decode_jpeg_scans_bytes(&walk);
 	job->stepback = (unsigned)reason;
 	return !reason;
 }
@@ -522,7 +525,10 @@ static struct decode_job *run_next(void *context, struct parse *ret)
 		return NULL;
 	}
 	struct decode_info info = {
-		.width = ret->width, .height = ret->height, .format = DECODE_JPEG};
+		.width = ret->width,
+		.height = ret->height,
+		.format = DECODE_JPEG,
+		.progressive = ret->progressive};
 	run->stream->header(run->stream->context, job, &info);
 	return job;
 }
@@ -554,14 +560,26 @@ static void large_done(void *context, struct decode_job *job)
 		run_done(context, job);
 }
 
+/* Borrows what an image needs that stepped back for its size. False: there is not enough. */
+static bool run_borrow(struct decoder *decoder, const struct decode_job *job, uint64_t *ret_bytes)
+{
+	uint64_t bytes = job->memory ? job->memory : (uint64_t)job->size + DECODER_LARGE_REST;
+	*ret_bytes = bytes;
+	if (job->stepback != STEPBACK_SIZE || bytes <= decoder->limits.scratch)
+		return false;
+	if (!job->memory)
+		return !scratch_try(&decoder->scratch, bytes);
+	/* libjpeg-turbo would wait, too, and for more: for all coefficients of the image. */
+	return !scratch_provide(&decoder->scratch, bytes);
+}
+
 /* Tries penstock's decoder again, in borrowed memory that has room for the whole file. False: the
  * image is left to the libraries. */
 static bool run_large(struct run *run, struct decode_job *job)
 {
 	struct decoder *decoder = run->decoder;
-	uint64_t bytes = (uint64_t)job->size + DECODER_LARGE_REST;
-	if (job->stepback != STEPBACK_SIZE || bytes <= decoder->limits.scratch ||
-		scratch_try(&decoder->scratch, bytes))
+	uint64_t bytes;
+	if (!run_borrow(decoder, job, &bytes))
 		return false;
 	struct jpegdec_source source = {.next = large_next,
 		.done = large_done,

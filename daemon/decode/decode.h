@@ -218,6 +218,9 @@ struct decode_job {
 	unsigned entry_points; /* DECODE_ENTRY_POINTS_* */
 	/* Used by the decoder. */
 	uint32_t delivered; /* rows, by penstock's decoder */
+	unsigned scans_most; /* where it has several: how many it may have, and their bytes */
+	uint64_t scans_bytes;
+	uint64_t memory; /* that all its scans take together; 0: it has one scan */
 	uint8_t entry; /* how penstock's decoder enters it */
 	struct decode_job *link;
 };

@@ -301,12 +301,17 @@ static int step_header(struct jpeg_reader *jpeg)
 	return DECODE_OK;
 }
 
-/* See decode.h, scan_pixels. */
-static unsigned scans_most(const struct decode_limits *limits, const struct jpegwalk *walk)
+unsigned decode_jpeg_scans(const struct decode_limits *limits, const struct jpegwalk *walk)
 {
 	uint64_t script = 2 + 4 * (uint64_t)walk->layers;
 	uint64_t most = limits->scan_pixels / ((uint64_t)walk->width * walk->height);
 	return (unsigned)UTIL_MIN(UTIL_MAX(most, script), (uint64_t)limits->scans);
+}
+
+uint64_t decode_jpeg_scans_bytes(const struct jpegwalk *walk)
+{
+	enum { ANYHOW = 1 << 20 };
+	return (uint64_t)walk->width * walk->height * walk->layers * 3 / 2 + ANYHOW;
 }
 
 static int jpeg_begin(void *self, const struct decode_limits *limits, const uint8_t *data,
@@ -321,7 +326,7 @@ static int jpeg_begin(void *self, const struct decode_limits *limits, const uint
 		return sentence_set(jpeg->sentence, DECODE_E_PIXELS,
 			"JPEG: %u x %u pixels; the limit max_image_pixels is %llu",
 			jpeg->walk.width, jpeg->walk.height, (unsigned long long)limits->pixels);
-	jpeg->scans = scans_most(limits, &jpeg->walk);
+	jpeg->scans = decode_jpeg_scans(limits, &jpeg->walk);
 	jpeg->scans_any = limits->scans;
 	jpeg->data = data;
 	jpeg->size = size;
@@ -334,9 +339,8 @@ static int jpeg_begin(void *self, const struct decode_limits *limits, const uint
 	outcome = guarded(jpeg, step_header);
 	if (outcome)
 		return outcome;
-	enum { ANYHOW = 1 << 20 };
 	jpeg->scans_begin = source_place(jpeg);
-	jpeg->scans_end = jpeg->scans_begin + pixels * jpeg->walk.layers * 3 / 2 + ANYHOW;
+	jpeg->scans_end = jpeg->scans_begin + decode_jpeg_scans_bytes(&jpeg->walk);
 	*ret = (struct decode_info){
 		.width = jpeg->walk.width,
 		.height = jpeg->walk.height,

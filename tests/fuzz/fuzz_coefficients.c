@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct file file = {want(calloc(1, size + 64)), size};
 	struct parse parse;
 	memcpy(file.bytes, data, size);
-	if (!parse_read(file.bytes, size, &parse) &&
+	if (!parse_read_single(file.bytes, size, &parse) &&
 		(uint64_t)parse.width * parse.height <= PIXELS_MOST)
 		check(file, &parse);
 	free(file.bytes);

@@ -87,7 +87,7 @@ static int decode_item(const struct item *item, const struct lanes *lanes, enum 
 	struct huffman huffman;
 	size_t run_count, blocks;
 	uint64_t since = clock_thread_cpu_ns();
-	int reason = parse_read(item->file.bytes, item->file.size, &parse);
+	int reason = parse_read_single(item->file.bytes, item->file.size, &parse);
 	times->parse += lap(&since);
 	if (!reason)
 		reason = huffman_build(&parse, lanes->kind, desk->tables, &huffman);
@@ -159,7 +159,7 @@ static bool board(struct flight *flight, struct slot *slot, const struct item *i
 	struct unstuff_found found;
 	struct mcu_plan_request request = {.entries = 1};
 	size_t runs, blocks;
-	if (parse_read(item->file.bytes, item->file.size, p) || item->file.size > SLOT_BYTES ||
+	if (parse_read_single(item->file.bytes, item->file.size, p) || item->file.size > SLOT_BYTES ||
 		image_coefficients(p) * sizeof(int16_t) > SLOT_BLOCKS / 2)
 		return false;
 	mcu_plan_blocks(p, middle(p, flight->crop), &slot->band);
@@ -348,7 +348,7 @@ static int verify(const struct item *item, const struct desk *desk)
 			struct parse parse;
 			int reason = decode_item(
 				item, lanes_at(i), w % WAYS, w / WAYS, desk, &unused, &band);
-			if (!reason && !parse_read(item->file.bytes, item->file.size, &parse) &&
+			if (!reason && !parse_read_single(item->file.bytes, item->file.size, &parse) &&
 				!differs(&parse, &band, item->expected))
 				continue;
 			(void)printf("%s: %s, %s%s: %s\n", item->path, lanes_at(i)->name,

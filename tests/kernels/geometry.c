@@ -232,7 +232,7 @@ static void crops_by_feed(struct geometry *t)
 	static const uint32_t intervals[] = {1, 2, 8};
 	struct file file = {t->g->bytes, t->g->size};
 	struct parse parse;
-	if (parse_read(file.bytes, file.size, &parse))
+	if (parse_read_single(file.bytes, file.size, &parse))
 		fail(t, "not taken");
 	int16_t *expected = want(malloc(image_coefficients(&parse) * sizeof(*expected)));
 	if (libjpeg_coefficients(file, &parse, expected))

@@ -27,31 +27,33 @@ static struct symbol symbol_of(bool ac, uint8_t symbol)
 		.bad = size > AC_SIZE_MOST || (size == 0 && symbol != NO_COEFFICIENT)};
 }
 
-/* The value that `size` bits encode: with a leading 0 it is negative (T.81, table F.1). */
-static int extend(unsigned bits, unsigned size)
+int huffman_symbol_at(const struct huffman_code *code, uint32_t next, unsigned *ret_length)
 {
-	return size && bits < 1u << (size - 1) ? (int)bits - (1 << size) + 1 : (int)bits;
-}
-
-struct huffman_symbol huffman_decode(const struct huffman_code *code, uint64_t window)
-{
-	uint32_t next = (uint32_t)(window >> 48);
 	unsigned length = 1;
 	while (length <= CODE_LONGEST && next >= code->limit[length])
 		length++;
 	if (length > CODE_LONGEST)
+		return -1;
+	*ret_length = length;
+	return code->symbols[(int)(next >> (CODE_LONGEST - length)) + code->offset[length]];
+}
+
+struct huffman_symbol huffman_decode(const struct huffman_code *code, uint64_t window)
+{
+	unsigned length;
+	int found = huffman_symbol_at(code, (uint32_t)(window >> 48), &length);
+	if (found < 0)
 		return (struct huffman_symbol){0};
-	int place = (int)(next >> (CODE_LONGEST - length)) + code->offset[length];
-	struct symbol symbol = symbol_of(code->ac, code->symbols[place]);
+	struct symbol symbol = symbol_of(code->ac, (uint8_t)found);
 	if (symbol.bad)
 		return (struct huffman_symbol){0};
 	unsigned bits = symbol.size ? (unsigned)(window << length >> (64 - symbol.size)) : 0;
 	return (struct huffman_symbol){
-		length + symbol.size, symbol.advance, extend(bits, symbol.size)};
+		length + symbol.size, symbol.advance, huffman_extend(bits, symbol.size)};
 }
 
 /* Numbers the codes. No code may be all ones; libjpeg checks that too. */
-static int build_code(const struct parse_code *from, bool ac, struct huffman_code *ret)
+int huffman_build_code(const struct parse_code *from, bool ac, struct huffman_code *ret)
 {
 	uint32_t code = 0;
 	int place = 0;
@@ -103,7 +105,7 @@ static uint32_t *fill_values(uint32_t *at, struct symbol symbol, unsigned length
 	return at;
 }
 
-static void build_values(const struct parse_code *from, bool ac, uint32_t *table)
+void huffman_build_values(const struct parse_code *from, bool ac, uint32_t *table)
 {
 	uint32_t *at = table, *end = table + (1 << HUFFMAN_VALUE_BITS);
 	const uint8_t *symbol = from->symbols;
@@ -158,10 +160,10 @@ static int build_class(const struct parse *parse, const struct parse_component *
 {
 	const struct parse_code *from[2] = {&parse->dc[component->dc], &parse->ac[component->ac]};
 	for (int ac = 0; ac < 2; ac++) {
-		if (build_code(from[ac], ac, &code[ac]))
+		if (huffman_build_code(from[ac], ac, &code[ac]))
 			return STEPBACK_TABLES;
 		if (kind == HUFFMAN_VALUES)
-			build_values(from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
+			huffman_build_values(from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
 		else if (kind == HUFFMAN_CODES)
 			build_codes(from[ac], ac, tables + ((size_t)ac << HUFFMAN_CODE_BITS));
 	}

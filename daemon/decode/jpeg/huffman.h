@@ -78,5 +78,20 @@ size_t huffman_tables_bytes(const struct parse *parse, enum huffman_kind kind);
 int huffman_build(
 	const struct parse *parse, enum huffman_kind kind, uint32_t *tables, struct huffman *ret);
 
+/* The canonical form of one code, and its table of values, of 1 << HUFFMAN_VALUE_BITS entries. 0 or
+ * STEPBACK_TABLES. */
+int huffman_build_code(const struct parse_code *from, bool ac, struct huffman_code *ret);
+void huffman_build_values(const struct parse_code *from, bool ac, uint32_t *table);
+
+/* The symbol, as it is in the file, of the code at the top of these 16 bits, and its length; -1: a
+ * bad code. */
+int huffman_symbol_at(const struct huffman_code *code, uint32_t next, unsigned *ret_length);
+
+/* The value that `size` bits encode: with a leading 0 it is negative (T.81, table F.1). */
+static inline int huffman_extend(unsigned bits, unsigned size)
+{
+	return size && bits < 1u << (size - 1) ? (int)bits - (1 << size) + 1 : (int)bits;
+}
+
 /* The symbol at the top of `window`, of which at least HUFFMAN_LONGEST bits are valid. */
 struct huffman_symbol huffman_decode(const struct huffman_code *code, uint64_t window);

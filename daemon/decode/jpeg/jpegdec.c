@@ -5,6 +5,7 @@
 #include "decode/jpeg/entry_pack.h"
 #include "decode/jpeg/feed.h"
 #include "decode/jpeg/planes.h"
+#include "decode/jpeg/scans/scans.h"
 #include "decode/stages.h"
 
 #include <assert.h>
@@ -56,6 +57,7 @@ struct jpegdec_image {
 
 struct jpegdec {
 	const struct lanes *chosen;
+	const struct scans_kernels *scans;
 	struct planes *planes;
 	uint8_t *memory; /* during a jpegdec_run */
 	size_t bytes;
@@ -66,6 +68,8 @@ struct jpegdec {
 	struct decode_job *delivering; /* the job whose rows are being delivered */
 	struct jpegdec_image image[JPEGDEC_IMAGES];
 	struct entry_point points[ENTRY_PACK_POINTS]; /* of the waiting image */
+	struct script script; /* of the waiting image, if it has several scans */
+	struct scan_plan plan;
 	uint8_t pack[ENTRY_PACK_MOST + ENTRY_PACK_SLACK];
 };
 
@@ -81,6 +85,8 @@ int jpegdec_new(struct jpegdec **ret, struct fault *fault)
 	if (!dec)
 		return fault_set(fault, -ENOMEM, "decoder: no memory; use fewer threads");
 	int result = lanes_choose(&dec->chosen, fault);
+	if (!result)
+		result = scans_choose(&dec->scans, fault);
 	if (!result)
 		result = planes_new(&dec->planes, fault);
 	if (result) {
@@ -358,23 +364,23 @@ static void jpegdec_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
 /* Tells the stream that this image's rows come next, and sets up the planes. 0 or an enum stepback.
  */
 static int jpegdec_rows_begin(
-	struct jpegdec *dec, struct jpegdec_image *image, struct planes_mcus *ret)
+	struct jpegdec *dec, const struct jpegdec_task *task, struct planes_mcus *ret)
 {
 	static const enum planes_color colors[] = {
 		[PARSE_GRAY] = PLANES_GRAY, [PARSE_YCC] = PLANES_YCC, [PARSE_RGB] = PLANES_RGB};
-	const struct parse *parse = &image->task.parse;
+	const struct parse *parse = &task->parse;
 	struct planes_frame frame = {.width = parse->width,
 		.height = parse->height,
 		.color = colors[parse->color],
-		.shrink = image->task.job->shrink};
+		.shrink = task->job->shrink};
 	for (unsigned i = 0; i < parse->components; i++) {
 		const struct parse_component *c = &parse->component[i];
 		frame.component[i] = (struct planes_component){c->h, c->v, parse->quant[c->quant]};
 	}
-	dec->delivering = image->task.job;
+	dec->delivering = task->job;
 	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_CONVERT);
-	dec->source->rows->start(dec->source->rows->context, image->task.job);
-	int reason = planes_begin(dec->planes, &frame, image->task.job->region, ret);
+	dec->source->rows->start(dec->source->rows->context, task->job);
+	int reason = planes_begin(dec->planes, &frame, task->job->region, ret);
 	(void)jpegdec_enter(dec, before);
 	return reason;
 }
@@ -483,12 +489,36 @@ static struct jpegdec_image *jpegdec_place(struct jpegdec *dec)
 	return NULL;
 }
 
+/* Decodes and delivers the waiting image, which has several scans, in this piece of the memory. */
+static void jpegdec_scans(struct jpegdec *dec, size_t from)
+{
+	struct jpegdec_task task = dec->waiting;
+	struct planes_mcus mcus;
+	dec->waiting.job = NULL;
+	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);
+	int reason = scans_decode(dec->scans, dec->chosen->unstuff, task.job->data, &task.parse,
+		&dec->script, &dec->plan, dec->memory + from, &task.blocks);
+	(void)jpegdec_enter(dec, before);
+	if (!reason)
+		reason = jpegdec_rows_begin(dec, &task, &mcus);
+	if (!reason)
+		reason = jpegdec_rows(dec, &task.blocks, &mcus);
+	jpegdec_finish(dec, task.job, reason);
+}
+
 /* Takes in the waiting image. False: it has to wait longer, for memory or for another driver.
- * *ret_image: NULL if it cannot be entered in this way. */
+ * *ret_image: NULL if it cannot be entered in this way, or is done. */
 static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 {
 	struct jpegdec_image *image = jpegdec_place(dec);
 	size_t from;
+	*ret_image = NULL;
+	if (dec->waiting.parse.several) {
+		if (!jpegdec_piece(dec, dec->plan.end, &from))
+			return false;
+		jpegdec_scans(dec, from);
+		return true;
+	}
 	if (!image || jpegdec_lanes(dec, &dec->waiting, JPEGDEC_USUAL) != dec->lanes)
 		return false;
 	struct jpegdec_layout layout = jpegdec_layout_whole(&dec->waiting, dec->lanes);
@@ -513,12 +543,9 @@ static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 	return true;
 }
 
-/* Gets the next waiting image; those that are tried again come first. */
-static bool jpegdec_wants(struct jpegdec *dec)
+/* Gets the next image; those that are tried again come first. False: none. */
+static bool jpegdec_get(struct jpegdec *dec, struct jpegdec_task *task)
 {
-	struct jpegdec_task *task = &dec->waiting;
-	if (task->job)
-		return true;
 	*task = (struct jpegdec_task){.job = dec->again};
 	if (task->job) {
 		dec->again = task->job->link;
@@ -526,12 +553,47 @@ static bool jpegdec_wants(struct jpegdec *dec)
 	} else {
 		task->job = dec->source->next(dec->source->context, &task->parse);
 	}
-	if (task->job) {
-		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
-		jpegdec_task_plan(dec, task);
-		(void)jpegdec_enter(dec, before);
-	}
 	return task->job;
+}
+
+/* Reads the scans of the waiting image, and plans what the crop needs of them. 0 or an enum
+ * stepback. */
+static int jpegdec_scans_plan(struct jpegdec *dec, struct jpegdec_task *task)
+{
+	struct decode_job *job = task->job;
+	int reason = script_read(job->data, job->size, &task->parse, &dec->script);
+	if (reason)
+		return reason;
+	if (dec->script.count > job->scans_most ||
+		dec->script.end - task->parse.scan > job->scans_bytes)
+		return STEPBACK_SCAN;
+	mcu_plan_blocks(&task->parse, jpegdec_region(job, &task->parse), &task->blocks);
+	reason = scan_plan(&task->parse, &dec->script, &task->blocks, &dec->plan);
+	job->memory = dec->plan.end;
+	return reason;
+}
+
+/* Gets the next waiting image and plans it. False: none. */
+static bool jpegdec_wants(struct jpegdec *dec)
+{
+	struct jpegdec_task *task = &dec->waiting;
+	if (task->job)
+		return true;
+	while (jpegdec_get(dec, task)) {
+		int reason = 0;
+		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
+		if (task->parse.several)
+			reason = jpegdec_scans_plan(dec, task);
+		else
+			jpegdec_task_plan(dec, task);
+		(void)jpegdec_enter(dec, before);
+		if (!reason)
+			return true;
+		struct decode_job *job = task->job;
+		task->job = NULL;
+		jpegdec_finish(dec, job, reason);
+	}
+	return false;
 }
 
 static struct feed_image *jpegdec_next(struct jpegdec *dec)
@@ -565,7 +627,7 @@ static void jpegdec_deliver(struct jpegdec *dec, struct jpegdec_image *image)
 		jpegdec_fail(dec, job, feed->outcome);
 		return;
 	}
-	int reason = jpegdec_rows_begin(dec, image, &mcus);
+	int reason = jpegdec_rows_begin(dec, &image->task, &mcus);
 	if (!reason)
 		reason = jpegdec_rows(dec, &image->task.blocks, &mcus);
 	image->task.job = NULL;
@@ -619,7 +681,7 @@ static int jpegdec_bands(struct jpegdec *dec, struct jpegdec_image *image,
 	struct planes_mcus mcus;
 	struct blocks *blocks = &image->task.blocks;
 	uint32_t end = blocks->mcu_y0 + blocks->rows;
-	int reason = jpegdec_rows_begin(dec, image, &mcus);
+	int reason = jpegdec_rows_begin(dec, &image->task, &mcus);
 	while (!reason && blocks->mcu_y0 < end) {
 		blocks->rows = UTIL_MIN(rows, end - blocks->mcu_y0);
 		image->task.request.last = blocks->mcu_y0 + blocks->rows == end;
@@ -669,6 +731,18 @@ static bool jpegdec_fits(struct jpegdec *dec)
 	return jpegdec_layout_whole(&dec->waiting, dec->lanes).end <= dec->bytes;
 }
 
+/* The same where no other image is in flight. */
+static void jpegdec_scans_alone(struct jpegdec *dec)
+{
+	if (dec->plan.end <= dec->bytes) {
+		jpegdec_scans(dec, 0);
+		return;
+	}
+	struct decode_job *job = dec->waiting.job;
+	dec->waiting.job = NULL;
+	jpegdec_finish(dec, job, STEPBACK_SIZE);
+}
+
 void jpegdec_run(
 	struct jpegdec *dec, uint8_t *memory, size_t bytes, const struct jpegdec_source *source)
 {
@@ -676,7 +750,9 @@ void jpegdec_run(
 	dec->bytes = bytes;
 	dec->source = source;
 	while (jpegdec_wants(dec)) {
-		if (jpegdec_fits(dec)) {
+		if (dec->waiting.parse.several) {
+			jpegdec_scans_alone(dec);
+		} else if (jpegdec_fits(dec)) {
 			struct feed feed = {
 				.more = jpegdec_more, .done = jpegdec_done, .context = dec};
 			enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);

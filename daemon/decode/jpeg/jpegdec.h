@@ -14,6 +14,7 @@
  *   blocks.h           the coefficients between the lanes and the planes
  *   planes.[ch]        makes rows of pixels from coefficients
  *   kernels/           the inner loops, once per instruction set
+ *   scans/             entropy decoding of files that have several scans; scans.h has its map
  *
  * Several images in flight keep the lanes busy: when a lane has nothing left of its image, the next
  * image is asked for, and when an image's blocks are complete they become rows. Images in flight
@@ -26,6 +27,10 @@
  * to its end once to make them; MCUs outside the crop then leave no blocks. If one of these ways
  * fails, the next is tried: kept entry points that do not fit are made again, and a file with a
  * fault outside the crop gets none.
+ *
+ * A file of several scans (progressive, or one scan per component) is decoded by itself as soon as
+ * there is a piece of memory for all its wanted coefficients, between the others' runs. It has no
+ * entry points.
  *
  * Every other irregularity is a step back: the image is handed back with the reason, and the rows
  * that it delivered before are right. Belongs to one thread. */

@@ -6,25 +6,7 @@
 #include <string.h>
 
 enum {
-	MARKER_SOF0 = 0xc0,
-	MARKER_SOF1 = 0xc1,
-	MARKER_DHT = 0xc4,
-	MARKER_JPG = 0xc8,
-	MARKER_SOF15 = 0xcf,
-	MARKER_SOI = 0xd8,
-	MARKER_SOS = 0xda,
-	MARKER_DQT = 0xdb,
-	MARKER_DRI = 0xdd,
-	MARKER_APP0 = 0xe0,
-	MARKER_APP14 = 0xee,
-	MARKER_APP15 = 0xef,
-	MARKER_COM = 0xfe,
 	SIDE_MOST = 65500, /* JPEG_MAX_DIMENSION */
-};
-
-struct payload {
-	const uint8_t *bytes;
-	size_t size;
 };
 
 struct parser {
@@ -39,7 +21,7 @@ static unsigned be16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-static int parse_quantizers(struct parser *parser, struct payload p)
+static int parse_quantizers(struct parser *parser, struct parse_payload p)
 {
 	enum { BYTES = 1 + BLOCKS_SIZE };
 	while (p.size) {
@@ -55,7 +37,7 @@ static int parse_quantizers(struct parser *parser, struct payload p)
 	return 0;
 }
 
-static int parse_codes(struct parser *parser, struct payload p)
+int parse_codes(struct parse *parse, struct parse_payload p)
 {
 	enum { COUNTS = 16, AC = 0x10, SYMBOLS_MOST = 256 };
 	while (p.size) {
@@ -68,31 +50,31 @@ static int parse_codes(struct parser *parser, struct payload p)
 		if (code.symbol_count > SYMBOLS_MOST || bytes > p.size)
 			return STEPBACK_TABLES;
 		if (p.bytes[0] & AC)
-			parser->found.ac[p.bytes[0] & 3] = code;
+			parse->ac[p.bytes[0] & 3] = code;
 		else
-			parser->found.dc[p.bytes[0] & 3] = code;
+			parse->dc[p.bytes[0] & 3] = code;
 		p.bytes += bytes;
 		p.size -= bytes;
 	}
 	return 0;
 }
 
-static int parse_restart(struct parser *parser, struct payload p)
+int parse_restart(struct parse *parse, struct parse_payload p)
 {
 	if (p.size != 2)
 		return STEPBACK_HEADER;
-	parser->found.restart_mcus = be16(p.bytes);
+	parse->restart_mcus = be16(p.bytes);
 	return 0;
 }
 
-static void parse_jfif(struct parser *parser, struct payload p)
+static void parse_jfif(struct parser *parser, struct parse_payload p)
 {
 	enum { JFIF_BYTES = 14 };
 	if (p.size >= JFIF_BYTES && memcmp(p.bytes, "JFIF", 5) == 0)
 		parser->jfif = true;
 }
 
-static void parse_adobe(struct parser *parser, struct payload p)
+static void parse_adobe(struct parser *parser, struct parse_payload p)
 {
 	enum { ADOBE_BYTES = 12 };
 	if (p.size < ADOBE_BYTES || memcmp(p.bytes, "Adobe", 5) != 0)
@@ -130,7 +112,7 @@ static int parse_sampling(struct parse *p)
 	return 0;
 }
 
-static int parse_frame(struct parser *parser, struct payload p)
+static int parse_frame(struct parser *parser, struct parse_payload p)
 {
 	enum { FIXED = 6, PER_COMPONENT = 3 };
 	struct parse *found = &parser->found;
@@ -158,7 +140,7 @@ static int parse_frame(struct parser *parser, struct payload p)
 			return STEPBACK_HEADER;
 		if (memchr(parser->ids, at[0], i))
 			return STEPBACK_COMPONENTS;
-		parser->ids[i] = at[0];
+		parser->ids[i] = c->id = at[0];
 	}
 	return parse_sampling(found);
 }
@@ -175,12 +157,16 @@ static enum parse_color color_of(const struct parser *parser)
 	return memcmp(parser->ids, "RGB", 3) == 0 ? PARSE_RGB : PARSE_YCC;
 }
 
-static int parse_scan(struct parser *parser, struct payload p)
+static int parse_scan(struct parser *parser, struct parse_payload p)
 {
 	struct parse *found = &parser->found;
 	unsigned n = found->components;
 	if (n == 0 || p.size < 1)
 		return STEPBACK_HEADER;
+	found->color = color_of(parser);
+	found->several = found->progressive || (p.bytes[0] >= 1 && p.bytes[0] < n);
+	if (found->several)
+		return 0;
 	if (p.bytes[0] != n)
 		return STEPBACK_SCAN;
 	if (p.size != 4 + 2 * (size_t)n)
@@ -199,28 +185,29 @@ static int parse_scan(struct parser *parser, struct payload p)
 	const uint8_t *rest = p.bytes + 1 + 2 * n;
 	if (rest[0] != 0 || rest[1] != BLOCKS_SIZE - 1 || rest[2] != 0)
 		return STEPBACK_SCAN;
-	found->color = color_of(parser);
 	return 0;
 }
 
-static int parse_segment(struct parser *parser, unsigned marker, struct payload p)
+static int parse_segment(struct parser *parser, unsigned marker, struct parse_payload p)
 {
 	switch (marker) {
-	case MARKER_SOF0:
-	case MARKER_SOF1:
+	case PARSE_SOF0:
+	case PARSE_SOF1:
+	case PARSE_SOF2:
+		parser->found.progressive = marker == PARSE_SOF2;
 		return parse_frame(parser, p);
-	case MARKER_DHT:
-		return parse_codes(parser, p);
-	case MARKER_DQT:
+	case PARSE_DHT:
+		return parse_codes(&parser->found, p);
+	case PARSE_DQT:
 		return parse_quantizers(parser, p);
-	case MARKER_DRI:
-		return parse_restart(parser, p);
-	case MARKER_SOS:
+	case PARSE_DRI:
+		return parse_restart(&parser->found, p);
+	case PARSE_SOS:
 		return parse_scan(parser, p);
-	case MARKER_APP0:
+	case PARSE_APP0:
 		parse_jfif(parser, p);
 		return 0;
-	case MARKER_APP14:
+	case PARSE_APP14:
 		parse_adobe(parser, p);
 		return 0;
 	default:
@@ -231,40 +218,63 @@ static int parse_segment(struct parser *parser, unsigned marker, struct payload 
 /* Whether a header that is taken may have a segment of this kind: 0, or the reason why not. */
 static int judge_marker(unsigned marker)
 {
-	if (marker == MARKER_SOF0 || marker == MARKER_SOF1 || marker == MARKER_DHT ||
-		marker == MARKER_DQT || marker == MARKER_DRI || marker == MARKER_SOS ||
-		marker == MARKER_COM || (marker >= MARKER_APP0 && marker <= MARKER_APP15))
+	if (marker == PARSE_SOF0 || marker == PARSE_SOF1 || marker == PARSE_SOF2 ||
+		marker == PARSE_DHT || marker == PARSE_DQT || marker == PARSE_DRI || marker == PARSE_SOS ||
+		marker == PARSE_COM || (marker >= PARSE_APP0 && marker <= PARSE_APP15))
 		return 0;
-	bool frame = marker > MARKER_SOF1 && marker <= MARKER_SOF15 && marker != MARKER_JPG;
+	bool frame = marker > PARSE_SOF2 && marker <= PARSE_SOF15 && marker != PARSE_JPG;
 	return frame ? STEPBACK_KIND : STEPBACK_HEADER; /* DAC belongs to arithmetic coding */
+}
+
+int parse_segment_at(const uint8_t *data, size_t size, size_t at, unsigned *ret_marker,
+	struct parse_payload *ret, size_t *ret_end)
+{
+	enum { MARKER_AND_LENGTH = 4 };
+	if (at > size || size - at < MARKER_AND_LENGTH || data[at] != 0xff)
+		return STEPBACK_HEADER;
+	unsigned marker = data[at + 1];
+	int reason = judge_marker(marker);
+	if (reason)
+		return reason;
+	size_t length = be16(data + at + 2);
+	if (length < 2 || length > size - at - 2)
+		return STEPBACK_HEADER;
+	*ret_marker = marker;
+	*ret = (struct parse_payload){data + at + MARKER_AND_LENGTH, length - 2};
+	*ret_end = at + 2 + length;
+	return 0;
 }
 
 int parse_read(const uint8_t *data, size_t size, struct parse *ret)
 {
-	enum { MARKER_AND_LENGTH = 4 };
 	struct parser parser = {0};
 	size_t at = 2;
-	if (size < 2 || data[0] != 0xff || data[1] != MARKER_SOI)
+	if (size < 2 || data[0] != 0xff || data[1] != PARSE_SOI)
 		return STEPBACK_HEADER;
 	for (;;) {
-		if (size - at < MARKER_AND_LENGTH || data[at] != 0xff)
-			return STEPBACK_HEADER;
-		unsigned marker = data[at + 1];
-		int reason = judge_marker(marker);
+		struct parse_payload payload;
+		unsigned marker;
+		parser.found.header = at;
+		int reason = parse_segment_at(data, size, at, &marker, &payload, &at);
+		if (!reason)
+			reason = parse_segment(&parser, marker, payload);
 		if (reason)
 			return reason;
-		size_t length = be16(data + at + 2);
-		if (length < 2 || length > size - at - 2)
-			return STEPBACK_HEADER;
-		struct payload payload = {data + at + MARKER_AND_LENGTH, length - 2};
-		reason = parse_segment(&parser, marker, payload);
-		if (reason)
-			return reason;
-		at += 2 + length;
-		if (marker == MARKER_SOS)
+		if (marker == PARSE_SOS)
 			break;
 	}
 	parser.found.scan = at;
 	*ret = parser.found;
 	return 0;
+}
+
+int parse_read_single(const uint8_t *data, size_t size, struct parse *ret)
+{
+	struct parse found;
+	int reason = parse_read(data, size, &found);
+	if (!reason && found.several)
+		reason = found.progressive ? STEPBACK_KIND : STEPBACK_SCAN;
+	if (!reason)
+		*ret = found;
+	return reason;
 }

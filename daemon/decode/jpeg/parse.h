@@ -1,7 +1,7 @@
-/* parse: reads a JPEG's headers: frame, tables and scan, or the reason to step back.
+/* parse: reads a JPEG's headers: frame, tables and first scan, or the reason to step back.
  *
- * It takes the kinds that datasets consist of: baseline or extended Huffman coding, 8 bit, one scan
- * of all components, gray or three components, the usual samplings. Everything that libjpeg would
+ * It takes the kinds that datasets consist of: Huffman coding, baseline, extended or progressive, 8
+ * bit, gray or three components, the usual samplings. Everything that libjpeg would
  * have to overlook (fill bytes, bytes between segments, lengths that do not fit, tables that are
  * present but broken) is a reason to step back, so libjpeg decodes all files that are taken here
  * without a warning. jpegwalk checks for files that only Pillow refuses. Pure: no state, no
@@ -11,6 +11,28 @@
 #include "decode/jpeg/blocks.h"
 #include "decode/stepback.h"
 
+#include <stdbool.h>
+
+enum parse_marker {
+	PARSE_SOF0 = 0xc0,
+	PARSE_SOF1 = 0xc1,
+	PARSE_SOF2 = 0xc2,
+	PARSE_DHT = 0xc4,
+	PARSE_JPG = 0xc8,
+	PARSE_SOF15 = 0xcf,
+	PARSE_RST0 = 0xd0,
+	PARSE_RST7 = 0xd7,
+	PARSE_SOI = 0xd8,
+	PARSE_EOI = 0xd9,
+	PARSE_SOS = 0xda,
+	PARSE_DQT = 0xdb,
+	PARSE_DRI = 0xdd,
+	PARSE_APP0 = 0xe0,
+	PARSE_APP14 = 0xee,
+	PARSE_APP15 = 0xef,
+	PARSE_COM = 0xfe,
+};
+
 enum parse_color {
 	PARSE_GRAY,
 	PARSE_YCC,
@@ -19,6 +41,7 @@ enum parse_color {
 
 struct parse_component {
 	uint8_t h, v; /* sampling factors; 1 and 1 in a gray image, whatever the file says */
+	uint8_t id; /* its number in the file */
 	uint8_t quant, dc, ac; /* numbers of its tables */
 };
 
@@ -40,8 +63,31 @@ struct parse {
 	const uint8_t *quant[4]; /* 64 bytes in zigzag order, in the file; NULL: not given */
 	struct parse_code dc[4], ac[4];
 	size_t scan; /* offset of the first entropy-coded byte */
+	/* The image has several scans, or may have: scans/script.h reads them, from this offset on,
+	 * where the first scan's header is. Of the tables, those before it are known. */
+	bool progressive, several;
+	size_t header;
+};
+
+/* The payload of a segment. */
+struct parse_payload {
+	const uint8_t *bytes;
+	size_t size;
 };
 
 /* 0, or an enum stepback: _KIND, _COMPONENTS, _SCAN, _HEADER or _TABLES. Pointers in *ret point
  * into `data`. */
 int parse_read(const uint8_t *data, size_t size, struct parse *ret);
+
+/* The same for files of one scan only: others are _KIND (progressive) or _SCAN. */
+int parse_read_single(const uint8_t *data, size_t size, struct parse *ret);
+
+/* The segment at offset `at`: its marker and its payload, all of which is inside the file.
+ * *ret_end: the offset after it. 0, STEPBACK_KIND or STEPBACK_HEADER where a file that is taken may
+ * not have such a segment. */
+int parse_segment_at(const uint8_t *data, size_t size, size_t at, unsigned *ret_marker,
+	struct parse_payload *ret, size_t *ret_end);
+
+/* Takes in a segment of Huffman codes or of the restart interval. 0, _TABLES or _HEADER. */
+int parse_codes(struct parse *parse, struct parse_payload payload);
+int parse_restart(struct parse *parse, struct parse_payload payload);

@@ -172,7 +172,7 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 	const struct decode_region *crop, uint32_t piece, bool whole)
 {
 	*s = (struct subject){.file = file};
-	s->reason = parse_read(file.bytes, file.size, &s->parse);
+	s->reason = parse_read_single(file.bytes, file.size, &s->parse);
 	if (s->reason)
 		return s->reason;
 	s->tables = aligned(huffman_tables_bytes(&s->parse, lanes->kind));

@@ -304,7 +304,7 @@ static void test_flight(void **state)
 			struct subject *s = &flight.subjects[n];
 			files[n] = make_file(&kinds[random_below(UTIL_COUNT(kinds))]);
 			struct parse parse;
-			assert_int_equal(parse_read(files[n].bytes, files[n].size, &parse), 0);
+			assert_int_equal(parse_read_single(files[n].bytes, files[n].size, &parse), 0);
 			struct decode_region crop = random_crop(&parse);
 			if (n % 4 == 3)
 				damage(&files[n], parse.scan);
@@ -462,7 +462,7 @@ static void test_guarded(void **state)
 	for (int round = 0; round < 600; round++) {
 		struct file file = make_file(&kinds[random_below(UTIL_COUNT(kinds))]);
 		struct parse parse;
-		assert_int_equal(parse_read(file.bytes, file.size, &parse), 0);
+		assert_int_equal(parse_read_single(file.bytes, file.size, &parse), 0);
 		struct decode_region crop = random_crop(&parse);
 		for (int damages = round % 4; damages > 0; damages--)
 			damage(&file, parse.scan);

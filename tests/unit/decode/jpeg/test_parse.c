@@ -13,7 +13,7 @@ static struct bytes simple(void)
 static int read_kind(struct jpeg_kind kind, struct parse *ret)
 {
 	struct bytes jpeg = make_jpeg(&kind);
-	int reason = parse_read(jpeg.data, jpeg.size, ret);
+	int reason = parse_read_single(jpeg.data, jpeg.size, ret);
 	free(jpeg.data);
 	return reason;
 }
@@ -23,7 +23,7 @@ static void test_fields(void **state)
 	(void)state;
 	struct bytes jpeg = simple();
 	struct parse p;
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	assert_int_equal(p.width, 37);
 	assert_int_equal(p.height, 21);
 	assert_int_equal(p.components, 3);
@@ -90,7 +90,7 @@ static int changed(uint8_t marker, size_t offset, uint8_t value, struct parse *r
 {
 	struct bytes jpeg = simple();
 	jpeg.data[find(jpeg, marker) + offset] = value;
-	int reason = parse_read(jpeg.data, jpeg.size, ret);
+	int reason = parse_read_single(jpeg.data, jpeg.size, ret);
 	free(jpeg.data);
 	return reason;
 }
@@ -146,19 +146,19 @@ static void test_colors(void **state)
 	for (int i = 0; i < 3; i++)
 		jpeg.data[frame + 10 + 3 * (size_t)i] = jpeg.data[scan + 5 + 2 * (size_t)i] =
 			(uint8_t) "RGB"[i];
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	assert_int_equal(p.color, PARSE_YCC); /* JFIF */
 	jpeg.data[app + 4] = 'K';
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	assert_int_equal(p.color, PARSE_RGB);
 	memcpy(jpeg.data + app,
 		"\xff\xee\0\x10"
 		"Adobe\0\0\0\0\0\0\1",
 		16);
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	assert_int_equal(p.color, PARSE_YCC);
 	jpeg.data[app + 15] = 0;
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	assert_int_equal(p.color, PARSE_RGB);
 	free(jpeg.data);
 }
@@ -169,15 +169,15 @@ static void test_truncated(void **state)
 	(void)state;
 	struct bytes jpeg = simple();
 	struct parse p;
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	for (size_t size = 0; size < p.scan; size++) {
 		uint8_t *copy = malloc(size ? size : 1);
 		struct parse unused;
 		memcpy(copy, jpeg.data, size);
-		assert_int_equal(parse_read(copy, size, &unused), STEPBACK_HEADER);
+		assert_int_equal(parse_read_single(copy, size, &unused), STEPBACK_HEADER);
 		free(copy);
 	}
-	assert_int_equal(parse_read(jpeg.data, p.scan, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, p.scan, &p), 0);
 	free(jpeg.data);
 }
 
@@ -213,13 +213,13 @@ static void test_changed_bytes(void **state)
 	(void)state;
 	struct bytes jpeg = simple();
 	struct parse p;
-	assert_int_equal(parse_read(jpeg.data, jpeg.size, &p), 0);
+	assert_int_equal(parse_read_single(jpeg.data, jpeg.size, &p), 0);
 	size_t header = p.scan;
 	for (size_t at = 0; at < header; at++) {
 		uint8_t old = jpeg.data[at];
 		for (int value = 0; value < 256; value++) {
 			jpeg.data[at] = (uint8_t)value;
-			int reason = parse_read(jpeg.data, jpeg.size, &p);
+			int reason = parse_read_single(jpeg.data, jpeg.size, &p);
 			assert_in_range(reason, 0, STEPBACKS - 1);
 			if (reason == 0 && !libjpeg_takes(jpeg, &p))
 				fail_msg("byte %zu as %02x is taken, not so by libjpeg", at, value);
