@@ -6,7 +6,8 @@
  * flight are done, the libraries decode those that were left to them, from the first row, since
  * rows of other images may have come in between. Files that are too large for the scratch are then
  * tried again by penstock's decoder, one by one in borrowed memory, if the pool has enough at that
- * moment: it is not worth waiting for. */
+ * moment: it is not worth waiting for. A file of several scans waits for it, since libjpeg-turbo
+ * would need more. */
 #include "decode/decode.h"
 
 #include "decode/decode_jpeg.h"

@@ -6,9 +6,9 @@
 
 enum stepback {
 	STEPBACK_NONE = 0,
-	STEPBACK_KIND, /* progressive, arithmetic, lossless, not 8 bit */
+	STEPBACK_KIND, /* arithmetic, lossless, not 8 bit */
 	STEPBACK_COMPONENTS, /* neither 1 nor 3, or unusual sampling */
-	STEPBACK_SCAN, /* not all components in one scan, or not in the frame's order */
+	STEPBACK_SCAN, /* scans that are missing, repeated, too many or in an unusual order */
 	STEPBACK_HEADER, /* something unusual between the first byte and the scan */
 	STEPBACK_TABLES, /* a quantizer or a Huffman table that is missing, broken or unusual */
 	STEPBACK_CODE, /* bits that are not a code, or a code that 8-bit images do not need */
@@ -25,5 +25,5 @@ enum stepback {
 /* For JSON and metrics, never changed: "kind", "components", ...; "none" for 0. Entry points have
  * the name that they once had, "checkpoint". */
 const char *stepback_name(enum stepback reason);
-/* For people: what it is in the file, "a progressive, arithmetic or 12-bit JPEG". */
+/* For people: what it is in the file, "arithmetic or lossless coding, or not 8 bit". */
 const char *stepback_words(enum stepback reason);

@@ -157,27 +157,47 @@ static enum parse_color color_of(const struct parser *parser)
 	return memcmp(parser->ids, "RGB", 3) == 0 ? PARSE_RGB : PARSE_YCC;
 }
 
+unsigned parse_scan_components(const struct parse *parse, struct parse_payload p,
+	uint8_t component[BLOCKS_COMPONENTS], uint8_t tables[BLOCKS_COMPONENTS], int *ret_reason)
+{
+	unsigned n = p.size ? p.bytes[0] : 0, number = 0;
+	*ret_reason = STEPBACK_SCAN;
+	if (n < 1 || n > parse->components)
+		return 0;
+	if (p.size != 4 + 2 * (size_t)n) {
+		*ret_reason = n == parse->components ? STEPBACK_HEADER : STEPBACK_SCAN;
+		return 0;
+	}
+	for (unsigned i = 0; i < n; i++, number++) {
+		const uint8_t *at = p.bytes + 1 + 2 * i;
+		while (number < parse->components && parse->component[number].id != at[0])
+			number++;
+		if (number == parse->components)
+			return 0;
+		component[i] = (uint8_t)number;
+		tables[i] = at[1];
+	}
+	return n;
+}
+
 static int parse_scan(struct parser *parser, struct parse_payload p)
 {
 	struct parse *found = &parser->found;
-	unsigned n = found->components;
-	if (n == 0 || p.size < 1)
+	uint8_t component[BLOCKS_COMPONENTS], tables[BLOCKS_COMPONENTS];
+	int reason;
+	if (found->components == 0 || p.size < 1)
 		return STEPBACK_HEADER;
+	unsigned n = parse_scan_components(found, p, component, tables, &reason);
+	if (!n)
+		return reason;
 	found->color = color_of(parser);
-	found->several = found->progressive || (p.bytes[0] >= 1 && p.bytes[0] < n);
+	found->several = found->progressive || n < found->components;
 	if (found->several)
 		return 0;
-	if (p.bytes[0] != n)
-		return STEPBACK_SCAN;
-	if (p.size != 4 + 2 * (size_t)n)
-		return STEPBACK_HEADER;
 	for (unsigned i = 0; i < n; i++) {
 		struct parse_component *c = &found->component[i];
-		const uint8_t *at = p.bytes + 1 + 2 * i;
-		if (at[0] != parser->ids[i])
-			return STEPBACK_SCAN;
-		c->dc = at[1] >> 4;
-		c->ac = at[1] & 15;
+		c->dc = tables[i] >> 4;
+		c->ac = tables[i] & 15;
 		if (c->dc > 3 || c->ac > 3 || !found->dc[c->dc].counts ||
 			!found->ac[c->ac].counts || !found->quant[c->quant])
 			return STEPBACK_TABLES;

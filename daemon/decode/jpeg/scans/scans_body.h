@@ -11,7 +11,7 @@
  *
  * A refining scan sends, for a block, runs over coefficients that are still zero, each with a new
  * one at its end, and between them a bit for each coefficient that the run passes and that is not
- * zero (T.81, G.1.2.3). Which these are is a matter of the block's history only. So the coefficients
+ * zero (T.81, G.1.2.3). Which these are depends only on the block's history. So the coefficients
  * are not looked at: three masks are collected and applied at once, to blocks that are kept. */
 #include "decode/jpeg/scans/scan_tables.h"
 #include "decode/jpeg/scans/scans.h"

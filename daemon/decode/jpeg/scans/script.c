@@ -12,14 +12,6 @@ struct reader {
 	int8_t low[BLOCKS_COMPONENTS][BLOCKS_SIZE];
 };
 
-static int script_component(const struct parse *parse, uint8_t id)
-{
-	for (unsigned i = 0; i < parse->components; i++)
-		if (parse->component[i].id == id)
-			return (int)i;
-	return -1;
-}
-
 /* Whether the scan's components, band and bits are those of T.81. */
 static bool script_valid(const struct parse *parse, const struct script_scan *scan)
 {
@@ -74,20 +66,11 @@ static int script_scan(struct reader *reader, struct parse_payload p, struct scr
 	const struct parse *parse = &reader->state;
 	uint8_t tables[BLOCKS_COMPONENTS];
 	*scan = (struct script_scan){.restart_mcus = parse->restart_mcus};
-	if (p.size < 1 || p.bytes[0] < 1 || p.bytes[0] > parse->components)
-		return STEPBACK_SCAN;
-	scan->components = p.bytes[0];
-	if (p.size != 4 + 2 * (size_t)scan->components)
-		return STEPBACK_HEADER;
-	for (int i = 0, before = -1; i < scan->components; i++) {
-		const uint8_t *at = p.bytes + 1 + 2 * i;
-		int component = script_component(parse, at[0]);
-		if (component <= before)
-			return STEPBACK_SCAN;
-		scan->component[i] = (uint8_t)component;
-		tables[i] = at[1];
-		before = component;
-	}
+	int reason;
+	scan->components = (uint8_t)parse_scan_components(
+		parse, p, scan->component, tables, &reason);
+	if (!scan->components)
+		return reason;
 	const uint8_t *rest = p.bytes + 1 + 2 * scan->components;
 	scan->first = rest[0];
 	scan->last = rest[1];

@@ -334,8 +334,9 @@ static void test_kinds(void **state)
 			.h = hv[0],
 			.v = hv[1],
 			.optimized = draw(&course, 2),
-			.progressive = draw(&course, 12) == 0,
+			.progressive = draw(&course, 4) == 0,
 			.restart_rows = draw(&course, 3)};
+		kind.arithmetic = !kind.optimized && draw(&course, 8) == 0;
 		(void)course_add(&course, make_jpeg(&kind));
 	}
 	for (int i = 0; i < 12; i++) {
@@ -413,6 +414,44 @@ static void test_larger_than_scratch(void **state)
 	assert_int_equal(course.stepped[STEPBACK_SIZE], 2);
 	course_end(&course);
 	permit_deinit(&little);
+}
+
+/* Files of several scans whose coefficients are larger than the scratch, between small ones: in
+ * borrowed memory. libjpeg-turbo decodes them where the pool never has enough. */
+static void test_large_scans(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kinds[] = {
+		{.width = 2000,
+			.height = 1500,
+			.components = 3,
+			.h = 1,
+			.v = 1,
+			.progressive = true},
+		{.width = 300, .height = 200, .components = 3, .h = 2, .v = 2},
+		{.width = 310, .height = 170, .components = 3, .h = 2, .v = 1, .progressive = true},
+	};
+	enum { ROUNDS = 4 };
+	struct course course;
+	struct permit pool;
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault;
+	const struct spill spill = {.folder = "/tmp"};
+	course_begin(&course);
+	course.whole = true;
+	for (size_t i = 0; i < ROUNDS * UTIL_COUNT(kinds); i++)
+		(void)course_add(&course, make_jpeg(&kinds[i % UTIL_COUNT(kinds)]));
+	course_run(&course);
+	assert_int_equal(stepped(&course), 0);
+	limits.large = &pool;
+	limits.spill = &spill;
+	permit_init(&pool, 4 << 20);
+	decoder_free(course.own);
+	assert_int_equal(decoder_new(&limits, &course.own, &fault), 0);
+	course_run(&course);
+	assert_int_equal(course.stepped[STEPBACK_SIZE], ROUNDS);
+	course_end(&course);
+	permit_deinit(&pool);
 }
 
 /* Bytes are changed and cut: the pixels are libjpeg-turbo's, also where it takes over in the middle
@@ -633,6 +672,7 @@ int main(void)
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_larger_than_scratch),
+		cmocka_unit_test(test_large_scans),
 		cmocka_unit_test(test_entry_points),
 		cmocka_unit_test(test_sealed),
 		cmocka_unit_test(test_damaged_packs),
