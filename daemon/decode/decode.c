@@ -525,8 +525,7 @@ static struct decode_job *run_next(void *context, struct parse *ret)
 		run_leave(run, job);
 		return NULL;
 	}
-	struct decode_info info = {
-		.width = ret->width,
+	struct decode_info info = {.width = ret->width,
 		.height = ret->height,
 		.format = DECODE_JPEG,
 		.progressive = ret->progressive};

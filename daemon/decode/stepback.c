@@ -28,7 +28,8 @@ const char *stepback_words(enum stepback reason)
 		[STEPBACK_NONE] = "nothing",
 		[STEPBACK_KIND] = "arithmetic or lossless coding, or not 8 bit",
 		[STEPBACK_COMPONENTS] = "an unusual number or sampling of components",
-		[STEPBACK_SCAN] = "scans that are missing, repeated, too many or in an unusual order",
+		[STEPBACK_SCAN] =
+			"scans that are missing, repeated, too many or in an unusual order",
 		[STEPBACK_HEADER] = "something unusual in the header",
 		[STEPBACK_TABLES] = "a table that is missing, broken or unusual",
 		[STEPBACK_CODE] = "bits that are not a code of an 8-bit image",

@@ -17,6 +17,7 @@
 
 #include "decode/jpeg/entry_pack.h"
 #include "decode/jpeg/jpegdec.h"
+#include "decode/jpeg/scans/script.h"
 #include "decode/stages.h"
 
 #include "base/util.h"
@@ -181,7 +182,9 @@ static void run_own(struct bench *b, size_t memory)
 	b->job = (struct decode_job){.data = b->data,
 		.size = b->size,
 		.region = b->job.region,
-		.entry_point_room = ENTRY_PACK_MOST};
+		.entry_point_room = ENTRY_PACK_MOST,
+		.scans_most = SCRIPT_SCANS,
+		.scans_bytes = FILE_MOST};
 	jpegdec_run(b->own[b->now], at, memory, &source);
 	b->images++;
 	b->stepped += b->job.stepback != 0;
@@ -290,7 +293,8 @@ static void try_file(struct bench *b, const uint8_t *data, size_t size)
 		(uint64_t)b->parse.width * b->parse.height > PIXELS_MOST)
 		return;
 	images(b);
-	all_lanes(b);
+	if (!b->parse.several)
+		all_lanes(b);
 }
 
 /* Images of one flight, by the reference one after the other, and by a driver all at once. */
@@ -324,7 +328,7 @@ static void flight_add(struct flight *f, const uint8_t *data, size_t size)
 	struct file file = {want(calloc(1, size + SLACK)), size};
 	struct parse parse;
 	memcpy(file.bytes, data, size);
-	if (parse_read(file.bytes, size, &parse) ||
+	if (parse_read_single(file.bytes, size, &parse) ||
 		(uint64_t)parse.width * parse.height > PIXELS_MOST) {
 		free(file.bytes);
 		return;

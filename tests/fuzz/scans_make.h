@@ -102,8 +102,7 @@ static inline void scans_make_sequence(struct scans_make *m)
 	unsigned split = draw(&m->random, 3);
 	for (unsigned c = 0; c < m->components; c++) {
 		bool joins = c == 1 ? split == 1 : c == 2 && split == 2;
-		jpeg_scan_info *scan =
-			joins ? &m->scan[m->scans - 1] : scans_make_add(m, 0, 63);
+		jpeg_scan_info *scan = joins ? &m->scan[m->scans - 1] : scans_make_add(m, 0, 63);
 		scan->component_index[joins ? 1 : 0] = (int)c;
 		scan->comps_in_scan = joins ? 2 : 1;
 	}
@@ -129,7 +128,8 @@ static inline jvirt_barray_ptr *scans_make_coefficients(
 {
 	static const unsigned densities[] = {0, 3, 12, 30, 200};
 	static jvirt_barray_ptr arrays[3];
-	unsigned dense = densities[draw(random, 5)], size = 1 + draw(random, one_in(random, 4) ? 9 : 4);
+	unsigned dense = densities[draw(random, 5)],
+		 size = 1 + draw(random, one_in(random, 4) ? 9 : 4);
 	JDIMENSION rows[3], columns[3], across = 1, down = 1;
 	for (int c = 0; c < cinfo->num_components; c++) {
 		across = cinfo->comp_info[c].h_samp_factor > (int)across

@@ -159,7 +159,8 @@ static bool board(struct flight *flight, struct slot *slot, const struct item *i
 	struct unstuff_found found;
 	struct mcu_plan_request request = {.entries = 1};
 	size_t runs, blocks;
-	if (parse_read_single(item->file.bytes, item->file.size, p) || item->file.size > SLOT_BYTES ||
+	if (parse_read_single(item->file.bytes, item->file.size, p) ||
+		item->file.size > SLOT_BYTES ||
 		image_coefficients(p) * sizeof(int16_t) > SLOT_BLOCKS / 2)
 		return false;
 	mcu_plan_blocks(p, middle(p, flight->crop), &slot->band);
@@ -348,7 +349,8 @@ static int verify(const struct item *item, const struct desk *desk)
 			struct parse parse;
 			int reason = decode_item(
 				item, lanes_at(i), w % WAYS, w / WAYS, desk, &unused, &band);
-			if (!reason && !parse_read_single(item->file.bytes, item->file.size, &parse) &&
+			if (!reason &&
+				!parse_read_single(item->file.bytes, item->file.size, &parse) &&
 				!differs(&parse, &band, item->expected))
 				continue;
 			(void)printf("%s: %s, %s%s: %s\n", item->path, lanes_at(i)->name,

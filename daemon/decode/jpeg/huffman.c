@@ -163,7 +163,8 @@ static int build_class(const struct parse *parse, const struct parse_component *
 		if (huffman_build_code(from[ac], ac, &code[ac]))
 			return STEPBACK_TABLES;
 		if (kind == HUFFMAN_VALUES)
-			huffman_build_values(from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
+			huffman_build_values(
+				from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
 		else if (kind == HUFFMAN_CODES)
 			build_codes(from[ac], ac, tables + ((size_t)ac << HUFFMAN_CODE_BITS));
 	}

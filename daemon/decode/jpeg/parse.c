@@ -239,8 +239,9 @@ static int parse_segment(struct parser *parser, unsigned marker, struct parse_pa
 static int judge_marker(unsigned marker)
 {
 	if (marker == PARSE_SOF0 || marker == PARSE_SOF1 || marker == PARSE_SOF2 ||
-		marker == PARSE_DHT || marker == PARSE_DQT || marker == PARSE_DRI || marker == PARSE_SOS ||
-		marker == PARSE_COM || (marker >= PARSE_APP0 && marker <= PARSE_APP15))
+		marker == PARSE_DHT || marker == PARSE_DQT || marker == PARSE_DRI ||
+		marker == PARSE_SOS || marker == PARSE_COM ||
+		(marker >= PARSE_APP0 && marker <= PARSE_APP15))
 		return 0;
 	bool frame = marker > PARSE_SOF2 && marker <= PARSE_SOF15 && marker != PARSE_JPG;
 	return frame ? STEPBACK_KIND : STEPBACK_HEADER; /* DAC belongs to arithmetic coding */

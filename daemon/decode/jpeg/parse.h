@@ -88,8 +88,8 @@ int parse_read_single(const uint8_t *data, size_t size, struct parse *ret);
 int parse_segment_at(const uint8_t *data, size_t size, size_t at, unsigned *ret_marker,
 	struct parse_payload *ret, size_t *ret_end);
 
-/* The components of a scan's header: their numbers in the frame, ascending, and the numbers of their
- * tables, DC in the upper half. Returns how many, 1 to 3, or 0, and then *ret_reason. */
+/* The components of a scan's header: their numbers in the frame, ascending, and the numbers of
+ * their tables, DC in the upper half. Returns how many, 1 to 3, or 0, and then *ret_reason. */
 unsigned parse_scan_components(const struct parse *parse, struct parse_payload payload,
 	uint8_t component[BLOCKS_COMPONENTS], uint8_t tables[BLOCKS_COMPONENTS], int *ret_reason);
 

@@ -29,12 +29,12 @@ uint64_t scan_plan_mcus(
 				     : (uint64_t)parse->mcus_across * parse->mcus_down;
 }
 
-size_t scan_plan_row(
-	const struct parse *parse, const struct blocks *blocks, unsigned c, uint32_t y)
+size_t scan_plan_row(const struct parse *parse, const struct blocks *blocks, unsigned c, uint32_t y)
 {
 	const struct blocks_component *component = &blocks->component[c];
 	size_t mcu = (size_t)(y / component->v - blocks->mcu_y0) * blocks->columns;
-	return (mcu * parse->in_mcu + component->first + (size_t)(y % component->v) * component->h) *
+	return (mcu * parse->in_mcu + component->first +
+		       (size_t)(y % component->v) * component->h) *
 	       BLOCKS_SIZE;
 }
 
@@ -58,17 +58,15 @@ static void scan_plan_layout(const struct parse *parse, const struct script *scr
 	plan->segments = carve(&at, plan->segments_most * sizeof(struct unstuff_segment));
 	plan->nowhere = carve(&at, BLOCK_BYTES);
 	for (unsigned i = 0; i < parse->components; i++)
-		plan->column[i] =
-			carve(&at, (uint64_t)blocks->columns * parse->component[i].h *
-					   sizeof(uint32_t));
+		plan->column[i] = carve(
+			&at, (uint64_t)blocks->columns * parse->component[i].h * sizeof(uint32_t));
 	plan->where = carve(&at, mcus * sizeof(uint32_t));
 	plan->bytes = carve(&at, most + UTIL_MAX((int)LANE_SLACK, (int)UNSTUFF_SLACK));
 	plan->clear = at;
 	for (unsigned i = 0; i < parse->components; i++) {
 		const struct scan_plan_component *c = &plan->component[i];
-		plan->history[i] =
-			carve(&at, c->refined ? (uint64_t)c->rows * c->across * sizeof(uint64_t)
-					      : 0);
+		plan->history[i] = carve(
+			&at, c->refined ? (uint64_t)c->rows * c->across * sizeof(uint64_t) : 0);
 	}
 	plan->coefficients = carve(&at, mcus * parse->in_mcu * BLOCK_BYTES);
 	plan->end = at;

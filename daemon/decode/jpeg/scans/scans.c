@@ -72,7 +72,8 @@ static int unstuff_bytes(const struct scans_work *work, unstuff_fn *unstuff, con
 	const struct script_scan *scan = work->scan;
 	size_t size = scan->end - scan->begin, count = work->segment_count;
 	struct unstuff_found found;
-	int reason = unstuff_scan(unstuff, bytes, data + scan->begin, size, segments, count, &found);
+	int reason =
+		unstuff_scan(unstuff, bytes, data + scan->begin, size, segments, count, &found);
 	if (reason)
 		return reason;
 	if (found.segments != count || found.end != size)

@@ -35,8 +35,7 @@ static inline void apply(int16_t *block, uint64_t add, uint64_t new, uint64_t ne
 {
 	enum { HALF = 32 };
 	__m512i *to = (__m512i *)(void *)block, steps = _mm512_set1_epi16((short)step);
-	to[0] = apply_half(
-		to[0], (__mmask32)add, (__mmask32)new, (__mmask32)negative, steps);
+	to[0] = apply_half(to[0], (__mmask32)add, (__mmask32) new, (__mmask32)negative, steps);
 	to[1] = apply_half(to[1], (__mmask32)(add >> HALF), (__mmask32)(new >> HALF),
 		(__mmask32)(negative >> HALF), steps);
 }

@@ -236,9 +236,9 @@ INLINE int walk_mcus(const struct scans_work *work, block_fn *block)
 		for (uint32_t x = 0; x < work->parse->mcus_across && !reason; x++) {
 			reason = step_mcu(work, &s);
 			bool keep = y >= kept->mcu_y0 && x - kept->mcu_x0 < kept->columns;
-			size_t mcu = keep ? (size_t)(y - kept->mcu_y0) * kept->columns + x -
-						    kept->mcu_x0
-					  : 0;
+			size_t mcu =
+				keep ? (size_t)(y - kept->mcu_y0) * kept->columns + x - kept->mcu_x0
+				     : 0;
 			int16_t *to = work->coefficients + mcu * kept->in_mcu * BLOCKS_SIZE;
 			for (unsigned i = 0; i < work->scan->components && !reason; i++) {
 				const struct blocks_component *c =
@@ -518,7 +518,7 @@ static int span_refine(const struct scans_work *work, struct state *s, uint32_t 
 					break;
 				}
 				add |= correct(&b, old & (at - 1));
-				new |= entry & SCAN_NEW ? at : 0;
+				new |= entry &SCAN_NEW ? at : 0;
 				negative |= entry & SCAN_NEGATIVE ? at : 0;
 				free &= above;
 				old &= above;

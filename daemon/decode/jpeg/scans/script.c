@@ -42,8 +42,8 @@ static bool script_note(struct reader *reader, const struct script_scan *scan)
 }
 
 /* Takes over the codes that the scan uses. */
-static int script_codes(
-	const struct parse *parse, const uint8_t tables[BLOCKS_COMPONENTS], struct script_scan *scan)
+static int script_codes(const struct parse *parse, const uint8_t tables[BLOCKS_COMPONENTS],
+	struct script_scan *scan)
 {
 	bool dc = scan->first == 0 && !scan->high, ac = scan->last > 0;
 	for (unsigned i = 0; i < scan->components; i++) {
@@ -67,8 +67,8 @@ static int script_scan(struct reader *reader, struct parse_payload p, struct scr
 	uint8_t tables[BLOCKS_COMPONENTS];
 	*scan = (struct script_scan){.restart_mcus = parse->restart_mcus};
 	int reason;
-	scan->components = (uint8_t)parse_scan_components(
-		parse, p, scan->component, tables, &reason);
+	scan->components =
+		(uint8_t)parse_scan_components(parse, p, scan->component, tables, &reason);
 	if (!scan->components)
 		return reason;
 	const uint8_t *rest = p.bytes + 1 + 2 * scan->components;
@@ -108,8 +108,8 @@ static int script_next(struct reader *reader, struct script_scan *scan, bool *re
 			   reader->data[reader->at + 1] == PARSE_EOI;
 		if (*ret_end)
 			return 0;
-		int reason = parse_segment_at(reader->data, reader->size, reader->at, &marker,
-			&payload, &reader->at);
+		int reason = parse_segment_at(
+			reader->data, reader->size, reader->at, &marker, &payload, &reader->at);
 		if (reason)
 			return reason;
 		if (marker == PARSE_SOS)

@@ -34,5 +34,4 @@ struct script {
 
 /* Reads the scans of a file whose header `parse` has read and found to be `several`. 0, or an enum
  * stepback: _SCAN, _HEADER, _KIND, _TABLES or _END. Pointers in *ret point into `data`. */
-int script_read(
-	const uint8_t *data, size_t size, const struct parse *parse, struct script *ret);
+int script_read(const uint8_t *data, size_t size, const struct parse *parse, struct script *ret);

@@ -304,7 +304,8 @@ static void test_flight(void **state)
 			struct subject *s = &flight.subjects[n];
 			files[n] = make_file(&kinds[random_below(UTIL_COUNT(kinds))]);
 			struct parse parse;
-			assert_int_equal(parse_read_single(files[n].bytes, files[n].size, &parse), 0);
+			assert_int_equal(
+				parse_read_single(files[n].bytes, files[n].size, &parse), 0);
 			struct decode_region crop = random_crop(&parse);
 			if (n % 4 == 3)
 				damage(&files[n], parse.scan);

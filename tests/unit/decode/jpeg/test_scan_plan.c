@@ -70,15 +70,14 @@ static void check_component(const struct parse *p, const struct blocks *b,
 		for (uint32_t x = c->x0; x < c->x1; x++) {
 			uint32_t h = p->component[i].h;
 			size_t at = scan_plan_row(p, b, i, y) +
-				    (size_t)((x / h - b->mcu_x0) * p->in_mcu + x % h) *
-					    BLOCKS_SIZE;
+				    (size_t)((x / h - b->mcu_x0) * p->in_mcu + x % h) * BLOCKS_SIZE;
 			assert_ptr_equal(b->coefficients + at, blocks_at(b, i, x, y));
 			assert_int_equal(taken[at / BLOCKS_SIZE]++, 0);
 		}
 }
 
-static void check_layout(const struct parse *p, const struct blocks *b,
-	const struct script *script, const struct scan_plan *plan)
+static void check_layout(const struct parse *p, const struct blocks *b, const struct script *script,
+	const struct scan_plan *plan)
 {
 	const uint64_t places[] = {plan->tables, plan->segments, plan->nowhere, plan->column[0],
 		plan->where, plan->bytes, plan->clear, plan->history[0], plan->coefficients,
@@ -89,8 +88,8 @@ static void check_layout(const struct parse *p, const struct blocks *b,
 	}
 	uint64_t history = (uint64_t)plan->component[0].rows * plan->component[0].across * 8;
 	assert_int_equal(plan->component[0].refined, script->scan[2].high);
-	assert_true(!plan->component[0].refined ||
-		    plan->coefficients - plan->history[0] >= history);
+	assert_true(
+		!plan->component[0].refined || plan->coefficients - plan->history[0] >= history);
 	assert_true(plan->clear - plan->bytes >= 1000);
 	assert_true(plan->end - plan->coefficients >=
 		    (uint64_t)b->rows * b->columns * p->in_mcu * BLOCKS_SIZE * 2);
@@ -157,6 +156,7 @@ static void test_memory(void **state)
 	mcu_plan_blocks(&p, (struct decode_region){0, 0, 1000, 60000}, &blocks);
 	assert_int_equal(scan_plan(&p, &script, &blocks, &plan), 0);
 	/* Places are numbers of 32 bits. */
+	p.in_mcu = 3;
 	p.width = p.height = 65500;
 	p.mcus_across = p.mcus_down = 8188;
 	mcu_plan_blocks(&p, (struct decode_region){0, 0, 65500, 65500}, &blocks);

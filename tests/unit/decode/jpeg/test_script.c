@@ -123,13 +123,12 @@ static void test_between(void **state)
 		size_t size;
 		int reason;
 	} cases[] = {
-		{"\xff\xfe\0\4hi", 6, 0},
-		{"\xff\xdd\0\4\0\7", 6, 0}, /* a restart interval */
-		{"\xff\xdd\0\5\0\7\0", 7, STEPBACK_HEADER},
-		{"\xff\xdb\0\3\0", 5, STEPBACK_TABLES}, {"\xff\xc2\0\2", 4, STEPBACK_HEADER},
-		{"\xff\xc4\0\3\0", 5, STEPBACK_TABLES}, {"\xff\xcc\0\2", 4, STEPBACK_KIND},
-		{"\xff\xc9\0\2", 4, STEPBACK_KIND}, {"\xff\xff", 2, STEPBACK_HEADER},
-		{"\xff\x01", 2, STEPBACK_HEADER}, {"\xff\xd8", 2, STEPBACK_HEADER},
+		{"\xff\xfe\0\4hi", 6, 0}, {"\xff\xdd\0\4\0\7", 6, 0}, /* a restart interval */
+		{"\xff\xdd\0\5\0\7\0", 7, STEPBACK_HEADER}, {"\xff\xdb\0\3\0", 5, STEPBACK_TABLES},
+		{"\xff\xc2\0\2", 4, STEPBACK_HEADER}, {"\xff\xc4\0\3\0", 5, STEPBACK_TABLES},
+		{"\xff\xcc\0\2", 4, STEPBACK_KIND}, {"\xff\xc9\0\2", 4, STEPBACK_KIND},
+		{"\xff\xff", 2, STEPBACK_HEADER}, {"\xff\x01", 2, STEPBACK_HEADER},
+		{"\xff\xd8", 2, STEPBACK_HEADER},
 		{"\xff\xd9", 2, STEPBACK_SCAN}, /* the end: scans are missing */
 	};
 	struct bytes jpeg = make_progressive();
