@@ -2,7 +2,7 @@
  * they must give, and with one lie where a test wants one. For tests.
  *
  * A row has an image (a structure {bytes, path} or binary), a label (int64; or a list of them), and
- * a caption, which every third row lacks. Column by column, page by page, as parquet-format says. */
+ * a caption, which every third row lacks. It is written column by column, page by page. */
 #pragma once
 
 #include <stdbool.h>

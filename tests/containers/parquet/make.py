@@ -67,11 +67,14 @@ def loaded(pattern):
                     .cast_column("image", datasets.Image(decode=False)))
 
 
+def expected_of(pattern, label="label"):
+    """What `datasets` reads, as samples."""
+    return [sample(i, row["image"]["bytes"], row["image"]["path"], row.get(label)) for i, row in enumerate(loaded(pattern))]
+
+
 def reference(source, classes=NAMES, label="label", options=None):
     """Notes what `datasets` reads."""
-    table = loaded(source.split(" #")[0])
-    note(source, [sample(i, row["image"]["bytes"], row["image"]["path"], row.get(label)) for i, row in enumerate(table)], classes,
-         options=options)
+    note(source, expected_of(source.split(" #")[0], label), classes, options=options)
 
 
 def features(**more):
@@ -102,6 +105,13 @@ def as_datasets_writes():
     for part in range(2):
         write(f"split-{part:05d}-of-00002.parquet", dataset(rows(2, 20 + 2 * part), [part, 2]).data.table)
     reference("split-*.parquet")
+    # A folder with the files of one split, and one of two.
+    for folder, names in ("one", ("train-00001-of-00002", "train-00000-of-00002")), ("two", ("train-00000-of-00001", "test-00000-of-00001")):
+        (HERE / folder).mkdir(exist_ok=True)
+        for i, name in enumerate(names):
+            write(f"{folder}/{name}.parquet", dataset(rows(1, 35 + i), [i]).data.table, compression="zstd")
+    note("one", expected_of("one/train-*.parquet"), NAMES)
+    refused("two", "holds Parquet files of several splits")
     # Splits for tests have -1 for all labels.
     write("test.parquet", dataset(rows(2, 30), [-1, -1]).data.table)
     table = loaded("test.parquet")
@@ -201,7 +211,7 @@ def refusals():
 
 def main():
     datasets.disable_progress_bars()
-    for old in HERE.glob("*.parquet"):
+    for old in HERE.rglob("*.parquet"):
         old.unlink()
     as_datasets_writes()
     layouts()

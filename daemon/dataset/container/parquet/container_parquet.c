@@ -5,6 +5,7 @@
  * with the number of rows. Images are not read: their lengths are. Where a page is compressed, all
  * images in it share its bytes, and each is a part of what they unpack to; such pages are unpacked
  * once while they are indexed, because nothing else says where their images begin. */
+#include "dataset/container/class_folders.h"
 #include "dataset/container/container.h"
 #include "dataset/container/parquet/choice.h"
 #include "dataset/container/parquet/cursor.h"
@@ -19,7 +20,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Rows for each byte of the file. A dictionary stores a repeated image once, so that a few bytes
  * can stand for any number of rows; more than this is taken for damage. */
@@ -298,6 +301,93 @@ static bool parquet_sniff(const struct container_probe *probe)
 	       is_named_parquet(probe->path);
 }
 
+/* The word by which the name of a file says of which split it is: "train" of train.parquet and
+ * train-00000-of-00002.parquet, as `datasets` names them; 0: it does not say it. */
+static size_t split_word(const char *name)
+{
+	size_t size = 0;
+	while ((name[size] | 0x20) >= 'a' && (name[size] | 0x20) <= 'z')
+		size++;
+	const bool numbered = name[size] == '-' && strstr(name + size, "-of-") != NULL;
+	return numbered || class_folders_split_like(name, size) ? size : 0;
+}
+
+struct listing {
+	const char *folder;
+	struct source_paths *paths;
+	size_t first; /* of the paths that are this folder's */
+	bool other; /* it holds images or folders: it is a folder of images */
+	bool mixed; /* of several splits */
+	char split[64], second[64];
+};
+
+static int listing_take(
+	struct listing *list, int fd, const struct dirent *dent, struct fault *fault)
+{
+	const char *name = dent->d_name;
+	struct stat st = {.st_mode = 0};
+	char *path = NULL;
+	if (name[0] == '.')
+		return 0;
+	bool folder = dent->d_type == DT_DIR;
+	if (dent->d_type == DT_UNKNOWN || dent->d_type == DT_LNK)
+		folder = fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+	list->other |= folder || folder_format(name);
+	if (list->other || !is_named_parquet(name))
+		return 0;
+	const size_t word = split_word(name);
+	char *split = list->paths->count == list->first ? list->split : list->second;
+	(void)snprintf(split, sizeof list->split, "%.*s", (int)UTIL_MIN(word, (size_t)60), name);
+	list->mixed |= split == list->second && strcmp(list->split, list->second) != 0;
+	/* What the fault names stays. */
+	if (!list->mixed && asprintf(&path, "%s/%s", list->folder, name) < 0)
+		path = NULL;
+	return list->mixed ? 0 : source_paths_add(list->paths, path, fault);
+}
+
+static int path_order(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Takes back what was added. */
+static void listing_drop(struct listing *list)
+{
+	while (list->paths->count > list->first)
+		free(list->paths->path[--list->paths->count]);
+}
+
+/* A folder of Parquet files, without images and folders. Stops at the first of those, so that a
+ * large folder of images is not read twice. */
+static int parquet_expand(
+	const char *folder, int fd, struct source_paths *paths, struct fault *fault)
+{
+	struct listing list = {.folder = folder, .paths = paths, .first = paths->count};
+	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	int rc = 0;
+	/* A folder of images gives the reason, too. */
+	if (!dir) {
+		util_close_fd(&own);
+		return 0;
+	}
+	for (struct dirent *dent; rc == 0 && !list.other && !list.mixed && (dent = readdir(dir));)
+		rc = listing_take(&list, fd, dent, fault);
+	(void)closedir(dir);
+	if (list.other)
+		listing_drop(&list);
+	if (rc < 0 || list.other || paths->count == list.first)
+		return UTIL_MIN(rc, 0);
+	if (list.mixed)
+		return fault_set(fault, -EINVAL,
+			"%s holds Parquet files of several splits (\"%s\" and \"%s\"): name the "
+			"files "
+			"of one, as in \"%s/train-*.parquet\"",
+			folder, list.split, list.second, folder);
+	qsort(paths->path + list.first, paths->count - list.first, sizeof *paths->path, path_order);
+	return 1;
+}
+
 static int parquet_empty(const struct container_empty *empty, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL, "%s%s: no rows, and so no samples", empty->path,
@@ -307,6 +397,7 @@ static int parquet_empty(const struct container_empty *empty, struct fault *faul
 const struct container container_parquet = {
 	.name = "Parquet",
 	.sniff = parquet_sniff,
+	.expand = parquet_expand,
 	.columns = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
