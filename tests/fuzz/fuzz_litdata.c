@@ -1,0 +1,148 @@
+/* fuzz_litdata: chunks of LitData that are made of choices (items_make.h), beside an index.json
+ * that fits, lies, or is no JSON. shard.h says what is expected. */
+#include "fuzz/drive.h"
+#include "fuzz/items_make.h"
+
+#include "base/util.h"
+#include "base/whole.h"
+
+#include <fcntl.h>
+
+enum { INPUT_ROOM = 512, FAULTS = 12 };
+
+static struct items making;
+static char folder[64], chunk[96], json[96];
+
+static void folder_make(void)
+{
+	if (folder[0])
+		return;
+	(void)snprintf(folder, sizeof folder, "/tmp/penstock-fuzz-litdata-XXXXXX");
+	want(mkdtemp(folder) != NULL, "no folder");
+	(void)snprintf(chunk, sizeof chunk, "%s/chunk-0-0.bin", folder);
+	(void)snprintf(json, sizeof json, "%s/index.json", folder);
+}
+
+static void folder_remove(void)
+{
+	if (!folder[0])
+		return;
+	(void)unlink(json);
+	(void)rmdir(folder);
+}
+
+/* Writes index.json into items->text. */
+static void describe(const struct items_layout *layout, const char *image, bool dict)
+{
+	static const char leaf[] =
+		"{\\\"type\\\": null, \\\"context\\\": null, \\\"children_spec\\\": []}";
+	const char *one = layout->label_first ? "int" : image;
+	const char *other = layout->label_first ? image : "int";
+	char context[160] = "null";
+	if (dict)
+		(void)snprintf(context, sizeof context, "\\\"[%s%s]\\\"",
+			layout->label_first ? "\\\\\\\"label\\\\\\\", \\\\\\\"image\\\\\\\""
+					    : "\\\\\\\"image\\\\\\\", \\\\\\\"label\\\\\\\"",
+			layout->note ? ", \\\\\\\"note\\\\\\\"" : "");
+	making.text_size = (size_t)snprintf((char *)making.text, sizeof making.text,
+		"{\"chunks\": [{\"filename\": \"chunk-0-0.bin\", \"config\": {}}], \"config\": "
+		"{\"compression\": null, \"data_format\": [\"%s\", \"%s\"%s], \"data_spec\": "
+		"\"[1, {\\\"type\\\": \\\"builtins.%s\\\", \\\"context\\\": %s, "
+		"\\\"children_spec\\\": [%s, %s%s%s]}]\", \"encryption\": null, "
+		"\"item_loader\": \"PyTreeLoader\"}, \"updated_at\": \"1\"}",
+		one, other, layout->note ? ", \"str\"" : "", dict ? "dict" : "tuple", context, leaf,
+		leaf, layout->note ? ", " : "", layout->note ? leaf : "");
+}
+
+static void spoil(void)
+{
+	static const char *const words[][2] = {{"int\"", "pil\""},
+		{"\"config\": {\"c", "\"confic\": {\"c"}, {"children_spec", "children_spic"},
+		{"null}", "true}"}, {"[", "{"}, {"PyTree", "Tokens"}, {"data_spec", "data_spex"},
+		{"\\\"", "  "}, {"context", "contest"},
+		{"encryption\": null", "encryption\": true"}};
+	const uint8_t how = recipe_byte(&making.faults);
+	making.damaged = true;
+	if (how < 100) {
+		const size_t at = recipe_number(&making.faults, 2) % making.text_size;
+		making.text[at] = recipe_byte(&making.faults);
+	} else if (how < 120) {
+		making.text_size = recipe_number(&making.faults, 2) % making.text_size;
+	} else {
+		const char *const *word = words[how % UTIL_COUNT(words)];
+		uint8_t *found = memmem(making.text, making.text_size, word[0], strlen(word[0]));
+		if (found)
+			memcpy(found, word[1], strlen(word[1]));
+	}
+}
+
+static void text_write(void)
+{
+	static int fd = -1;
+	if (fd < 0)
+		fd = open(json, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	want(fd >= 0 && whole_write(fd, making.text, making.text_size, 0) == 0 &&
+			ftruncate(fd, (off_t)making.text_size) == 0,
+		"no file");
+	making.text_size = 0; /* the chunk has no text */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const images[] = {
+		"jpeg", "bytes", "image:png", "pil", "tensor", "numpy"};
+	struct column_choice columns = {.label_offset = 0};
+	struct field_list fields = {.count = 0};
+	if (size < 2 || size > INPUT_ROOM)
+		return 0;
+	folder_make();
+	const size_t faults = UTIL_MIN(size - 2, (size_t)FAULTS);
+	making.faults = (struct recipe){data + 2, faults, 0};
+	making.recipe = (struct recipe){data + 2 + faults, size - 2 - faults, 0};
+	making.damaged = false;
+	const bool dict = data[1] & 1;
+	const uint32_t kind = data[1] / 2 % 6;
+	static const enum items_head heads[] = {
+		ITEMS_FILE, ITEMS_FILE, ITEMS_FILE, ITEMS_PIL, ITEMS_TENSOR, ITEMS_NUMPY};
+	const struct items_layout layout = {.label_first = data[0] & 1,
+		.label_sized = true,
+		.note = data[0] & 2,
+		.head = heads[kind]};
+	describe(&layout, images[kind], dict);
+	if ((data[0] & 12) == 12)
+		spoil();
+	text_write();
+	items_make(&making, &layout);
+	if (data[0] & 4)
+		items_damage(&making);
+	if (data[0] & 16 && layout.note)
+		fields = (struct field_list){1, {{"note", 16, false, true}}};
+	making.damaged |= fields.count && !dict;
+	if (layout.head != ITEMS_FILE)
+		(void)snprintf(columns.image, sizeof columns.image, "%s",
+			dict                 ? "image"
+			: layout.label_first ? "1"
+					     : "0");
+	const struct shard shard = {.container = &container_litdata,
+		.path = chunk,
+		.bytes = making.file,
+		.size = making.size,
+		.asked = data[0] & 8 ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.columns = &columns,
+		.fields = &fields,
+		.sound = !making.damaged,
+		.samples = making.sample,
+		.count = making.count};
+	shard_check(&shard);
+	return 0;
+}
+
+#ifndef PENSTOCK_LIBFUZZER
+static size_t compose(uint8_t *bytes, size_t room, struct random *random)
+{
+	(void)room;
+	return drive_noise(bytes, 3 + FAULTS + draw(random, 60), random);
+}
+
+const struct drive fuzz_drive = {"fuzz_litdata", INPUT_ROOM, compose, folder_remove};
+#endif
