@@ -125,7 +125,8 @@ int unpack_source_read(
 	if ((size_t)n < size)
 		return fault_set(fault, -ENODATA,
 			"the file ends after %llu of its %llu stored bytes",
-			(unsigned long long)(at + (size_t)n), (unsigned long long)unpack->stored);
+			(unsigned long long)at + (unsigned long long)n,
+			(unsigned long long)unpack->stored);
 	return 0;
 }
 

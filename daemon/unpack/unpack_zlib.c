@@ -2,6 +2,7 @@
  *
  * A gzip stream may have several members, one after the other. zlib compares the checksums that
  * gzip and zlib streams have, where the stream is read to its end. */
+#define ZLIB_CONST
 #include "unpack/unpack_method.h"
 
 #include <errno.h>
@@ -42,8 +43,8 @@ static int deflate_begin(struct unpack *unpack, struct fault *fault)
 static int gzip_begin(struct unpack *unpack, struct fault *fault)
 {
 	int rc = inflating_begin(unpack, BITS_EITHER, fault);
-	const uint8_t *input;
-	size_t size;
+	const uint8_t *input = NULL;
+	size_t size = 0;
 	if (rc == 0)
 		rc = unpack_input(unpack, &input, &size, fault);
 	if (rc < 0)
@@ -77,7 +78,7 @@ static int inflating_step(struct unpack *unpack, struct inflating *own, uint8_t 
 	int rc = unpack_input(unpack, &input, &size, fault);
 	if (rc < 0)
 		return rc;
-	stream->next_in = (z_const Bytef *)input;
+	stream->next_in = input;
 	stream->avail_in = (uInt)size;
 	stream->next_out = out;
 	stream->avail_out = (uInt)room;

@@ -28,17 +28,15 @@ static int zstd_begin(struct unpack *unpack, struct fault *fault)
 
 static int zstd_failed(const struct unpack *unpack, size_t code, struct fault *fault)
 {
-	switch (ZSTD_getErrorCode(code)) {
-	case ZSTD_error_memory_allocation:
+	const ZSTD_ErrorCode error = ZSTD_getErrorCode(code);
+	if (error == ZSTD_error_memory_allocation)
 		return unpack_no_memory(unpack, fault);
-	case ZSTD_error_frameParameter_windowTooLarge:
-		return fault_set(fault, -EBADMSG,
-			"its Zstandard frame needs a window of more than %d MiB: write the file "
-			"again without --long and with a level below 20",
-			1 << (UNPACK_WINDOW_LOG - 20));
-	default:
+	if (error != ZSTD_error_frameParameter_windowTooLarge)
 		return unpack_damaged(unpack, ZSTD_getErrorName(code), fault);
-	}
+	return fault_set(fault, -EBADMSG,
+		"its Zstandard frame needs a window of more than %d MiB: write the file again "
+		"without --long and with a level below 20",
+		1 << (UNPACK_WINDOW_LOG - 20));
 }
 
 static int zstd_make(
