@@ -135,8 +135,9 @@ int unpack_input(struct unpack *unpack, const uint8_t **ret, size_t *ret_size, s
 	const uint64_t left = unpack->stored - unpack->at;
 	if (!unpack->input_size && left) {
 		size_t size = (size_t)UTIL_MIN(left, (uint64_t)UNPACK_INPUT_MOST);
-		unpack->input = unpack->source.memory + unpack->at;
-		if (!unpack->source.memory) {
+		if (unpack->source.memory) {
+			unpack->input = unpack->source.memory + unpack->at;
+		} else {
 			size = (size_t)UTIL_MIN(left, (uint64_t)UNPACK_PIECE);
 			unpack->input = unpack->piece;
 			int rc = unpack_source_read(unpack, unpack->at, unpack->piece, size, fault);

@@ -2,8 +2,8 @@
  *
  * The first bytes say how: the method, what the container says of the sizes and the checksum, and
  * how the stream is read. Expected, for each input: the same bytes and the same result from memory
- * in one read as from a source in pieces of any size; never a byte beyond what the container says; a
- * sentence with every refusal; a checksum that was compared is right; and a Snappy block is
+ * in one read as from a source in pieces of any size; never a byte beyond what the container says;
+ * a sentence with every refusal; a checksum that was compared is right; and a Snappy block is
  * accepted, with the same bytes, exactly if a second decoder in this file accepts it. */
 #include "unpack/unpack.h"
 
