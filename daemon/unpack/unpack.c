@@ -155,7 +155,9 @@ int unpack_input(struct unpack *unpack, const uint8_t **ret, size_t *ret_size, s
 void unpack_consume(struct unpack *unpack, size_t size)
 {
 	assert(size <= unpack->input_size);
-	unpack->input += size;
+	/* Without input it is NULL. */
+	if (size)
+		unpack->input += size;
 	unpack->input_size -= size;
 }
 
