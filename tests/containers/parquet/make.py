@@ -105,6 +105,9 @@ def as_datasets_writes():
     for part in range(2):
         write(f"split-{part:05d}-of-00002.parquet", dataset(rows(2, 20 + 2 * part), [part, 2]).data.table)
     reference("split-*.parquet")
+    # One of them has no rows.
+    write("split-00002-of-00002.parquet", dataset([], []).data.table)
+    note("split-0000{0..2}-of-00002.parquet", expected["split-*.parquet"]["samples"], NAMES)
     # A folder with the files of one split, and one of two.
     for folder, names in ("one", ("train-00001-of-00002", "train-00000-of-00002")), ("two", ("train-00000-of-00001", "test-00000-of-00001")):
         (HERE / folder).mkdir(exist_ok=True)
@@ -182,6 +185,8 @@ def columns():
 
 
 def refusals():
+    arrow("empty.parquet", {"image": pa.array([], pa.binary())})
+    refused("empty.parquet", "no rows, and so no samples")
     images = [png(200), None, png(201)]
     arrow("null.parquet", {"image": pa.array(images, pa.binary())})
     refused("null.parquet", "row 1 has no image")

@@ -279,6 +279,11 @@ static int chunk_take(struct parquet *parquet, uint32_t node, const struct chunk
 	ret->at = found->dictionary >= 4 ? UTIL_MIN(found->dictionary, found->pages) : found->pages;
 	ret->values = found->values;
 	ret->codec = (uint8_t)found->codec;
+	/* Of an empty row group, writers do not give the place. */
+	if (!found->values) {
+		ret->at = ret->end = parquet->footer;
+		return 0;
+	}
 	if (ret->at < 4 || ret->at > parquet->footer || found->size > parquet->footer - ret->at)
 		return fault_set(fault, -EINVAL,
 			"%s: column %s of row group %llu should have %llu bytes from byte %llu on, "
