@@ -339,9 +339,8 @@ static int litdata_index(const struct index_job *job, struct fault *fault)
 {
 	struct columns columns = {.count = 0};
 	uint8_t head[FORMAT_BOTH] = {0};
-	int rc = records_begin(job, "a chunk of LitData", fault);
-	if (rc == 0)
-		rc = config_read(job, &columns, fault);
+	records_begin(job);
+	int rc = config_read(job, &columns, fault);
 	const ssize_t n = rc == 0 ? whole_read(job->fd, head, sizeof head, 0) : 0;
 	if (n < 0)
 		rc = fault_set(

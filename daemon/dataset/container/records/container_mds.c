@@ -173,9 +173,8 @@ static int mds_index(const struct index_job *job, struct fault *fault)
 {
 	struct columns columns = {.count = 0};
 	struct columns_table table;
-	int rc = records_begin(job, "a shard of MDS", fault);
-	if (rc == 0)
-		rc = head_read(job, &columns, &table, fault);
+	records_begin(job);
+	int rc = head_read(job, &columns, &table, fault);
 	if (rc == 0)
 		rc = end_check(job, &table, fault);
 	if (rc == 0)

@@ -17,6 +17,7 @@
 
 #include "base/util.h"
 #include "base/whole.h"
+#include "dataset/container/beside.h"
 #include "dataset/container/records/crc32c.h"
 #include "dataset/container/records/example.h"
 #include "dataset/container/records/records.h"
@@ -602,13 +603,12 @@ static int record_next(struct tfrecord *file, struct fault *fault)
 
 static int tfrecord_index(const struct index_job *job, struct fault *fault)
 {
-	int rc = records_begin(job, "a TFRecord", fault);
-	if (rc < 0)
-		return rc;
+	int rc = 0;
 	cleanup(free_ptr) struct tfrecord *file = calloc(1, sizeof *file);
 	if (!file)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	file->job = job;
+	records_begin(job);
 	window_init(&file->window, job->fd, job->path, job->size);
 	while (rc == 0 && file->at < job->size) {
 		rc = record_next(file, fault);
@@ -742,6 +742,13 @@ static int tfrecord_expand(
 	return 1;
 }
 
+/* The names of the classes of the features that are labels if no other one is asked for. */
+static uint32_t tfrecord_beside(const char *path)
+{
+	const uint32_t state = beside_state(0, path, "label.labels.txt");
+	return beside_state(state, path, "image-class-label.labels.txt");
+}
+
 static int tfrecord_empty(const struct container_empty *empty, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
@@ -760,5 +767,6 @@ const struct container container_tfrecord = {
 	.joint = "!",
 	.naming = "a sample's name, or its row in decimal where it has none",
 	.index = tfrecord_index,
+	.beside = tfrecord_beside,
 	.empty = tfrecord_empty,
 };

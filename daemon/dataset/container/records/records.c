@@ -3,11 +3,10 @@
 
 #include "base/util.h"
 #include "base/whole.h"
+#include "dataset/container/beside.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static bool begins(const uint8_t *bytes, size_t size, const char *magic, size_t magic_size)
 {
@@ -42,16 +41,10 @@ bool records_image(const uint8_t *bytes, size_t size, uint8_t *ret_format)
 	       strchr(" \t\r\n", bytes[2]) && bytes[2];
 }
 
-int records_begin(const struct index_job *job, const char *kind, struct fault *fault)
+void records_begin(const struct index_job *job)
 {
-	const bool manifest = job->asked == DATASET_LABELS_MANIFEST;
-	job->writer->head.source = manifest ? DATASET_LABELS_MANIFEST : DATASET_LABELS_NONE;
-	if (manifest || job->asked == DATASET_LABELS_AUTO || job->asked == DATASET_LABELS_NONE)
-		return 0;
-	return fault_set(fault, -EINVAL,
-		"%s is %s: its labels are in it (label_column says where) or come from a manifest, "
-		"not from class folders or from .cls or .json files",
-		job->path, kind);
+	job->writer->head.source = job->asked == DATASET_LABELS_MANIFEST ? DATASET_LABELS_MANIFEST
+									 : DATASET_LABELS_NONE;
 }
 
 bool records_labelled(const struct index_job *job)
@@ -89,50 +82,32 @@ int records_number(const struct index_job *job, uint64_t row, double value, stru
 		      : 0;
 }
 
-static int beside_read(int fd, const char *folder, const char *name, size_t most, char **ret,
-	size_t *ret_size, struct fault *fault)
+int records_beside(const char *path, const char *name, size_t most, char **ret, size_t *ret_size,
+	struct fault *fault)
 {
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return fault_set(fault, -errno, "%s/%s cannot be examined: %s", folder, name,
-			strerror(errno));
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most)
-		return fault_set(fault, -EINVAL,
-			"%s/%s is not a regular file of at most %zu bytes: it is not the file that "
+	struct beside beside;
+	char *text = NULL;
+	int rc = beside_open(path, name, &beside, fault);
+	if (rc == 0 && beside.size > most)
+		rc = fault_set(fault, -EINVAL,
+			"%s has %llu bytes, but at most %zu are allowed: it is not the file that "
 			"belongs to these shards",
-			folder, name, most);
-	char *text = malloc((size_t)st.st_size + 1);
-	if (!text)
-		return fault_set(fault, -ENOMEM, "no memory for %s/%s", folder, name);
-	ssize_t n = whole_read(fd, text, (size_t)st.st_size, 0);
-	if (n < 0) {
+			beside.path, (unsigned long long)beside.size, most);
+	if (rc == 0 && !(text = malloc((size_t)beside.size + 1)))
+		rc = fault_set(fault, -ENOMEM, "no memory for %s", beside.path);
+	const ssize_t n = rc == 0 ? whole_read(beside.fd, text, (size_t)beside.size, 0) : 0;
+	if (n < 0)
+		rc = fault_set(
+			fault, (int)n, "%s cannot be read: %s", beside.path, strerror((int)-n));
+	beside_close(&beside);
+	if (rc != 0) {
 		free(text);
-		return fault_set(
-			fault, (int)n, "%s/%s cannot be read: %s", folder, name, strerror((int)-n));
+		return UTIL_MIN(rc, 0);
 	}
 	text[n] = 0;
 	*ret = text;
 	*ret_size = (size_t)n;
 	return 1;
-}
-
-int records_beside(const char *path, const char *name, size_t most, char **ret, size_t *ret_size,
-	struct fault *fault)
-{
-	const char *slash = strrchr(path, '/');
-	cleanup(free_ptr) char *folder =
-		slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-	cleanup(free_ptr) char *whole = NULL;
-	if (!folder || asprintf(&whole, "%s/%s", folder, name) < 0) {
-		whole = NULL;
-		return fault_set(fault, -ENOMEM, "no memory for a path beside %s", path);
-	}
-	cleanup(close_fd) int fd = open(whole, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 && (errno == ENOENT || errno == ENAMETOOLONG))
-		return 0;
-	if (fd < 0)
-		return fault_set(fault, -errno, "%s cannot be opened: %s", whole, strerror(errno));
-	return beside_read(fd, folder, name, most, ret, ret_size, fault);
 }
 
 size_t records_row(uint64_t row, char ret[RECORDS_ROW])

@@ -30,10 +30,9 @@ enum { RECORDS_IMAGE_HEAD = 16 };
  * sample_format. Pure. */
 bool records_image(const uint8_t *bytes, size_t size, uint8_t *ret_format);
 
-/* Called before the first sample: says in the index's head where labels come from as long as there
- * are none, and refuses labels that come from somewhere else than the container or a manifest.
- * `kind` is what the shard is: "a TFRecord". 0 or -EINVAL. */
-int records_begin(const struct index_job *job, const char *kind, struct fault *fault);
+/* Called before the first sample: says in the index's head where labels come from as long as the
+ * container has none. */
+void records_begin(const struct index_job *job);
 
 /* Whether the container itself must look for labels. */
 bool records_labelled(const struct index_job *job);
@@ -45,9 +44,9 @@ int records_class(const struct index_job *job, uint64_t row, int64_t value, stru
 /* The same for a row of numbers: begins it with job->found, and adds one number. */
 int records_number(const struct index_job *job, uint64_t row, double value, struct fault *fault);
 
-/* Reads the whole file `name` in the folder of the file `path`. 1 and an allocated text with a zero
- * byte after it; 0: it does not exist; -EINVAL if it has more than `most` bytes or is not a regular
- * file; -errno. */
+/* Reads the whole file `name` in the folder of the file `path` (beside.h). 1 and an allocated text
+ * with a zero byte after it; 0: it does not exist; -EINVAL if it has more than `most` bytes or is
+ * not a regular file; -errno. */
 int records_beside(const char *path, const char *name, size_t most, char **ret, size_t *ret_size,
 	struct fault *fault);
 
