@@ -1,14 +1,16 @@
 /* list: opens a dataset as the daemon does and prints what is in it, for tests/containers/run.py.
  *
  *   container_list CACHE [--image-column NAME] [--label-column NAME] [--label-offset NUMBER]
- *       [--labels none] SOURCE
+ *       [--labels none] [--bytes FOLDER] SOURCE
  *
  * The first line is an object with the kind, the classes, the fingerprint and the type of the
  * labels. Each further line is a sample: its name, size, the CRC-32 of its bytes, and its label (a
- * number, a list of numbers, or null). Exits with 1 and the fault's sentence if something fails. */
+ * number, a list of numbers, or null). With --bytes, FOLDER/000007 gets the bytes of sample 7. Exits
+ * with 1 and the fault's sentence if something fails. */
 #include "base/util.h"
 #include "dataset/dataset.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,7 @@ static int values_print(const struct dataset *dataset, uint64_t number, struct f
 	const uint32_t width = dataset_label_width(dataset);
 	const bool whole = dataset_label_type(dataset) == LABEL_TYPE_CLASSES;
 	cleanup(free_ptr) void *values = malloc(dataset_label_bytes(dataset));
-	int rc = values ? dataset_sample_values(dataset, number, values, fault) : -1;
+	int rc = values ? dataset_sample_values(dataset, number, values, fault) : -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < width; i++) {
 		(void)printf("%s", i ? ", " : "[");
 		if (whole)
@@ -61,14 +63,29 @@ static int values_print(const struct dataset *dataset, uint64_t number, struct f
 	return rc;
 }
 
-static int sample_print(const struct dataset *dataset, uint64_t number, struct fault *fault)
+static int bytes_write(
+	const char *folder, uint64_t number, const void *bytes, size_t size, struct fault *fault)
+{
+	char path[4096];
+	(void)snprintf(path, sizeof path, "%s/%06llu", folder, (unsigned long long)number);
+	FILE *file = fopen(path, "wb");
+	const bool written = file && fwrite(bytes, 1, size, file) == size;
+	if (!file || fclose(file) != 0 || !written)
+		return fault_set(fault, -EIO, "%s cannot be written", path);
+	return 0;
+}
+
+static int sample_print(
+	const struct dataset *dataset, uint64_t number, const char *folder, struct fault *fault)
 {
 	struct sample sample;
 	int rc = dataset_sample(dataset, number, &sample, fault);
 	if (rc < 0)
 		return rc;
 	cleanup(free_ptr) uint8_t *bytes = malloc((size_t)sample.size + 1);
-	rc = bytes ? dataset_read(dataset, &sample, bytes, sample.size, fault) : -1;
+	rc = bytes ? dataset_read(dataset, &sample, bytes, sample.size, fault) : -ENOMEM;
+	if (rc == 0 && folder)
+		rc = bytes_write(folder, number, bytes, sample.size, fault);
 	if (rc < 0)
 		return rc;
 	(void)printf("{\"name\": ");
@@ -86,8 +103,8 @@ static int sample_print(const struct dataset *dataset, uint64_t number, struct f
 }
 
 /* Reads the options, which all have a value, and returns the source; NULL: one is wrong. */
-static const char *arguments_read(
-	char **argv, struct dataset_options *options, struct column_choice *columns)
+static const char *arguments_read(char **argv, struct dataset_options *options,
+	struct column_choice *columns, const char **ret_folder)
 {
 	options->cache_dir = argv[1];
 	options->index_in_cache = true;
@@ -99,6 +116,8 @@ static const char *arguments_read(
 			(void)snprintf(columns->label, sizeof columns->label, "%s", argv[1]);
 		else if (!strcmp(argv[0], "--label-offset"))
 			columns->label_offset = (int32_t)strtol(argv[1], NULL, 10);
+		else if (!strcmp(argv[0], "--bytes"))
+			*ret_folder = argv[1];
 		else if (!strcmp(argv[0], "--labels") && !strcmp(argv[1], "none"))
 			options->labels = DATASET_LABELS_NONE;
 		else
@@ -113,7 +132,8 @@ int main(int argc, char **argv)
 	struct dataset_options options = {.labels = DATASET_LABELS_AUTO};
 	struct dataset *dataset = NULL;
 	struct fault fault = {0};
-	const char *source = argc > 2 ? arguments_read(argv, &options, &columns) : NULL;
+	const char *folder = NULL;
+	const char *source = argc > 2 ? arguments_read(argv, &options, &columns, &folder) : NULL;
 	if (!source) {
 		(void)fprintf(stderr, "container_list CACHE [OPTION VALUE]... SOURCE\n");
 		return 2;
@@ -122,7 +142,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		head_print(dataset);
 	for (uint64_t i = 0; rc == 0 && i < dataset_count(dataset); i++)
-		rc = sample_print(dataset, i, &fault);
+		rc = sample_print(dataset, i, folder, &fault);
 	dataset_free(dataset);
 	if (rc < 0)
 		(void)fprintf(stderr, "%s\n", fault.text);
