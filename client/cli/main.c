@@ -1,12 +1,14 @@
 /* main: the command `penstock`. Finds the subcommand, and checks at the end that its output was
  * written. */
 #include "client/cli/cli.h"
-#include "decode/decode.h"
 
 #include "base/host/limits.h"
 #include "base/nearest.h"
 #include "base/util.h"
 #include "client/cli/options.h"
+#include "dataset/container/container.h"
+#include "decode/decode.h"
+#include "unpack/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +72,10 @@ static int main_run(int argc, char **argv)
 	}
 	const char *name = argv[1];
 	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-		(void)printf("penstock %s\nimages: %s\n", PENSTOCK_VERSION, decode_formats());
+		char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT];
+		(void)printf("penstock %s\nimages: %s\ndatasets: %s\nunpacks: %s\n",
+			PENSTOCK_VERSION, decode_formats(), container_names(datasets),
+			unpack_describe(unpacks));
 		return CLI_OK;
 	}
 	bool help =

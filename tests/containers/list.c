@@ -5,8 +5,8 @@
  *
  * The first line is an object with the kind, the classes, the fingerprint and the type of the
  * labels. Each further line is a sample: its name, size, the CRC-32 of its bytes, and its label (a
- * number, a list of numbers, or null). With --bytes, FOLDER/000007 gets the bytes of sample 7. Exits
- * with 1 and the fault's sentence if something fails. */
+ * number, a list of numbers, or null). With --bytes, FOLDER/000007 gets the bytes of sample 7.
+ * Exits with 1 and the fault's sentence if something fails. */
 #include "base/util.h"
 #include "dataset/dataset.h"
 

@@ -142,6 +142,11 @@ int container_expand(const char *folder, int fd, struct source_paths *paths, enu
 int container_mixture(const char *one, enum dataset_kind one_kind, const char *other,
 	enum dataset_kind other_kind, struct fault *fault);
 
+/* The names of all kinds, for `penstock --version`: "folder, WebDataset tar, Parquet". Returns
+ * `buffer`. */
+enum { CONTAINER_NAMES = 256 };
+const char *container_names(char buffer[CONTAINER_NAMES]);
+
 /* By enum dataset_kind. NULL for a number that is not a kind. */
 const struct container *container_of(uint32_t kind);
 

@@ -83,3 +83,14 @@ int container_mixture(const char *one, enum dataset_kind one_kind, const char *o
 		"as a source of their own",
 		one, container_of(one_kind)->name, other, container_of(other_kind)->name);
 }
+
+const char *container_names(char buffer[CONTAINER_NAMES])
+{
+	size_t used = 0;
+	buffer[0] = 0;
+	for (uint32_t kind = 0; kind < DATASET_KINDS && used < CONTAINER_NAMES; kind++)
+		if (container_of(kind))
+			used += (size_t)snprintf(buffer + used, CONTAINER_NAMES - used, "%s%s",
+				used ? ", " : "", container_of(kind)->name);
+	return buffer;
+}

@@ -123,7 +123,9 @@ def test_help_is_for_terminals():
             assert run(home, "help", name)[0] == text
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
-        release, images = run(home, "--version")[0].splitlines()
+        release, images, datasets, unpacks = run(home, "--version")[0].splitlines()
+        assert re.fullmatch(r"datasets: folder, WebDataset tar, Parquet, TFRecord, MDS, LitData, ZIP, LMDB, RecordIO, CIFAR, MNIST idx", datasets), datasets
+        assert re.match(r"unpacks: .*zlib", unpacks), unpacks
         assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?(TIFF, )?BMP, PNM, GIF", images), images
         assert release == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}"
 
