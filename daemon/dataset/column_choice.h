@@ -1,9 +1,9 @@
 /* column_choice: which columns of a container hold the image and the label (keys `image_column`,
  * `label_column` and `label_offset`).
  *
- * Parquet, MDS and LitData have columns; a TFRecord has the features of a tf.Example. Their index
- * depends on this choice, so an index that was built for other columns is another index
- * (column_choice_hash). Plain data. */
+ * Parquet, MDS and LitData have columns; a TFRecord has the features of a tf.Example, and CIFAR-100
+ * two lists of labels. Their index depends on this choice, so an index that was built for other
+ * columns is another index (column_choice_hash). Plain data. */
 #pragma once
 
 #include <stdbool.h>

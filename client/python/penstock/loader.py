@@ -147,7 +147,7 @@ class Loader:
                     {"manifest": "labels.csv", "type": "multi_hot"}
     image_column, label_column
                     of Parquet, MDS, LitData, TFRecord: which column (feature) has the images and
-                    which the labels; default: found by type or name
+                    which the labels; default: found by type or name. Of CIFAR-100: coarse_labels
     label_offset    added to each label of a column: -1 where classes begin with 1
     class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
     nested          True: class folders named like splits (train, val) that hold folders are meant

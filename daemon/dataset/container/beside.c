@@ -33,16 +33,16 @@ int beside_open(const char *shard, const char *name, struct beside *ret, struct 
 		return rc;
 	/* Without blocking: the name may be that of a FIFO. */
 	ret->fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (ret->fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+	const int opened = ret->fd < 0 ? -errno : 0;
+	if (opened == -ENOENT || opened == -ENOTDIR)
 		return BESIDE_E_NONE;
 	rc = roots_check("the file beside a shard", ret->path, fault);
 	if (rc < 0)
 		return rc;
-	if (ret->fd < 0 || fstat(ret->fd, &st) < 0) {
-		rc = -errno;
+	rc = opened < 0 ? opened : fstat(ret->fd, &st) < 0 ? -errno : 0;
+	if (rc < 0)
 		return fault_set(fault, rc, "%s, which belongs to %s, cannot be opened: %s",
 			ret->path, shard, strerror(-rc));
-	}
 	if (!S_ISREG(st.st_mode))
 		return fault_set(fault, -EINVAL, "%s, which belongs to %s, is not a regular file",
 			ret->path, shard);
