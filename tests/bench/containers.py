@@ -102,8 +102,11 @@ def write_mds(folder, to):
 
 
 def litdata_item(item):
+    """LitData stores an image that PIL has opened, and not decoded, as the bytes of its file."""
+    from PIL import Image  # pylint: disable=import-outside-toplevel
+
     path, label = item
-    return {"image": Path(path).read_bytes(), "label": label}
+    return {"image": Image.open(path), "label": label}
 
 
 def write_litdata(folder, to):
@@ -153,11 +156,16 @@ SOURCES = {
 
 def row_of(data):
     """What a trainer of ImageNet makes of an image's bytes, with PIL."""
-    import numpy  # pylint: disable=import-outside-toplevel
     from PIL import Image  # pylint: disable=import-outside-toplevel
 
     with Image.open(io.BytesIO(data)) as opened:
-        image = opened.convert("RGB")
+        return row_of_image(opened.convert("RGB"))
+
+
+def row_of_image(image):
+    import numpy  # pylint: disable=import-outside-toplevel
+    from PIL import Image  # pylint: disable=import-outside-toplevel
+
     width, height = image.size
     for _ in range(10):
         area, ratio = width * height * random.uniform(0.08, 1), 2.718281828 ** random.uniform(-0.28768, 0.28768)
@@ -252,7 +260,10 @@ def reference_litdata(to):
 
     class Rows(litdata.StreamingDataset):
         def __getitem__(self, number):
-            return row_of(super().__getitem__(number)["image"])
+            from PIL import Image  # pylint: disable=import-outside-toplevel
+
+            image = super().__getitem__(number)["image"]  # a tensor: LitData has decoded it
+            return row_of_image(Image.fromarray(image.permute(1, 2, 0).numpy()))
 
     return Rows(str(to / "litdata"), shuffle=True)
 
@@ -326,8 +337,8 @@ def child(options):
         import penstock  # pylint: disable=import-outside-toplevel
 
         source = str(to / SOURCES[options.name])
-        transforms = [{"RandomResizedCrop": 224}, "RandomHorizontalFlip"]
-        with penstock.Loader(source, batch_size=options.batch_size, threads=options.threads, device="cpu", transforms=transforms) as loader:
+        with penstock.Loader(source, batch_size=options.batch_size, threads=options.threads, device="cpu", dtype="uint8",
+                             image_size=224) as loader:
             if options.kind == "warm":
                 for _ in range(2):
                     list(loader)
