@@ -4,6 +4,7 @@
 #include "base/choose.h"
 #include "decode/jpeg/scans/scan_tables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct dispatch known = {{
@@ -13,12 +14,23 @@ static const struct dispatch known = {{
 		PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL),
 }};
 
+/* The table that was chosen, or plain C where that is faster and no table was asked for. */
+static const struct scans_kernels *scans_paying(const struct scans_kernels *chosen)
+{
+#ifdef __x86_64__
+	const char *forced = getenv("PENSTOCK_KERNELS");
+	if (chosen == &scans_bmi2 && !(forced && *forced) && !scans_bmi2_pays())
+		return &scans_c;
+#endif
+	return chosen;
+}
+
 int scans_choose(const struct scans_kernels **ret, struct fault *fault)
 {
 	const void *table;
 	int result = choose_widest(&known, &table, fault);
 	if (!result)
-		*ret = table;
+		*ret = scans_paying(table);
 	return result;
 }
 

@@ -7,8 +7,8 @@
  *   scans.[ch]         this: one scan after the other, by the fastest kernels
  *   scans_body.h       the common code of the kernels
  *   scans_c.c          that in plain C
- *   scans_bmi2.c       for x86-64: BMI2's shifts
- *   scans_avx512.c     for x86-64: deposits bits (pdep), applies refinements by vectors of 64 bytes
+ *   scans_bmi2.c       for x86-64: deposits bits (pdep), applies refinements by vectors of 32 bytes
+ *   scans_avx512.c     the same with vectors of 64 bytes
  *
  * Only blocks of the crop's MCUs have their coefficients stored. A refining scan's bits depend on
  * which coefficients of a block are not zero, in every block before the last one that is wanted. So
@@ -54,6 +54,10 @@ struct scans_kernels {
 };
 
 extern const struct scans_kernels scans_c, scans_bmi2, scans_avx512;
+
+/* Whether this processor deposits bits in a few cycles: those of AMD before Zen 3 take hundreds.
+ * Measures some microseconds. Only where it has BMI2. */
+bool scans_bmi2_pays(void);
 
 /* The best table for this processor, or the one that PENSTOCK_KERNELS names. Errors as
  * lanes_choose. */
