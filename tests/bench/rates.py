@@ -7,15 +7,18 @@ BUILD holds bin/penstock, IMAGES a folder, YARDSTICK a program that prints one J
 folder, a number of threads and seconds: full decode by libjpeg-turbo of the same files on the same cores. Each round runs the
 yardstick and then every state once; what counts is the median over the rounds of a round's ratio, for machines are noisy and drift.
 States: untouched without and with checkpoints, packed without loss, packed to 400 pixels at quality 90; the first three also with
-kernels forced. The packed sets are made first, in a temporary folder. Prints tables in Markdown."""
+kernels forced; and progressive forms of the same files, made by jpegtran where it is installed, as a multiple of the yardstick
+for these. The packed and the progressive sets are made first, in a temporary folder. Prints tables in Markdown."""
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
 THREADS = 2
+PROGRESSIVE = ("progressive", "progressive, `PENSTOCK_DECODER=libjpeg`")  # whose yardstick is that of the progressive files
 
 
 def run(arguments, **environment):
@@ -30,6 +33,21 @@ class Bench:
         self.environment = {"XDG_CACHE_HOME": os.path.join(scratch, "cache"), "XDG_STATE_HOME": os.path.join(scratch, "state")}
         self.packed = {name: self.pack(os.path.join(scratch, name), options)
                        for name, options in {"lossless": [], "lossy": ["--max-side", "400", "--quality", "90"]}.items()}
+
+        self.progressive = self.transcode(os.path.join(scratch, "progressive")) if shutil.which("jpegtran") else None
+
+    def transcode(self, folder):
+        """Progressive files of the images, in one folder below this one; those that jpegtran refuses are left out."""
+        os.makedirs(os.path.join(folder, "all"))
+        for where, _, names in os.walk(self.images):
+            for name in names:
+                to = os.path.join(folder, "all", f"{os.path.basename(where)}-{os.path.splitext(name)[0]}.jpg")
+                with open(to, "wb") as out:
+                    done = subprocess.run(["jpegtran", "-copy", "none", "-progressive", os.path.join(where, name)], stdout=out,
+                                          stderr=subprocess.DEVNULL, check=False)
+                if done.returncode or not os.path.getsize(to):
+                    os.unlink(to)
+        return folder
 
     def pack(self, folder, options):
         os.mkdir(folder)
@@ -55,11 +73,21 @@ class Bench:
             for state, call in self.states(kernels).items():
                 found[state, kernels] = call
         found["untouched, `PENSTOCK_DECODER=libjpeg`", "chosen"] = lambda: self.measure(self.images, PENSTOCK_DECODER="libjpeg")
+        if self.progressive:
+            for kernels in ["", "avx2", "c"]:
+                found[PROGRESSIVE[0], kernels or "chosen"] = lambda k=kernels: self.measure(self.progressive, PENSTOCK_KERNELS=k)
+            found[PROGRESSIVE[1], "chosen"] = lambda: self.measure(self.progressive, PENSTOCK_DECODER="libjpeg")
         return found
 
+    def base(self, images):
+        return run([self.yardstick, images, str(THREADS), str(self.seconds)])["images_per_s"]
+
     def round(self, states):
-        base = run([self.yardstick, self.images, str(THREADS), str(self.seconds)])["images_per_s"]
-        return base, {state: call() for state, call in states.items()}
+        """The yardstick's rate, what each state's is compared with, and each state's report."""
+        base = self.base(self.images)
+        progressive = self.base(self.progressive) if self.progressive else base
+        bases = {state: progressive if state[0] in PROGRESSIVE else base for state in states}
+        return base, bases, {state: call() for state, call in states.items()}
 
 
 def table(header, rows):
@@ -85,19 +113,19 @@ def main():
         states = bench.all_states()
         bench.round(states)  # makes the checkpoints, warms the page cache
         results = [bench.round(states) for _ in range(rounds)]
-    bases = [base for base, _ in results]
+    bases = [base for base, _, _ in results]
     print(f"{rounds} rounds of {seconds} s each; the yardstick made {statistics.median(bases):,.0f} images/s "
           f"({min(bases):,.0f} to {max(bases):,.0f}).\n")
     rows = []
     for state in states:
-        ratios = [found[state]["images_per_s"] / base for base, found in results]
-        rates = [found[state]["images_per_s"] for _, found in results]
-        fallbacks = sum(sum(found[state]["fallbacks"].values()) for _, found in results)
+        ratios = [found[state]["images_per_s"] / of[state] for _, of, found in results]
+        rates = [found[state]["images_per_s"] for _, _, found in results]
+        fallbacks = sum(sum(found[state]["fallbacks"].values()) for _, _, found in results)
         rows.append([state[0], state[1], f"{statistics.median(rates):,.0f}",
                      f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{fallbacks:.0f}"])
     table(["data", "kernels", "images/s", "of the yardstick", "fallbacks"], rows)
     kept = [state for state in states if state[1] == "chosen"]
-    costs = {state: [stages(found[state]) for _, found in results] for state in kept}
+    costs = {state: [stages(found[state]) for _, _, found in results] for state in kept}
     rows = []
     for name in costs[kept[0]][0]:
         row = [name]
