@@ -1,5 +1,5 @@
-/* scans_bmi2: deposits bits (pdep), applies refinements by vectors of 32 bytes, for x86-64 with AVX2
- * and BMI2 (only this file is compiled with them); empty elsewhere. See scans_body.h. */
+/* scans_bmi2: deposits bits (pdep), applies refinements by vectors of 32 bytes, for x86-64 with
+ * AVX2 and BMI2 (only this file is compiled with them); empty elsewhere. See scans_body.h. */
 #if defined(__AVX2__) && defined(__BMI2__)
 #include "base/clock.h"
 #include "decode/jpeg/scans/scans.h"
