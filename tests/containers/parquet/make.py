@@ -109,7 +109,7 @@ def as_datasets_writes():
     write("split-00002-of-00002.parquet", dataset([], []).data.table)
     note("split-0000{0..2}-of-00002.parquet", expected["split-*.parquet"]["samples"], NAMES)
     # A folder with the files of one split, and one of two.
-    for folder, names in ("one", ("train-00001-of-00002", "train-00000-of-00002")), ("two", ("train-00000-of-00001", "test-00000-of-00001")):
+    for folder, names in ("one", ("train-00001-of-00002", "train-00000-of-00002")), ("two", ("x-train-00000-of-00001", "x-test-00000-of-00001")):
         (HERE / folder).mkdir(exist_ok=True)
         for i, name in enumerate(names):
             write(f"{folder}/{name}.parquet", dataset(rows(1, 35 + i), [i]).data.table, compression="zstd")

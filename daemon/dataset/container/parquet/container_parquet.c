@@ -301,15 +301,20 @@ static bool parquet_sniff(const struct container_probe *probe)
 	       is_named_parquet(probe->path);
 }
 
-/* The word by which the name of a file says of which split it is: "train" of train.parquet and
- * train-00000-of-00002.parquet, as `datasets` names them; 0: it does not say it. */
-static size_t split_word(const char *name)
+/* How much of the name of a file says of which split it is, as `datasets` names them: "train" of
+ * train.parquet and "photos-train" of photos-train-00000-of-00002.parquet; 0: it does not say
+ * it. */
+static size_t split_part(const char *name)
 {
+	const char *end = strstr(name, "-of-");
 	size_t size = 0;
+	while (end && end > name && end[-1] >= '0' && end[-1] <= '9')
+		end--;
+	if (end && end - name > 1 && end[-1] == '-')
+		return (size_t)(end - name) - 1;
 	while ((name[size] | 0x20) >= 'a' && (name[size] | 0x20) <= 'z')
 		size++;
-	const bool numbered = name[size] == '-' && strstr(name + size, "-of-") != NULL;
-	return numbered || class_folders_split_like(name, size) ? size : 0;
+	return class_folders_split_like(name, size) ? size : 0;
 }
 
 struct listing {
@@ -335,9 +340,9 @@ static int listing_take(
 	list->other |= folder || folder_format(name);
 	if (list->other || !is_named_parquet(name))
 		return 0;
-	const size_t word = split_word(name);
+	const size_t part = split_part(name);
 	char *split = list->paths->count == list->first ? list->split : list->second;
-	(void)snprintf(split, sizeof list->split, "%.*s", (int)UTIL_MIN(word, (size_t)60), name);
+	(void)snprintf(split, sizeof list->split, "%.*s", (int)UTIL_MIN(part, (size_t)60), name);
 	list->mixed |= split == list->second && strcmp(list->split, list->second) != 0;
 	/* What the fault names stays. */
 	if (!list->mixed && asprintf(&path, "%s/%s", list->folder, name) < 0)
