@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import LIMIT, Daemon, folder, make_dataset, rows, run_tests, tool
+from harness import BUCKETS, LIMIT, Daemon, Link, folder, make_dataset, rows, run_tests, tool
 from shapes import stream_of
 
 MAKE = sys.argv.pop(1)
@@ -153,6 +153,20 @@ def test_a_shard_that_is_replaced_ends_the_stream():
             os.truncate(source, source.stat().st_size // 2)
             sentence = trainer.error()
         assert str(source) in sentence and ("changed after the dataset was opened" in sentence or "replaced or cut off" in sentence), sentence
+
+
+def test_buckets():
+    """A confined daemon measures packed images, too."""
+    files, tar = images()
+    keys = {"batch_size": 4, "buckets": [[64, 96], [96, 64], [64, 64]], "epochs": 1}
+    with folder() as home:
+        source = pack(home / "packed/a.tfrecord", files, "all", 7)
+        got = []
+        for name, where in (("a", source), ("b", tar)):
+            (home / name).mkdir()
+            with Daemon(home / name) as daemon, Link(daemon.socket, features=BUCKETS) as link:
+                got.append([row for _, batch in link.open(source=where, **keys).read() for row in batch])
+        assert got[0] == got[1] and len(got[0]) > 60
 
 
 def test_commands():
