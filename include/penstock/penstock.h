@@ -82,7 +82,8 @@ enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
 struct penstock_options {
 	/* Size of this struct, set by penstock_options_init. */
 	size_t size;
-	/* Folder, tar, glob, brace range, or "stream:NAME" of the daemon's configuration. With
+	/* Folder, tar or file of another kind (DATASETS in penstock.yaml(5)), glob, brace range, or
+	 * "stream:NAME" of the daemon's configuration. With
 	 * "stream:NAME" the options that the configuration defines stay unset. */
 	const char *source;
 	/* NULL: PENSTOCK_SOCKET, otherwise the user's runtime folder, in which a job may have a

@@ -96,7 +96,8 @@ class Loader:
     `train` or the environment decides.
 
     source          a folder, a tar file, a glob, a brace range or a list of tar files,
-                    or "stream:NAME" of the running daemon; or several with weights:
+                    files or a folder of another kind (Parquet, TFRecord, MDS, LitData, ZIP,
+                    LMDB, RecordIO, CIFAR, MNIST), or "stream:NAME" of the running daemon; or several with weights:
                     [(source, weight), ...]
     batch_size      samples for each rank
     image_size      pixels of a side, or (height, width); or {epoch: size}, for one that changes
