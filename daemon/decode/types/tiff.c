@@ -257,7 +257,7 @@ static void library_unmap(thandle_t self, void *map, toff_t size)
 	(void)self, (void)map, (void)size;
 }
 
-static int library_complains(
+__attribute__((format(printf, 4, 0))) static int library_complains(
 	TIFF *library, void *self, const char *module, const char *format, va_list arguments)
 {
 	struct tiff *tiff = self;
