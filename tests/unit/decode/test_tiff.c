@@ -1,5 +1,5 @@
-/* TIFF: what refuses a bad file, and says why; regions of turned images; and the memory that libtiff
- * gets. types_corpus.py compares pixels with Pillow's. */
+/* TIFF: the sentence for each bad file; regions of turned images; and the memory that libtiff gets.
+ * types_corpus.py compares pixels with Pillow's. */
 #include "images.h"
 
 #include "decode/types/tiff_memory.h"
