@@ -37,7 +37,7 @@ function(penstock_tiff object)
 	message(STATUS "TIFF: libtiff ${TIFF_VERSION}")
 	set(codecs ${CMAKE_CURRENT_SOURCE_DIR}/types/tiff_codecs.c)
 	set(out ${CMAKE_CURRENT_BINARY_DIR}/libtiff.o)
-	set(entries TIFFClientOpenExt TIFFClose TIFFComputeStrip TIFFGetField TIFFGetFieldDefaulted TIFFIsTiled TIFFOpenOptionsAlloc
+	set(entries TIFFClientOpenExt TIFFClose TIFFComputeStrip TIFFGetField TIFFGetFieldDefaulted TIFFIsCODECConfigured TIFFIsTiled TIFFOpenOptionsAlloc
 		TIFFOpenOptionsFree TIFFOpenOptionsSetErrorHandlerExtR TIFFOpenOptionsSetWarningHandlerExtR TIFFRGBAImageBegin
 		TIFFRGBAImageEnd TIFFRGBAImageGet TIFFRGBAImageOK TIFFReadEncodedStrip TIFFReadTile TIFFScanlineSize64 TIFFSetField
 		TIFFStripSize64 TIFFTileRowSize64 TIFFTileSize64)

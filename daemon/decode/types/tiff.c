@@ -111,6 +111,12 @@ static int tiff_begin(void *self, const struct decode_limits *limits, const uint
 	int outcome = tiff_layout_read(layout, tiff->file, limits, tiff->sentence);
 	if (outcome)
 		return outcome;
+	if (!TIFFIsCODECConfigured((uint16_t)layout->compression))
+		return sentence_set(tiff->sentence, DECODE_E_UNSUPPORTED,
+			"TIFF: compression %u, which the libtiff of this build does not have; "
+			"compress it "
+			"with LZW or Deflate",
+			layout->compression);
 	tiff->turned = layout->orientation > 1;
 	*ret = (struct decode_info){.width = upright_width(layout),
 		.height = is_sideways(layout) ? layout->width : layout->height,
