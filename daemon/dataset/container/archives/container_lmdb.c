@@ -255,11 +255,6 @@ static int walk_run(struct walk *walk, struct fault *fault)
 static int lmdb_index(const struct index_job *job, struct fault *fault)
 {
 	const bool manifest = job->asked == DATASET_LABELS_MANIFEST;
-	if (!manifest && job->asked != DATASET_LABELS_AUTO && job->asked != DATASET_LABELS_NONE)
-		return fault_set(fault, -EINVAL,
-			"%s is an LMDB database: its labels are those of Caffe's Datums, or come "
-			"from a manifest, not from class folders or from .cls or .json files",
-			job->path);
 	job->writer->head.source = manifest ? DATASET_LABELS_MANIFEST : DATASET_LABELS_NONE;
 	struct walk *walk = calloc(1, sizeof *walk);
 	if (!walk)

@@ -324,12 +324,6 @@ static int listing_run(struct listing *listing, struct fault *fault)
 
 static int zip_index(const struct index_job *job, struct fault *fault)
 {
-	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON ||
-		job->asked == DATASET_LABELS_PATH)
-		return fault_set(fault, -EINVAL,
-			"%s is a ZIP: its labels come from class folders or a manifest, not from "
-			".cls or .json files",
-			job->path);
 	struct listing *listing = calloc(1, sizeof *listing);
 	if (!listing)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);

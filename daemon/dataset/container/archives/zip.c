@@ -92,7 +92,7 @@ static int end_read(struct zip_reader *zip, struct ends *ret, struct fault *faul
 	if (at < 0)
 		return fault_set(fault, -EINVAL,
 			"%s: byte %llu: expected the end record of a ZIP in the last %zu bytes: it "
-			"is no ZIP, or was cut off; copy it again from where it came from",
+			"is not a ZIP file, or was cut off; copy it again from where it came from",
 			zip->window.path, (unsigned long long)whole, size);
 	const uint8_t *end = tail + at;
 	*ret = (struct ends){.at = whole - size + (uint64_t)at,
