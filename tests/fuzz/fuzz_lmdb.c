@@ -8,7 +8,7 @@
  * names it. */
 #include "dataset/container/container.h"
 
-#include "fuzz/container_run.h"
+#include "fuzz/archive_run.h"
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
 
@@ -60,7 +60,7 @@ static struct {
 	size_t size;
 	uint8_t bytes[FILE_ROOM];
 } made;
-static struct container_run run;
+static struct archive_run run;
 static uint8_t bytes[1 << 16];
 
 /* ---- writing ---- */
@@ -283,11 +283,11 @@ static void make_raw(void)
 
 static void check_true(bool labelled)
 {
-	struct container_sample_read sample;
+	struct archive_sample sample;
 	want(run.head.samples == made.count, "another number of samples");
 	for (uint32_t i = 0; i < made.count; i++) {
 		const struct pair *pair = &made.pair[i];
-		container_run_sample(&run, i, &sample);
+		archive_run_sample(&run, i, &sample);
 		want(!strcmp(sample.name, pair->key), "a sample with another key, or out of order");
 		want(sample.record.label == (labelled ? pair->label : -1),
 			"a sample with another label");
@@ -300,13 +300,12 @@ static void check_true(bool labelled)
 
 static void check_any(void)
 {
-	static struct container_sample_read sample;
+	static struct archive_sample sample;
 	want(run.head.samples <= made.size / 8, "more samples than the file has room for");
 	for (uint64_t i = 0; i < run.head.samples; i++) {
-		container_run_sample(&run, i, &sample);
+		archive_run_sample(&run, i, &sample);
 		const struct index_record *record = &sample.record;
-		(void)container_run_bytes(
-			&run, record->offset, record->size, &record->packed, bytes, sizeof bytes);
+		(void)archive_run_bytes(&run, record, bytes, sizeof bytes);
 	}
 }
 
@@ -325,9 +324,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		made.bytes[recipe_number(&made.recipe, 3) % made.size] = recipe_byte(&made.recipe);
 	if (how & HOW_CUT)
 		made.size -= recipe_number(&made.recipe, 3) % made.size;
-	int rc = container_run_index(&run, &container_lmdb, "fuzz.mdb",
-		how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO, NULL, NULL,
-		made.bytes, made.size);
+	int rc = archive_run_index(&run, &container_lmdb, "fuzz.mdb",
+		how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO, made.bytes,
+		made.size);
 	want(rc == 0 || (rc == -EINVAL && strstr(run.fault.text, "fuzz.mdb")),
 		"refused with another code, or without the name");
 	if (true_file && rc < 0)

@@ -7,7 +7,7 @@
  * overlap; or it is refused with a sentence that names it. */
 #include "dataset/container/container.h"
 
-#include "fuzz/container_run.h"
+#include "fuzz/archive_run.h"
 #include "fuzz/drive.h"
 #include "fuzz/zip_make.h"
 
@@ -28,7 +28,7 @@ enum {
 };
 
 static struct zip_made made;
-static struct container_run run;
+static struct archive_run run;
 static uint8_t bytes[ZIP_MADE_DATA];
 
 static void make(uint8_t how, struct recipe *recipe)
@@ -73,7 +73,7 @@ static int order(const void *left, const void *right)
 static void check_true(bool labelled)
 {
 	struct zip_made_member *sorted[ZIP_MADE_MEMBERS];
-	struct container_sample_read sample;
+	struct archive_sample sample;
 	int32_t label = -1;
 	unsigned count = 0;
 	for (unsigned i = 0; i < made.count; i++)
@@ -87,13 +87,12 @@ static void check_true(bool labelled)
 		const size_t part = strcspn(name, "/");
 		if (i == 0 || strncmp(name, sorted[i - 1]->name, part + 1) != 0)
 			label++;
-		container_run_sample(&run, i, &sample);
+		archive_run_sample(&run, i, &sample);
 		want(!strcmp(sample.name, name), "a sample of another name, or out of order");
 		want(sample.record.label == (labelled && name[part] ? label : -1),
 			"a sample with another label");
 		want(sample.record.size == member->size, "a sample of another size");
-		want(container_run_bytes(&run, sample.record.offset, sample.record.size,
-			     &sample.record.packed, bytes, sizeof bytes) == 0,
+		want(archive_run_bytes(&run, &sample.record, bytes, sizeof bytes) == 0,
 			"a sample cannot be read");
 		want(!memcmp(bytes, member->data, member->size), "a sample with other bytes");
 	}
@@ -103,16 +102,15 @@ static void check_true(bool labelled)
 
 static void check_any(void)
 {
-	static struct container_sample_read sample;
+	static struct archive_sample sample;
 	static struct {
 		uint64_t from, to;
 	} range[4096];
 	for (uint64_t i = 0; i < run.head.samples; i++) {
-		container_run_sample(&run, i, &sample);
+		archive_run_sample(&run, i, &sample);
 		const struct index_record *record = &sample.record;
 		want(!strstr(sample.name, "../"), "a name that leads out of the archive");
-		(void)container_run_bytes(
-			&run, record->offset, record->size, &record->packed, bytes, sizeof bytes);
+		(void)archive_run_bytes(&run, record, bytes, sizeof bytes);
 		if (i >= UTIL_COUNT(range))
 			continue;
 		range[i].from = record->offset;
@@ -131,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t how = data[0];
 	const bool true_file = !(how & (HOW_RAW | HOW_LIE | HOW_SPOIL | HOW_CUT));
 	make(how, &recipe);
-	int rc = container_run_index(&run, &container_zip, "fuzz.zip",
-		how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO, NULL, NULL,
-		made.bytes, made.size);
+	int rc = archive_run_index(&run, &container_zip, "fuzz.zip",
+		how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO, made.bytes,
+		made.size);
 	want(rc == 0 || (rc == -EINVAL && strstr(run.fault.text, "fuzz.zip")),
 		"refused with another code, or without the name");
 	if (true_file && rc < 0)
