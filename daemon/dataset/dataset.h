@@ -33,6 +33,8 @@
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
  *                              (source.h)
+ *   X.zip                      a ZIP of class folders, or a flat one (container_zip.c)
+ *   DIR with DIR/data.mdb      an LMDB database (container_lmdb.c), also a file of any name
  * Images are files with the extensions of images (container/image_names.h); their content is
  * examined when they are decoded. Names that begin with a dot and "__MACOSX" are left out. Symbolic
  * links to files and folders are followed; a link that leads nowhere or back is an error, and so is

@@ -1,5 +1,5 @@
-/* fuzz_zip: ZIP files made of choices (zip_make.h), true, with numbers that lie, spoiled or cut, and
- * any bytes.
+/* fuzz_zip: ZIP files made of choices (zip_make.h), true, with numbers that lie, spoiled or cut,
+ * and any bytes.
  *
  * The first byte tells what the others are. Expected: a true file is indexed, with the members that
  * it was made of, in ImageFolder's order and with its labels. Any other file is indexed, and every

@@ -1,7 +1,7 @@
 /* zip_make: ZIP files made of choices: stored and deflated members, with ZIP64 fields, sizes after
- * the data, extra fields, folders, files that are not images, hidden ones; a comment, bytes in front
- * of the archive. Either one that every reader takes, with all images in class folders or none; or
- * one whose numbers lie. */
+ * the data and extra fields; a comment; bytes in front of the archive. Either one that every reader
+ * takes, with all images in class folders or none; or one whose numbers lie, with other files and
+ * odd names. */
 #pragma once
 
 #include "fuzz/recipe.h"
@@ -97,8 +97,8 @@ static inline void zip_name_make(
 		ending = ".png";
 	if (made->lies && end >= 240)
 		number = 0;
-	(void)snprintf(member->name, sizeof member->name, "%s%s%03u%s", folder, end & 16 ? "img" : "",
-		number, ending);
+	(void)snprintf(member->name, sizeof member->name, "%s%s%03u%s", folder,
+		end & 16 ? "img" : "", number, ending);
 	member->image = true;
 }
 

@@ -1,6 +1,6 @@
-/* archives: the external sort; what a ZIP and an LMDB database do with labels, orders and names that
- * are asked for. tests/containers/zip and lmdb compare whole files with their reference readers,
- * and have a file for each kind of damage. */
+/* archives: the external sort; what a ZIP and an LMDB database do with labels, orders and names
+ * that are asked for. tests/containers/zip and lmdb compare whole files with their reference
+ * readers, and have a file for each kind of damage. */
 #include "dataset/container/archives/sorted.h"
 #include "dataset/container/archives/zip_name.h"
 #include "labels/label_rule.h"
