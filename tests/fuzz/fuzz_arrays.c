@@ -2,10 +2,10 @@
  * (recipe.h), sound and damaged; and pickles of any operations.
  *
  * Expected of a sound file: the same samples, with the same names, pixels and labels; of any other:
- * a refusal with a sentence, or samples that are within the file (container_run.h). */
-#include "fuzz/container_run.h"
+ * a refusal with a sentence, or samples that are within the file (shard.h). */
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
+#include "fuzz/shard.h"
 
 #include "base/util.h"
 
@@ -267,30 +267,24 @@ static void damage(void)
 
 /* ---- expectations ---- */
 
-static bool is_sound(void)
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
 {
-	return !(file.how & HOW_DAMAGE) && file.what != WHAT_OPERATIONS;
-}
-
-static void on_sample(
-	uint64_t number, const char *name, const struct index_record *record, const uint8_t *bytes)
-{
+	const struct index_record *record = &sample->record;
+	const uint32_t number = (uint32_t)sample->number;
+	const uint8_t *bytes = sample->bytes;
 	char expected[32];
 	const bool idx = file.what == WHAT_IDX;
-	if (!is_sound())
+	if (!shard->sound)
 		return;
-	want(number < file.rows, "one sample too many");
 	(void)snprintf(expected, sizeof expected,
-		file.what == WHAT_PICKLE && file.how & HOW_FILES ? "file_%u.png" : "%u",
-		(unsigned)number);
-	want(strcmp(name, expected) == 0, "a sample of another name");
+		file.what == WHAT_PICKLE && file.how & HOW_FILES ? "file_%u.png" : "%u", number);
+	want(strcmp(sample->name, expected) == 0, "a sample of another name");
 	const uint32_t width = idx ? file.width : SIDE, height = idx ? file.height : SIDE;
 	(void)snprintf(
 		expected, sizeof expected, "P%c %5u %5u  255\n", idx ? '5' : '6', width, height);
 	want(memcmp(bytes, expected, PACKED_HEADER) == 0, "another header");
 	for (uint32_t at = 0; at < width * height * (idx ? 1 : 3); at++)
-		want(bytes[PACKED_HEADER + at] ==
-				pixel((uint32_t)number, idx ? at : at % 3 * PLANE + at / 3),
+		want(bytes[PACKED_HEADER + at] == pixel(number, idx ? at : at % 3 * PLANE + at / 3),
 			"another pixel");
 	want(record->label == (file.how & HOW_NONE ? -1 : file.label[number]), "another label");
 }
@@ -330,27 +324,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	file.how = data[0] / 8;
 	make();
 	const bool coarse = file.how & HOW_COARSE, idx = file.what == WHAT_IDX;
-	struct container_run run = {.container = idx ? &container_mnist : &container_cifar,
+	struct column_choice columns = {.label_offset = 0};
+	struct shard shard = {.container = idx ? &container_mnist : &container_cifar,
 		.name = names[file.what],
 		.bytes = file.shard.byte,
 		.size = file.shard.size,
 		.beside_bytes = file.beside.byte,
 		.beside_size = file.beside.size,
 		.asked = file.how & HOW_NONE ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.columns = &columns,
+		.sound = !(file.how & HOW_DAMAGE) && file.what != WHAT_OPERATIONS,
+		.count = file.rows,
 		.sample = on_sample};
 	if (idx)
-		run.beside = "x-labels-idx1-ubyte";
+		shard.beside = "x-labels-idx1-ubyte";
 	else if (file.what == WHAT_HUNDRED && file.how & HOW_BESIDE)
-		run.beside = coarse ? "coarse_label_names.txt" : "fine_label_names.txt";
+		shard.beside = coarse ? "coarse_label_names.txt" : "fine_label_names.txt";
 	if (coarse && (file.what == WHAT_PICKLE || file.what == WHAT_HUNDRED))
-		(void)strcpy(run.columns.label, "coarse_labels");
-	int rc = container_run(&run);
-	if (is_sound()) {
-		want(rc == 0, "a sound file is refused");
-		want(run.head.samples == file.rows, "another number of samples");
-		want(run.head.classes == (run.beside && !idx && !(file.how & HOW_NONE) ? 100 : 0),
-			"another number of class names");
-	}
+		(void)strcpy(columns.label, "coarse_labels");
+	(void)shard_check(&shard);
+	const bool named = shard.beside && !idx && !(file.how & HOW_NONE);
+	want(!shard.sound || shard.head.classes == (named ? 100 : 0),
+		"another number of class names");
 	return 0;
 }
 
@@ -361,5 +356,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return drive_noise(bytes, 2 + draw(random, one_in(random, 8) ? 600 : 120), random);
 }
 
-const struct drive fuzz_drive = {"fuzz_arrays", INPUT_ROOM, compose, container_run_end};
+const struct drive fuzz_drive = {"fuzz_arrays", INPUT_ROOM, compose, shard_end};
 #endif

@@ -4,32 +4,11 @@
 #include "fuzz/items_make.h"
 
 #include "base/util.h"
-#include "base/whole.h"
-
-#include <fcntl.h>
 
 enum { INPUT_ROOM = 512, FAULTS = 12 };
 
 static struct items making;
-static char folder[64], chunk[96], json[96];
-
-static void folder_make(void)
-{
-	if (folder[0])
-		return;
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-fuzz-litdata-XXXXXX");
-	want(mkdtemp(folder) != NULL, "no folder");
-	(void)snprintf(chunk, sizeof chunk, "%s/chunk-0-0.bin", folder);
-	(void)snprintf(json, sizeof json, "%s/index.json", folder);
-}
-
-static void folder_remove(void)
-{
-	if (!folder[0])
-		return;
-	(void)unlink(json);
-	(void)rmdir(folder);
-}
+static uint8_t json[sizeof making.text];
 
 /* Writes index.json into items->text. */
 static void describe(const struct items_layout *layout, const char *image, bool dict)
@@ -76,15 +55,10 @@ static void spoil(void)
 	}
 }
 
-static void text_write(void)
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
 {
-	static int fd = -1;
-	if (fd < 0)
-		fd = open(json, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	want(fd >= 0 && whole_write(fd, making.text, making.text_size, 0) == 0 &&
-			ftruncate(fd, (off_t)making.text_size) == 0,
-		"no file");
-	making.text_size = 0; /* the chunk has no text */
+	if (shard->sound)
+		shard_place_check(shard, sample, &making.sample[sample->number]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -95,7 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct field_list fields = {.count = 0};
 	if (size < 2 || size > INPUT_ROOM)
 		return 0;
-	folder_make();
 	const size_t faults = UTIL_MIN(size - 2, (size_t)FAULTS);
 	making.faults = (struct recipe){data + 2, faults, 0};
 	making.recipe = (struct recipe){data + 2 + faults, size - 2 - faults, 0};
@@ -111,7 +84,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	describe(&layout, images[kind], dict);
 	if ((data[0] & 12) == 12)
 		spoil();
-	text_write();
+	/* The chunk itself has no text. */
+	const size_t json_size = making.text_size;
+	memcpy(json, making.text, json_size);
+	making.text_size = 0;
 	items_make(&making, &layout);
 	if (data[0] & 4)
 		items_damage(&making);
@@ -123,17 +99,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			dict                 ? "image"
 			: layout.label_first ? "1"
 					     : "0");
-	const struct shard shard = {.container = &container_litdata,
-		.path = chunk,
+	struct shard shard = {.container = &container_litdata,
+		.name = "chunk-0-0.bin",
+		.beside = "index.json",
+		.beside_bytes = json,
+		.beside_size = json_size,
 		.bytes = making.file,
 		.size = making.size,
 		.asked = data[0] & 8 ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
 		.columns = &columns,
 		.fields = &fields,
 		.sound = !making.damaged,
-		.samples = making.sample,
-		.count = making.count};
-	shard_check(&shard);
+		.count = making.count,
+		.sample = on_sample};
+	int rc = shard_check(&shard);
+	want(rc == 0 || strstr(shard.fault.text, shard.name), "refused without the chunk's name");
 	return 0;
 }
 
@@ -144,5 +124,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return drive_noise(bytes, 3 + FAULTS + draw(random, 60), random);
 }
 
-const struct drive fuzz_drive = {"fuzz_litdata", INPUT_ROOM, compose, folder_remove};
+const struct drive fuzz_drive = {"fuzz_litdata", INPUT_ROOM, compose, shard_end};
 #endif

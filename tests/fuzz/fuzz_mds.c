@@ -48,6 +48,12 @@ static void spoil(void)
 	making.damaged = true;
 }
 
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
+{
+	if (shard->sound)
+		shard_place_check(shard, sample, &making.sample[sample->number]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct column_choice columns = {.label_offset = 0};
@@ -76,17 +82,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fields = (struct field_list){1, {{"note", 16, false, true}}};
 	if (layout.head != ITEMS_FILE)
 		(void)strcpy(columns.image, "image");
-	const struct shard shard = {.container = &container_mds,
-		.path = "fuzz.mds",
+	struct shard shard = {.container = &container_mds,
+		.name = "fuzz.mds",
 		.bytes = making.file,
 		.size = making.size,
 		.asked = data[0] & 8 ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
 		.columns = &columns,
 		.fields = &fields,
 		.sound = !making.damaged,
-		.samples = making.sample,
-		.count = making.count};
-	shard_check(&shard);
+		.count = making.count,
+		.sample = on_sample};
+	(void)shard_check(&shard);
 	return 0;
 }
 
@@ -97,5 +103,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return drive_noise(bytes, 2 + FAULTS + draw(random, 60), random);
 }
 
-const struct drive fuzz_drive = {"fuzz_mds", INPUT_ROOM, compose, NULL};
+const struct drive fuzz_drive = {"fuzz_mds", INPUT_ROOM, compose, shard_end};
 #endif

@@ -5,12 +5,10 @@
  * names, labels and captions that it was made of. Any other file is indexed, and every sample that
  * is listed is within the file and can be read or is damaged; or it is refused with a sentence that
  * names it. */
-#include "dataset/container/container.h"
-
 #include "fuzz/drive.h"
 #include "fuzz/parquet_make.h"
-#include "fuzz/parquet_run.h"
 #include "fuzz/recipe.h"
+#include "fuzz/shard.h"
 
 #include "base/util.h"
 
@@ -27,7 +25,6 @@ enum {
 
 static struct made made;
 static struct made_plan plan;
-static struct parquet_run run;
 
 static void make_raw(const uint8_t *data, size_t size)
 {
@@ -86,47 +83,34 @@ static bool make(uint8_t how, struct recipe *recipe)
 	return honest;
 }
 
-static void check_bytes(const struct index_field *place, const uint8_t *expected, uint32_t size)
+static void want_bytes(const uint8_t *bytes, uint32_t size, const uint8_t *made_of, uint32_t whole)
 {
-	uint8_t bytes[MADE_VALUE];
-	want(place->size == size, "a value of another size");
-	want(parquet_run_bytes(
-		     &run, place->offset, place->size, &place->packed, bytes, sizeof bytes) == 0 &&
-			memcmp(bytes, expected, size) == 0,
-		"a value has other bytes");
+	want(size == whole && memcmp(bytes, made_of, whole) == 0, "a value has other bytes");
 }
 
-static void check_true(unsigned row, const struct parquet_run_read *read, bool labelled)
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
 {
-	const struct index_record *record = &read->record;
+	const struct index_record *record = &sample->record;
+	const bool labelled = shard->asked != DATASET_LABELS_NONE;
+	const unsigned row = (unsigned)sample->number;
 	uint8_t bytes[MADE_VALUE];
 	char name[MADE_VALUE + 1] = "";
-	check_bytes(
-		&(struct index_field){
-			.offset = record->offset, .size = record->size, .packed = record->packed},
-		bytes, made_image(&plan, row, bytes));
+	if (!shard->sound)
+		return;
+	want_bytes(sample->bytes, record->size, bytes, made_image(&plan, row, bytes));
 	if (plan.binary)
 		(void)snprintf(name, sizeof name, "%u", row);
 	else
 		(void)made_path(&plan, row, (uint8_t *)name);
-	want(strcmp(read->name, plan.binary ? name : name + 2) == 0, "a sample of another name");
-	want(read->field[0].present == made_captioned(row), "a caption is missing, or too many");
+	want(strcmp(sample->name, plan.binary ? name : name + 2) == 0, "a sample of another name");
+	want(sample->field[0].present == made_captioned(row), "a caption is missing, or too many");
 	if (made_captioned(row))
-		check_bytes(&read->field[0], bytes, made_caption(&plan, row, bytes));
+		want_bytes(shard_field(shard, sample, 0), sample->field[0].size, bytes,
+			made_caption(&plan, row, bytes));
 	want(plan.list || record->label == (labelled ? (int32_t)made_label(row) : -1),
 		"a sample has another label");
 	want(!plan.list || !labelled || record->label_size == (row % 3 ? 8 : 0),
 		"a list of classes has another length");
-}
-
-static void check_any(const struct parquet_run_read *read)
-{
-	static uint8_t bytes[MADE_ROOM];
-	(void)parquet_run_bytes(&run, read->record.offset, read->record.size, &read->record.packed,
-		bytes, sizeof bytes);
-	if (read->field[0].present)
-		(void)parquet_run_bytes(&run, read->field[0].offset, read->field[0].size,
-			&read->field[0].packed, bytes, sizeof bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -138,27 +122,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0 || size > INPUT_ROOM)
 		return 0;
 	const uint8_t how = recipe_byte(&recipe);
-	const bool raw = how & HOW_RAW, labelled = !(how & HOW_UNLABELLED);
+	const bool raw = how & HOW_RAW;
 	if (raw)
 		make_raw(data + 1, size - 1);
 	else
 		honest = make(how, &recipe);
-	int rc = parquet_run_index(&run, &container_parquet, "fuzz.parquet",
-		labelled ? DATASET_LABELS_AUTO : DATASET_LABELS_NONE, NULL, raw ? NULL : &fields,
-		made.bytes, made.size);
-	want(rc == 0 || (rc == -EINVAL && strstr(run.fault.text, "fuzz.parquet")),
-		"refused with another code");
-	want(rc == 0 || !honest, "a true file is refused");
-	want(!honest || run.head.samples == plan.rows, "another number of samples");
-	for (uint64_t i = 0; rc == 0 && i < run.head.samples; i++) {
-		static struct parquet_run_read read;
-		parquet_run_sample(&run, i, &read);
-		want(labelled || read.record.label == -1, "a label that was not asked for");
-		if (honest)
-			check_true((unsigned)i, &read, labelled);
-		else if (i < MADE_ROWS)
-			check_any(&read);
-	}
+	struct shard shard = {.container = &container_parquet,
+		.name = "fuzz.parquet",
+		.bytes = made.bytes,
+		.size = made.size,
+		.asked = how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.fields = raw ? NULL : &fields,
+		.sound = honest,
+		.count = plan.rows,
+		.damaged = true,
+		.sample = on_sample};
+	(void)shard_check(&shard);
 	return 0;
 }
 
@@ -176,5 +155,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return size;
 }
 
-const struct drive fuzz_drive = {"fuzz_parquet", INPUT_ROOM, compose, NULL};
+const struct drive fuzz_drive = {"fuzz_parquet", INPUT_ROOM, compose, shard_end};
 #endif

@@ -2,10 +2,10 @@
  * without an .idx file, sound and damaged.
  *
  * Expected of a sound file: the same samples, with the same names, bytes and labels; of any other:
- * a refusal with a sentence, or samples that are within the file (container_run.h). */
-#include "fuzz/container_run.h"
+ * a refusal with a sentence, or samples that are within the file (shard.h). */
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
+#include "fuzz/shard.h"
 
 #include "base/util.h"
 
@@ -150,17 +150,17 @@ static void damage(void)
 	}
 }
 
-static void on_sample(
-	uint64_t number, const char *name, const struct index_record *record, const uint8_t *bytes)
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
 {
+	const struct index_record *record = &sample->record;
 	char expected[24];
-	if (file.how & HOW_DAMAGE)
+	if (!shard->sound)
 		return;
-	want(number < file.samples, "one sample too many");
-	const struct made *made = &file.record[file.order[number]];
-	(void)snprintf(expected, sizeof expected, "%zu", file.order[number]);
-	want(strcmp(name, expected) == 0, "a sample of another name");
-	want(record->size == made->size && memcmp(bytes, made->image, made->size) == 0,
+	const size_t number = file.order[sample->number];
+	const struct made *made = &file.record[number];
+	(void)snprintf(expected, sizeof expected, "%zu", number);
+	want(strcmp(sample->name, expected) == 0, "a sample of another name");
+	want(record->size == made->size && memcmp(sample->bytes, made->image, made->size) == 0,
 		"a sample with other bytes");
 	if (!(file.how & (HOW_ROWS | HOW_NONE)) || (file.how & HOW_FACES && !(file.how & HOW_NONE)))
 		want(record->label == (int32_t)made->label, "another label");
@@ -176,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_idx();
 	if (file.how & HOW_DAMAGE)
 		damage();
-	struct container_run run = {.container = &container_recordio,
+	struct shard shard = {.container = &container_recordio,
 		.name = "a.rec",
 		.beside = file.how & HOW_IDX ? "a.idx" : NULL,
 		.bytes = file.bytes,
@@ -184,12 +184,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.beside_bytes = (const uint8_t *)file.idx,
 		.beside_size = file.idx_size,
 		.asked = file.how & HOW_NONE ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.sound = !(file.how & HOW_DAMAGE),
+		.count = file.samples,
 		.sample = on_sample};
-	int rc = container_run(&run);
-	if (!(file.how & HOW_DAMAGE)) {
-		want(rc == 0, "a sound file is refused");
-		want(run.head.samples == file.samples, "another number of samples");
-	}
+	(void)shard_check(&shard);
 	return 0;
 }
 
@@ -200,5 +198,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return drive_noise(bytes, 2 + draw(random, one_in(random, 8) ? 400 : 80), random);
 }
 
-const struct drive fuzz_drive = {"fuzz_recordio", INPUT_ROOM, compose, container_run_end};
+const struct drive fuzz_drive = {"fuzz_recordio", INPUT_ROOM, compose, shard_end};
 #endif

@@ -6,11 +6,11 @@
  * and offsets; refusals, with a sentence, where the model refuses; the same samples, whose bytes
  * are within the file and whose records can be read back from the written index; and either all
  * samples have a label or none has. */
-#include "dataset/container/container.h"
 #include "dataset/container/tar.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/recipe.h"
+#include "fuzz/shard.h"
 #include "fuzz/tar_model.h"
 #include "fuzz/want.h"
 
@@ -18,8 +18,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { TAR_ROOM = 64 << 10, INPUT_ROOM = 4096 };
 
@@ -37,7 +35,11 @@ struct making {
 };
 
 static struct making making;
-static int files[4]; /* the tar, records, names, tables */
+static int file; /* the tar */
+static struct {
+	unsigned count;
+	struct tar_model_sample sample[TAR_MODEL_MEMBERS];
+} grouped; /* by the model */
 
 static void checksum(uint8_t *block)
 {
@@ -251,7 +253,7 @@ static int check_list(const struct tar_model *model)
 	struct fault fault = {{0}};
 	unsigned count = 0;
 	int rc;
-	tar_init(&reader, files[0], making.size, "fuzz.tar");
+	tar_init(&reader, file, making.size, "fuzz.tar");
 	while ((rc = tar_next(&reader, &member, &fault)) > 0) {
 		want(count < model->count, "one member too many");
 		const struct tar_model_member *m = &model->member[count++];
@@ -270,59 +272,33 @@ static int check_list(const struct tar_model *model)
 	return rc;
 }
 
-static void check_sample(const struct tar_model_sample *expected, const struct index_head *head,
-	uint64_t number, bool labelled)
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
 {
-	static uint8_t page[INDEX_PAGE];
-	char name[INDEX_PAGE];
-	struct index_record record;
-	uint64_t at = 1 + number / INDEX_RECORDS;
-	want(index_read(files[1], at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_record(page, at, number % INDEX_RECORDS, &record, NULL) == 0,
-		"a record is not returned");
-	want(record.offset == expected->image->offset && record.size == expected->image->size,
+	const struct index_record *record = &sample->record;
+	want(sample->number < grouped.count, "one sample too many");
+	const struct tar_model_sample *expected = &grouped.sample[sample->number];
+	want(record->offset == expected->image->offset && record->size == expected->image->size,
 		"a sample elsewhere");
-	want(record.format == expected->format, "a sample of another format");
-	want(labelled ? record.label >= 0 : record.label == -1, "labels for only some samples");
-	at = 1 + head->record_pages + record.name_page;
-	want(index_read(files[1], at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_name(page, &record, name, sizeof name, NULL) == 0,
-		"a name is not returned");
-	want(strcmp(name, expected->image->name) == 0, "a sample of another name");
+	want(record->format == expected->format, "a sample of another format");
+	want(strcmp(sample->name, expected->image->name) == 0, "a sample of another name");
+	want(memcmp(sample->bytes, shard->bytes + record->offset, record->size) == 0,
+		"a sample with other bytes");
 }
 
 static void check_index(const struct tar_model *model, enum dataset_labels asked)
 {
-	static struct tar_model_sample samples[TAR_MODEL_MEMBERS];
-	static struct index_writer writer;
-	struct index_progress progress = {0};
-	struct fault fault = {{0}};
-	struct index_head head;
-	uint64_t bytes;
-	uint32_t crc;
-	unsigned count;
-	const bool sound = tar_model_group(model, samples, &count);
-	want(index_writer_init(&writer, files[1], 0, files[2], files[3]) == 0, "no memory");
-	const struct index_job job = {.path = "fuzz.tar",
-		.fd = files[0],
+	const bool sound = tar_model_group(model, grouped.sample, &grouped.count);
+	struct shard shard = {.container = &container_tar,
+		.name = "fuzz.tar",
+		.bytes = making.bytes,
 		.size = making.size,
 		.asked = asked,
-		.writer = &writer,
-		.progress = &progress};
-	int rc = container_tar.index(&job, &fault);
+		.sound = sound && asked == DATASET_LABELS_NONE,
+		.count = grouped.count,
+		.sample = on_sample};
+	int rc = shard_check(&shard);
 	want(sound || rc < 0, "accepts samples that the model refuses");
-	want(!sound || rc == 0 || asked != DATASET_LABELS_NONE, "refused, and not by the model");
-	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, "fuzz.tar")),
-		"refused with another code");
-	if (rc == 0) {
-		want(index_writer_finish(&writer, &bytes) == 0 &&
-				index_head_read(files[1], 0, 0, &head, &crc) == 0,
-			"an index is not returned");
-		want(head.samples == count, "another number of samples");
-		for (unsigned i = 0; i < count; i++)
-			check_sample(&samples[i], &head, i, head.source != DATASET_LABELS_NONE);
-	}
-	index_writer_deinit(&writer);
+	want(rc < 0 || shard.head.samples == grouped.count, "another number of samples");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -330,8 +306,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct tar_model model;
 	if (size == 0 || size > INPUT_ROOM)
 		return 0;
-	for (int i = 0; i < 4 && !files[i]; i++)
-		files[i] = memfd_create("tar", MFD_CLOEXEC);
 	if (data[0] & HOW_RAW) {
 		making.size = size - 1;
 		memcpy(making.bytes, data + 1, size - 1);
@@ -340,9 +314,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		make(data + 1, size - 1);
 	}
-	want(pwrite(files[0], making.bytes, making.size, 0) == (ssize_t)making.size &&
-			ftruncate(files[0], (off_t)making.size) == 0,
-		"no memory");
+	shard_file(&file, making.bytes, making.size);
 	tar_model_list(making.bytes, making.size, &model);
 	if (check_list(&model) == 0)
 		check_index(&model, data[0] / HOW_ASKED % (DATASET_LABELS_JSON + 1));
@@ -362,5 +334,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return size;
 }
 
-const struct drive fuzz_drive = {"fuzz_tar", INPUT_ROOM, compose, NULL};
+const struct drive fuzz_drive = {"fuzz_tar", INPUT_ROOM, compose, shard_end};
 #endif

@@ -23,7 +23,7 @@ static struct {
 	bool damaged;
 	size_t size;
 	uint32_t count;
-	struct shard_sample sample[RECORDS];
+	struct shard_place sample[RECORDS];
 	uint8_t file[FILE_ROOM];
 } making;
 
@@ -191,7 +191,7 @@ static void put_record(void)
 	memcpy(to + 12, record.at, size);
 	put_checksum(to + 12 + size, to + 12, size);
 	const uint8_t *found = find(to + 12, size, image, image_size);
-	making.sample[making.count++] = (struct shard_sample){
+	making.sample[making.count++] = (struct shard_place){
 		found ? (uint64_t)(found - making.file) : 0, (uint32_t)image_size, label};
 	making.size += size + 16;
 }
@@ -216,6 +216,12 @@ static void damage(void)
 	}
 }
 
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
+{
+	if (shard->sound)
+		shard_place_check(shard, sample, &making.sample[sample->number]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct column_choice columns = {.label_offset = 0};
@@ -237,17 +243,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* `note` is no image, but index and reader take any bytes that a user names. */
 	if (data[0] & 4)
 		(void)strcpy(columns.image, data[0] & 8 ? "note" : "image/encoded");
-	const struct shard shard = {.container = &container_tfrecord,
-		.path = "fuzz.tfrecord",
+	struct shard shard = {.container = &container_tfrecord,
+		.name = "fuzz.tfrecord",
 		.bytes = making.file,
 		.size = making.size,
 		.asked = data[0] & 16 ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
 		.columns = &columns,
 		.fields = &fields,
 		.sound = !making.damaged && making.count && (data[0] & 12) != 12,
-		.samples = making.sample,
-		.count = making.count};
-	shard_check(&shard);
+		.count = making.count,
+		.sample = on_sample};
+	(void)shard_check(&shard);
 	return 0;
 }
 
@@ -264,5 +270,5 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 	return size;
 }
 
-const struct drive fuzz_drive = {"fuzz_tfrecord", INPUT_ROOM, compose, NULL};
+const struct drive fuzz_drive = {"fuzz_tfrecord", INPUT_ROOM, compose, shard_end};
 #endif

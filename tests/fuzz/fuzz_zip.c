@@ -5,10 +5,8 @@
  * it was made of, in ImageFolder's order and with its labels. Any other file is indexed, and every
  * sample that is listed is within the file and can be read or is damaged, and no two of them
  * overlap; or it is refused with a sentence that names it. */
-#include "dataset/container/container.h"
-
-#include "fuzz/archive_run.h"
 #include "fuzz/drive.h"
+#include "fuzz/shard.h"
 #include "fuzz/zip_make.h"
 
 #include "base/name_order.h"
@@ -28,8 +26,11 @@ enum {
 };
 
 static struct zip_made made;
-static struct archive_run run;
-static uint8_t bytes[ZIP_MADE_DATA];
+static struct {
+	unsigned count;
+	struct zip_made_member *member[ZIP_MADE_MEMBERS];
+	int32_t label[ZIP_MADE_MEMBERS];
+} expected;
 
 static void make(uint8_t how, struct recipe *recipe)
 {
@@ -70,55 +71,59 @@ static int order(const void *left, const void *right)
 	return 0;
 }
 
-static void check_true(bool labelled)
+/* The members that must be samples, in the order that they must have. */
+static void expect(void)
 {
-	struct zip_made_member *sorted[ZIP_MADE_MEMBERS];
-	struct archive_sample sample;
 	int32_t label = -1;
-	unsigned count = 0;
+	expected.count = 0;
 	for (unsigned i = 0; i < made.count; i++)
 		if (made.member[i].image)
-			sorted[count++] = &made.member[i];
-	qsort(sorted, count, sizeof sorted[0], order);
-	want(run.head.samples == count, "another number of samples");
-	for (unsigned i = 0; i < count; i++) {
-		const struct zip_made_member *member = sorted[i];
-		const char *name = member->name;
+			expected.member[expected.count++] = &made.member[i];
+	qsort(expected.member, expected.count, sizeof expected.member[0], order);
+	for (unsigned i = 0; i < expected.count; i++) {
+		const char *name = expected.member[i]->name;
 		const size_t part = strcspn(name, "/");
-		if (i == 0 || strncmp(name, sorted[i - 1]->name, part + 1) != 0)
+		if (i == 0 || strncmp(name, expected.member[i - 1]->name, part + 1) != 0)
 			label++;
-		archive_run_sample(&run, i, &sample);
-		want(!strcmp(sample.name, name), "a sample of another name, or out of order");
-		want(sample.record.label == (labelled && name[part] ? label : -1),
-			"a sample with another label");
-		want(sample.record.size == member->size, "a sample of another size");
-		want(archive_run_bytes(&run, &sample.record, bytes, sizeof bytes) == 0,
-			"a sample cannot be read");
-		want(!memcmp(bytes, member->data, member->size), "a sample with other bytes");
+		expected.label[i] = name[part] ? label : -1;
 	}
+}
+
+static void check_true(const struct shard *shard, const struct shard_sample *sample)
+{
+	const struct zip_made_member *member = expected.member[sample->number];
+	const bool labelled = shard->asked != DATASET_LABELS_NONE;
+	want(!strcmp(sample->name, member->name), "a sample of another name, or out of order");
+	want(sample->record.label == (labelled ? expected.label[sample->number] : -1),
+		"a sample with another label");
+	want(sample->record.size == member->size, "a sample of another size");
+	want(!memcmp(sample->bytes, member->data, member->size), "a sample with other bytes");
 }
 
 /* ---- any file ---- */
 
-static void check_any(void)
+static void check_any(const struct shard_sample *sample)
 {
-	static struct archive_sample sample;
 	static struct {
 		uint64_t from, to;
 	} range[4096];
-	for (uint64_t i = 0; i < run.head.samples; i++) {
-		archive_run_sample(&run, i, &sample);
-		const struct index_record *record = &sample.record;
-		want(!strstr(sample.name, "../"), "a name that leads out of the archive");
-		(void)archive_run_bytes(&run, record, bytes, sizeof bytes);
-		if (i >= UTIL_COUNT(range))
-			continue;
-		range[i].from = record->offset;
-		range[i].to = record->offset + packed_stored(&record->packed, record->size);
-		for (uint64_t j = 0; j < i; j++)
-			want(range[j].to <= range[i].from || range[i].to <= range[j].from,
-				"samples overlap");
-	}
+	const struct index_record *record = &sample->record;
+	const uint64_t i = sample->number;
+	want(!strstr(sample->name, "../"), "a name that leads out of the archive");
+	if (i >= UTIL_COUNT(range))
+		return;
+	range[i].from = record->offset;
+	range[i].to = record->offset + packed_stored(&record->packed, record->size);
+	for (uint64_t j = 0; j < i; j++)
+		want(range[j].to <= range[i].from || range[i].to <= range[j].from,
+			"samples overlap");
+}
+
+static void on_sample(const struct shard *shard, const struct shard_sample *sample)
+{
+	if (shard->sound)
+		check_true(shard, sample);
+	check_any(sample);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -127,20 +132,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct recipe recipe = {data, size, 1};
 	const uint8_t how = data[0];
-	const bool true_file = !(how & (HOW_RAW | HOW_LIE | HOW_SPOIL | HOW_CUT));
 	make(how, &recipe);
-	int rc = archive_run_index(&run, &container_zip, "fuzz.zip",
-		how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO, made.bytes,
-		made.size);
-	want(rc == 0 || (rc == -EINVAL && strstr(run.fault.text, "fuzz.zip")),
-		"refused with another code, or without the name");
-	if (true_file && rc < 0)
-		(void)fprintf(stderr, "%s\n", run.fault.text);
-	want(!true_file || rc == 0, "a true file is refused");
-	if (true_file)
-		check_true(!(how & HOW_UNLABELLED));
-	else if (rc == 0)
-		check_any();
+	const bool sound = !(how & (HOW_RAW | HOW_LIE | HOW_SPOIL | HOW_CUT));
+	if (sound)
+		expect();
+	struct shard shard = {.container = &container_zip,
+		.name = "fuzz.zip",
+		.bytes = made.bytes,
+		.size = made.size,
+		.asked = how & HOW_UNLABELLED ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.sound = sound,
+		.count = expected.count,
+		.damaged = true,
+		.sample = on_sample};
+	(void)shard_check(&shard);
 	return 0;
 }
 
@@ -156,5 +161,5 @@ static size_t compose(uint8_t *input, size_t room, struct random *random)
 	return size;
 }
 
-const struct drive fuzz_drive = {"fuzz_zip", INPUT_ROOM, compose, NULL};
+const struct drive fuzz_drive = {"fuzz_zip", INPUT_ROOM, compose, shard_end};
 #endif

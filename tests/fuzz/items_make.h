@@ -12,7 +12,7 @@ struct items {
 	bool damaged;
 	uint32_t count;
 	size_t size, text_size; /* of the file; of what is between the offsets and the items */
-	struct shard_sample sample[ITEMS];
+	struct shard_place sample[ITEMS];
 	uint8_t text[2048];
 	uint8_t file[ITEMS_ROOM];
 };
@@ -47,7 +47,7 @@ static inline void items_pixels(struct items *items, enum items_head head, uint3
 	} else {
 		memcpy(to, numpy, size = sizeof numpy);
 	}
-	struct shard_sample *sample = &items->sample[items->count - 1];
+	struct shard_place *sample = &items->sample[items->count - 1];
 	sample->offset = items->size + size;
 	sample->size = PACKED_HEADER + 3 * width;
 }
@@ -70,7 +70,7 @@ static inline void items_put(struct items *items, const struct items_layout *lay
 	const uint32_t image = items_head_size(layout->head) + 3 * width;
 	const uint32_t note = recipe_byte(&items->recipe) % 16;
 	const uint64_t label = recipe_number(&items->recipe, 2);
-	struct shard_sample *sample = &items->sample[items->count++];
+	struct shard_place *sample = &items->sample[items->count++];
 	if (!layout->label_first) {
 		items_u32(items, items->size, image);
 		items->size += 4;
@@ -92,7 +92,7 @@ static inline void items_put(struct items *items, const struct items_layout *lay
 			memcpy(items->file + items->size, &label, 8);
 			items->size += 8;
 		} else {
-			*sample = (struct shard_sample){items->size, image, (int64_t)label};
+			*sample = (struct shard_place){items->size, image, (int64_t)label};
 			memset(items->file + items->size, 0x5a, image);
 			memcpy(items->file + items->size, "\xff\xd8\xff", 3);
 			if (layout->head != ITEMS_FILE)

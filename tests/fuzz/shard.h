@@ -1,131 +1,292 @@
 /* shard: indexes a shard that a fuzz target has made in memory, as dataset_open does, and reads
- * every sample back. Expected of any bytes: either a refusal, with a sentence that names the shard,
- * or samples and fields whose bytes are within the shard, and labels for all of them or for none.
- * Expected of a shard that is sound: the samples that were put into it. One thread. */
+ * every sample, with its fields, back out of the index.
+ *
+ * Expected of any bytes: either a refusal, with a sentence that names the file; or samples and
+ * fields whose stored bytes are within the shard, that have a name and unpack, and labels for all
+ * of them or for none. Expected of a sound shard: that it is indexed, and that all of it unpacks.
+ * The target compares each sample with what it has made. One thread.
+ *
+ * Nothing is written to a disk: the shard and its index are memfds. A container that opens files
+ * beside its shard finds the shard's path in a folder of this process, in which there is at most
+ * one file: a link to another memfd. */
 #pragma once
 
 #include "dataset/container/container.h"
+#include "unpack/unpack.h"
 
 #include "fuzz/want.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A sample that a sound shard must have. */
+/* Of a sample or field that is unpacked. */
+enum { SHARD_ROOM = 1 << 20 };
+
+/* A sample that was read out of the index. */
 struct shard_sample {
+	uint64_t number;
+	struct index_record record;
+	char name[INDEX_PAGE];
+	/* The bytes, record.size of them; NULL: they are damaged. */
+	const uint8_t *bytes;
+	struct index_field field[FIELDS_MAX];
+};
+
+struct shard {
+	const struct container *container;
+	const char *name; /* of the file */
+	const uint8_t *bytes;
+	size_t size;
+	enum dataset_labels asked;
+	const struct column_choice *columns; /* NULL: none is chosen */
+	const struct field_list *fields; /* NULL: none */
+	/* The file beside the shard; NULL: none */
+	const char *beside;
+	const uint8_t *beside_bytes;
+	size_t beside_size;
+	/* True: it must be indexed, with `count` samples, and every byte of them unpacks. */
+	bool sound;
+	uint64_t count;
+	/* True: what an unsound shard lists may be damaged, as its index is built without unpacking
+	 * it. */
+	bool damaged;
+	/* NULL, or called for each sample. */
+	void (*sample)(const struct shard *shard, const struct shard_sample *sample);
+
+	/* Afterwards */
+	struct index_head head; /* all zero if the shard was refused */
+	struct fault fault;
+};
+
+static struct {
+	int shard, beside, index, names, tables;
+	char folder[64], link[256];
+	struct unpack *unpack;
+	uint8_t bytes[SHARD_ROOM];
+} shard_files;
+
+/* For drive.end. */
+static inline void shard_end(void)
+{
+	if (shard_files.link[0])
+		(void)unlink(shard_files.link);
+	if (shard_files.folder[0])
+		(void)rmdir(shard_files.folder);
+	unpack_free(shard_files.unpack);
+}
+
+static inline void shard_memory(int *fd)
+{
+	if (!*fd)
+		*fd = memfd_create("fuzz", MFD_CLOEXEC);
+	want(*fd > 0, "no memory");
+}
+
+/* Makes *fd a file of these bytes. */
+static inline void shard_file(int *fd, const uint8_t *bytes, size_t size)
+{
+	shard_memory(fd);
+	want(pwrite(*fd, bytes, size, 0) == (ssize_t)size && ftruncate(*fd, (off_t)size) == 0,
+		"no memory");
+}
+
+static inline void shard_file_beside(const struct shard *shard)
+{
+	char target[64], path[256] = "";
+	if (shard->beside) {
+		shard_file(&shard_files.beside, shard->beside_bytes, shard->beside_size);
+		(void)snprintf(target, sizeof target, "/proc/self/fd/%d", shard_files.beside);
+		(void)snprintf(path, sizeof path, "%s/%s", shard_files.folder, shard->beside);
+	}
+	if (strcmp(path, shard_files.link) == 0)
+		return;
+	if (shard_files.link[0])
+		(void)unlink(shard_files.link);
+	want(!path[0] || symlink(target, path) == 0, "no link in /tmp");
+	(void)strcpy(shard_files.link, path);
+}
+
+/* Makes the files. Returns the shard's path. */
+static inline const char *shard_begin(const struct shard *shard)
+{
+	static char path[256];
+	if (!shard_files.unpack)
+		shard_files.unpack = unpack_new();
+	want(shard_files.unpack, "no memory");
+	shard_file(&shard_files.shard, shard->bytes, shard->size);
+	shard_memory(&shard_files.index);
+	shard_memory(&shard_files.names);
+	shard_memory(&shard_files.tables);
+	if (!shard->container->beside)
+		return shard->name;
+	if (!shard_files.folder[0]) {
+		(void)strcpy(shard_files.folder, "/tmp/penstock-fuzz-XXXXXX");
+		want(mkdtemp(shard_files.folder), "no folder in /tmp");
+	}
+	shard_file_beside(shard);
+	(void)snprintf(path, sizeof path, "%s/%s", shard_files.folder, shard->name);
+	return path;
+}
+
+/* Whether the fault names the shard or the file beside it. */
+static inline bool shard_named(const struct shard *shard, const char *path)
+{
+	const char *text = shard->fault.text;
+	return strstr(text, path) || (shard->beside && strstr(text, shard_files.link));
+}
+
+/* Indexes the shard. Returns what the container returns. */
+static inline int shard_index(struct shard *shard)
+{
+	static struct index_writer writer;
+	static struct label_found found;
+	static const struct column_choice none = {.label_offset = 0};
+	struct index_first first = {.empty = false};
+	struct index_progress progress = {0};
+	const struct container *container = shard->container;
+	uint64_t bytes;
+	uint32_t crc;
+	const struct index_job job = {.path = shard_begin(shard),
+		.joint = container->joint,
+		.first = &first,
+		.fd = shard_files.shard,
+		.size = shard->size,
+		.asked = shard->asked,
+		.found = &found,
+		.fields = shard->fields,
+		.columns = shard->columns ? shard->columns : &none,
+		.writer = &writer,
+		.progress = &progress};
+	want(index_writer_init(
+		     &writer, shard_files.index, 0, shard_files.names, shard_files.tables) == 0,
+		"no memory");
+	if (container != &container_tar)
+		index_writer_packed(&writer);
+	writer.head.asked = (uint32_t)shard->asked;
+	writer.head.label_type = container == &container_tar ? LABEL_TYPE_CLASS : LABEL_TYPE_AUTO;
+	writer.head.field_count = shard->fields ? shard->fields->count : 0;
+	shard->head = (struct index_head){0};
+	shard->fault.text[0] = 0;
+	int rc = container->index(&job, &shard->fault);
+	if (rc < 0 && shard->sound)
+		(void)fprintf(stderr, "%s\n", shard->fault.text);
+	want(rc == 0 || !shard->sound, "a sound shard is refused");
+	want(rc == 0 || (rc == -EINVAL && shard_named(shard, job.path)),
+		"refused with another code, or without a sentence that names the file");
+	/* The index of an earlier shard may have been longer. */
+	want(rc || (index_writer_finish(&writer, &bytes) == 0 &&
+			   ftruncate(shard_files.index, (off_t)bytes) == 0 &&
+			   index_head_read(shard_files.index, 0, 0, &shard->head, &crc) == 0),
+		"an index is not returned");
+	index_writer_deinit(&writer);
+	return rc;
+}
+
+static inline void shard_within(
+	const struct shard *shard, uint64_t offset, uint32_t size, const struct packed *packed)
+{
+	want(packed_sound(packed, size), "an impossible way of packing");
+	const uint64_t stored = packed_stored(packed, size);
+	want(offset <= shard->size && stored <= shard->size - offset, "bytes beyond the shard");
+}
+
+/* Unpacks a sample or field. NULL: it is damaged, or larger than the room. */
+static inline const uint8_t *shard_unpack(
+	const struct shard *shard, uint64_t offset, uint32_t size, const struct packed *packed)
+{
+	struct fault fault;
+	shard_within(shard, offset, size, packed);
+	int rc = size > SHARD_ROOM ? -EMSGSIZE
+				   : unpack_slice(shard_files.unpack, packed, size,
+					     shard->bytes + offset, shard_files.bytes, &fault);
+	want(rc == 0 || rc == -EMSGSIZE || rc == -EBADMSG || rc == -ENODATA,
+		"unpacked with another outcome");
+	want(rc == 0 || (shard->damaged && !shard->sound), "what is listed does not unpack");
+	return rc == 0 ? shard_files.bytes : NULL;
+}
+
+/* Unpacks field `i`, if the sample has it. */
+static inline const uint8_t *shard_field(
+	const struct shard *shard, const struct shard_sample *sample, unsigned i)
+{
+	const struct index_field *field = &sample->field[i];
+	return field->present ? shard_unpack(shard, field->offset, field->size, &field->packed)
+			      : NULL;
+}
+
+static inline void shard_label_check(
+	const struct index_head *head, const struct index_record *record)
+{
+	if (head->source == DATASET_LABELS_NONE)
+		want(record->label == -1 && !record->label_size, "a label for one sample only");
+	else if (head->label_type == LABEL_TYPE_CLASS)
+		want(record->label >= 0, "no label for one sample only");
+	else if (label_type_is_even(head->label_type))
+		want(record->label_size, "no row for one sample only");
+}
+
+static inline void shard_read(const struct shard *shard, uint64_t number, struct shard_sample *ret)
+{
+	static uint8_t page[INDEX_PAGE];
+	const struct index_head *head = &shard->head;
+	const struct index_record *record = &ret->record;
+	const uint32_t records = index_records(head->version);
+	uint64_t at = 1 + number / records;
+	ret->number = number;
+	want(index_read(shard_files.index, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
+			index_page_record(
+				page, at, (uint32_t)(number % records), &ret->record, NULL) == 0,
+		"a record is not returned");
+	want(record->format >= SAMPLE_JPEG && record->format <= SAMPLE_OTHER, "no such format");
+	shard_label_check(head, record);
+	at = 1 + head->record_pages + record->name_page;
+	want(index_read(shard_files.index, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
+			index_page_name(page, record, ret->name, sizeof ret->name, NULL) == 0,
+		"a name is not returned");
+	/* A tar's names are as they are written in the tar. */
+	want(ret->name[0] && (ret->name[0] != '/' || shard->container == &container_tar),
+		"a name that no sample may have");
+	for (uint32_t i = 0; i < head->field_count; i++) {
+		want(index_page_field(page, record, i, &ret->field[i], NULL) == 0,
+			"a field is not returned");
+		shard_within(
+			shard, ret->field[i].offset, ret->field[i].size, &ret->field[i].packed);
+		(void)shard_field(shard, ret, i);
+	}
+	ret->bytes = shard_unpack(shard, record->offset, record->size, &record->packed);
+}
+
+/* Indexes the shard and reads all samples. Returns what the container returned. */
+static inline int shard_check(struct shard *shard)
+{
+	static struct shard_sample sample;
+	int rc = shard_index(shard);
+	want(!shard->sound || shard->head.samples == shard->count, "another number of samples");
+	for (uint64_t i = 0; i < shard->head.samples; i++) {
+		shard_read(shard, i, &sample);
+		if (shard->sample)
+			shard->sample(shard, &sample);
+	}
+	return rc;
+}
+
+/* What a sound shard of plain ranges holds. */
+struct shard_place {
 	uint64_t offset;
 	uint32_t size;
 	int64_t label; /* -1: none */
 };
 
-struct shard {
-	const struct container *container;
-	const char *path;
-	const uint8_t *bytes;
-	size_t size;
-	enum dataset_labels asked; /* AUTO or NONE */
-	const struct column_choice *columns;
-	const struct field_list *fields;
-	bool sound;
-	const struct shard_sample *samples;
-	uint32_t count;
-};
-
-static inline void shard_within(const struct shard *shard, uint64_t offset, uint64_t size)
+/* For shard.sample: the sample must be the one at `place`. */
+static inline void shard_place_check(const struct shard *shard, const struct shard_sample *sample,
+	const struct shard_place *place)
 {
-	want(offset <= shard->size && size <= shard->size - offset, "bytes beyond the shard");
-}
-
-static inline void shard_field_check(
-	const struct shard *shard, const uint8_t *page, const struct index_record *record)
-{
-	struct index_field field;
-	for (uint32_t i = 0; i < shard->fields->count; i++) {
-		want(index_page_field(page, record, i, &field, NULL) == 0,
-			"a field is not returned");
-		if (field.present)
-			shard_within(shard, field.offset, field.size);
-	}
-}
-
-static inline void shard_sample_check(
-	const struct shard *shard, int fd, const struct index_head *head, uint64_t number)
-{
-	static uint8_t page[INDEX_PAGE];
-	char name[INDEX_PAGE];
-	struct index_record record;
-	uint64_t at = 1 + number / INDEX_RECORDS_PACKED;
-	want(index_read(fd, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_record(page, at, number % INDEX_RECORDS_PACKED, &record, NULL) ==
-				0,
-		"a record is not returned");
-	want(packed_sound(&record.packed, record.size), "a sample that cannot be unpacked");
-	shard_within(shard, record.offset, packed_stored(&record.packed, record.size));
-	want(record.format >= SAMPLE_JPEG && record.format <= SAMPLE_OTHER, "another format");
-	if (head->label_type == LABEL_TYPE_CLASS)
-		want(head->source == DATASET_LABELS_COLUMN ? record.label >= 0 : record.label == -1,
-			"labels for only some samples");
-	if (shard->sound) {
-		const struct shard_sample *sample = &shard->samples[number];
-		want(record.offset == sample->offset && record.size == sample->size,
-			"a sample elsewhere");
-		want(record.label == (shard->asked == DATASET_LABELS_NONE ? -1 : sample->label),
-			"a sample with another label");
-	}
-	at = 1 + head->record_pages + record.name_page;
-	want(index_read(fd, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_name(page, &record, name, sizeof name, NULL) == 0,
-		"a name is not returned");
-	want(name[0] && name[0] != '/', "a name that no sample may have");
-	shard_field_check(shard, page, &record);
-}
-
-static inline void shard_check(const struct shard *shard)
-{
-	static int files[4]; /* the shard, records, names, tables */
-	static struct index_writer writer;
-	static struct label_found found;
-	struct index_first first = {.empty = false};
-	struct index_progress progress = {0};
-	struct fault fault = {{0}};
-	struct index_head head;
-	uint64_t bytes;
-	uint32_t crc;
-	for (int i = 0; i < 4 && !files[i]; i++)
-		files[i] = memfd_create("shard", MFD_CLOEXEC);
-	want(pwrite(files[0], shard->bytes, shard->size, 0) == (ssize_t)shard->size &&
-			ftruncate(files[0], (off_t)shard->size) == 0 &&
-			index_writer_init(&writer, files[1], 0, files[2], files[3]) == 0,
-		"no memory");
-	index_writer_packed(&writer);
-	writer.head.field_count = shard->fields->count;
-	const struct index_job job = {.path = shard->path,
-		.joint = shard->container->joint,
-		.first = &first,
-		.fd = files[0],
-		.size = shard->size,
-		.asked = shard->asked,
-		.found = &found,
-		.fields = shard->fields,
-		.columns = shard->columns,
-		.writer = &writer,
-		.progress = &progress};
-	int rc = shard->container->index(&job, &fault);
-	if (rc < 0 && shard->sound)
-		(void)fprintf(stderr, "%s\n", fault.text);
-	want(rc == 0 || !shard->sound, "refuses a sound shard");
-	want(rc == 0 || (rc == -EINVAL && strstr(fault.text, shard->path)),
-		"refused with another code, or without a sentence");
-	if (rc == 0) {
-		want(index_writer_finish(&writer, &bytes) == 0 &&
-				index_head_read(files[1], 0, 0, &head, &crc) == 0,
-			"an index is not returned");
-		want(!shard->sound || head.samples == shard->count, "another number of samples");
-		for (uint64_t i = 0; i < head.samples; i++)
-			shard_sample_check(shard, files[1], &head, i);
-	}
-	index_writer_deinit(&writer);
+	const struct index_record *record = &sample->record;
+	want(record->offset == place->offset && record->size == place->size, "a sample elsewhere");
+	want(record->label == (shard->asked == DATASET_LABELS_NONE ? -1 : place->label),
+		"a sample with another label");
 }

@@ -2,27 +2,32 @@
  * files give is compared with `datasets` (tests/containers/parquet) and with what they were made of
  * (tests/fuzz/fuzz_parquet.c). */
 #include "fuzz/parquet_make.h"
-#include "fuzz/parquet_run.h"
+#include "fuzz/shard.h"
 #include "unit/source_fixture.h"
 
 #include "base/util.h"
 
-static struct parquet_run run;
+static struct shard shard;
 static struct made made;
 
 static int index_bytes(const void *bytes, size_t size)
 {
 	static const struct field_list fields = {
 		.count = 1, .at = {{.name = "caption", .max = 64}}};
-	return parquet_run_index(&run, &container_parquet, "test.parquet", DATASET_LABELS_AUTO,
-		NULL, &fields, bytes, size);
+	shard = (struct shard){.container = &container_parquet,
+		.name = "test.parquet",
+		.bytes = bytes,
+		.size = size,
+		.asked = DATASET_LABELS_AUTO,
+		.fields = &fields};
+	return shard_index(&shard);
 }
 
 static void refuse(const void *bytes, size_t size, const char *part)
 {
 	assert_int_equal(index_bytes(bytes, size), -EINVAL);
-	if (!strstr(run.fault.text, "test.parquet") || !strstr(run.fault.text, part))
-		fail_msg("\"%s\" does not say \"%s\"", run.fault.text, part);
+	if (!strstr(shard.fault.text, "test.parquet") || !strstr(shard.fault.text, part))
+		fail_msg("\"%s\" does not say \"%s\"", shard.fault.text, part);
 }
 
 static struct made_plan plan_of(uint8_t codec, uint8_t version, bool dictionary)
@@ -53,10 +58,10 @@ static void test_sound(void **state)
 		const struct made_plan plan = plan_of(i % 3, i / 3 % 2 + 1, i / 6);
 		made_file(&made, &plan);
 		if (index_bytes(made.bytes, made.size) < 0)
-			fail_msg("%u: %s", i, run.fault.text);
-		assert_int_equal(run.head.samples, plan.rows);
-		assert_int_equal(run.head.classes, 4);
-		assert_int_equal(run.head.source, DATASET_LABELS_COLUMN);
+			fail_msg("%u: %s", i, shard.fault.text);
+		assert_int_equal(shard.head.samples, plan.rows);
+		assert_int_equal(shard.head.classes, 4);
+		assert_int_equal(shard.head.source, DATASET_LABELS_COLUMN);
 	}
 }
 
