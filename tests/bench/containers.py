@@ -3,6 +3,7 @@
 
     tests/bench/containers.py BUILD IMAGES --python PYTHON [--tensorflow PYTHON] [--rounds 5] [--seconds 5]
                               [--threads 2] [--batch-size 32] [--only NAME,NAME] [--json FILE]
+    tests/bench/containers.py BUILD IMAGES --python PYTHON [--tensorflow PYTHON] --index SAMPLES
 
 Writes the JPEGs of the folder IMAGES into each container with the container's reference writer, then
 measures RandomResizedCrop 224 and a flip, uint8, in rounds. Each round runs, each in a process of its
@@ -14,12 +15,18 @@ reader's. The figures are medians of the rounds' ratios, and all are of an epoch
 PYTHON has torch, datasets, pyarrow, mosaicml-streaming, litdata and lmdb; the PYTHON of --tensorflow
 has tensorflow and torch. Without the latter TFRecord is left out, with a word. A class of an image
 is its name's part before the first "_". Prints a table in Markdown; the exit status is 1 if a bar is
-missed."""
+missed.
+
+With --index it writes SAMPLES samples of 2,000 bytes into each container instead, with the same
+writers, and measures `penstock check --index-only` of them, warm: its time, and the most memory that the
+process had (VmHWM). The bars are 500 MB/s, and 32 MiB whatever SAMPLES is."""
 import argparse
 import io
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import statistics
 import struct
@@ -35,13 +42,17 @@ STORED_BAR, REFERENCE_BAR = 0.95, 3.0
 PACKED = ("parquet-snappy", "parquet-zstd", "zip-deflated")
 CONTAINERS = ("parquet", "parquet-snappy", "parquet-zstd", "tfrecord", "mds", "litdata", "zip", "zip-deflated", "lmdb", "recordio")
 PER_FILE = 250  # samples of a Parquet file or a TFRecord
+SMALL, INDEX_RATE_BAR, INDEX_MEMORY_BAR = 2000, 500e6, 32 << 20
 
 
 # ---- writing
 
 
 def images_of(folder):
-    """(name, bytes, label) of every image."""
+    """(name, bytes, label) of every image; `folder` may be a number of made-up ones."""
+    if folder.isdigit():
+        yield from ((f"{number % 1000:03}_{number:08}.jpg", b"\xff\xd8\xff\xe0" + random.randbytes(SMALL - 4), number % 1000) for number in range(int(folder)))
+        return
     names = sorted(path.name for path in Path(folder).iterdir() if path.suffix.lower() in (".jpg", ".jpeg"))
     classes = sorted({name.split("_")[0] for name in names})
     for name in names:
@@ -49,8 +60,9 @@ def images_of(folder):
 
 
 def parts_of(folder):
-    everything = list(images_of(folder))
-    return [everything[at:at + PER_FILE] for at in range(0, len(everything), PER_FILE)]
+    size, everything = 100_000 if folder.isdigit() else PER_FILE, images_of(folder)
+    while part := list(itertools.islice(everything, size)):
+        yield part
 
 
 def write_tar(folder, to):
@@ -66,7 +78,7 @@ def write_parquet(folder, to, compression="none"):
     import datasets  # pylint: disable=import-outside-toplevel
     import pyarrow.parquet as pq  # pylint: disable=import-outside-toplevel
 
-    count = len({label for _, _, label in images_of(folder)})
+    count = max(label for _, _, label in images_of(folder)) + 1
     features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(num_classes=count)})
     for number, part in enumerate(parts_of(folder)):
         rows = {"image": [{"bytes": data, "path": name} for name, data, _ in part], "label": [label for _, _, label in part]}
@@ -368,13 +380,14 @@ def run(options, kind, name, folder, home):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build")
-    parser.add_argument("images", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("images", type=lambda path: path if path.isdigit() else str(Path(path).resolve()))
     parser.add_argument("--python", required=True, help="a Python with the reference readers")
     parser.add_argument("--tensorflow", help="a Python that has tensorflow and torch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--index", help="measure indexing of so many samples")
     parser.add_argument("--only", help="names of containers, separated by commas")
     parser.add_argument("--json", help="where to write all figures")
     for name in ("kind", "name", "folder"):
@@ -397,11 +410,53 @@ def table(names, rates):
     return missed
 
 
+def index_one(options, source, home):
+    """Seconds and bytes of memory of one process that makes all indexes anew."""
+    shutil.rmtree(home, ignore_errors=True)
+    command = [Path(options.build) / "bin/penstock", "check", "--index-only", "--labels", "none", source]
+    start, peak = time.perf_counter(), 0
+    with subprocess.Popen(command, env={**os.environ, "XDG_CACHE_HOME": str(home)}, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:  # getrusage would count what this program had when it forked
+            found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text(encoding="ascii"))
+            peak = max(peak, int(found.group(1)) << 10) if found else peak
+            time.sleep(0.002)
+    assert process.returncode == 0, source
+    return time.perf_counter() - start, peak
+
+
+def main_index(options, names):
+    """One container after the other: their files are large."""
+    print("| container | bytes | seconds | MB/s | memory, MiB | |\n|---|---|---|---|---|---|")
+    missed, options.images = 0, options.index
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="penstock-containers-") as everything:
+            folder, home = Path(everything) / "data", Path(everything) / "home"
+            folder.mkdir()
+            run(options, "write", name, folder, home)
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            for path in folder.rglob("*.*"):  # warm
+                if path.is_file():
+                    path.read_bytes()
+            runs = []
+            for _ in range(options.rounds):
+                runs.append(index_one(options, str(folder / SOURCES[name]), home))
+                for path in folder.rglob("*.idx"):
+                    if path.name != "train.idx":
+                        path.unlink()
+            seconds, memory = statistics.median(run[0] for run in runs), max(run[1] for run in runs)
+            good = size / seconds >= INDEX_RATE_BAR and memory <= INDEX_MEMORY_BAR
+            missed += not good
+            print(f"| {name} | {size} | {seconds:.2f} | {size / seconds / 1e6:.0f} | {memory / (1 << 20):.1f} | {'holds' if good else 'MISSED'} |", flush=True)
+    return 1 if missed else 0
+
+
 def main(options):
     names = options.only.split(",") if options.only else list(CONTAINERS)
     if "tfrecord" in names and not options.tensorflow:
         print("without --tensorflow TFRecord is left out", file=sys.stderr)
         names.remove("tfrecord")
+    if options.index:
+        return main_index(options, [name for name in names if name not in ("zip-deflated", "litdata")])
     rates = {name: {"penstock": [], "tar": [], "reference": []} for name in names}
     with tempfile.TemporaryDirectory(prefix="penstock-containers-") as everything:
         home = Path(everything) / "home"
