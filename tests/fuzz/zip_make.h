@@ -213,7 +213,7 @@ static inline void zip_end_make(
 	zip_number(made, wide ? UINT32_MAX : directory - base, 4);
 	zip_number(made, comment, 2);
 	for (size_t i = 0; i < comment; i++)
-		zip_put(made, "PK\5\6" + i % 4, 1);
+		zip_put(made, &"PK\5\6"[i % 4], 1);
 }
 
 /* The bytes of a member, all different from those of the others. */
