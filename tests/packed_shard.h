@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/util.h"
+#include "dataset/container/container.h"
 #include "dataset/dataset.h"
 #include "dataset/index.h"
 #include "dataset/mtime.h"
@@ -146,6 +147,7 @@ static inline bool packed_shard_end(struct packed_shard *shard)
 	if (fclose(shard->file) || stat(shard->path, &st))
 		return false;
 	head->kind = DATASET_TFRECORD;
+	head->beside = container_tfrecord.beside(shard->path);
 	head->asked = DATASET_LABELS_AUTO;
 	head->label_type = LABEL_TYPE_CLASS;
 	head->shard_size = (uint64_t)st.st_size;

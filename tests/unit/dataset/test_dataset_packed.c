@@ -1,13 +1,14 @@
 /* dataset: samples and fields that are stored packed. All ways to their bytes give the same;
  * streams that are damaged, too long or cut have a sentence; a forged index cannot make a read
  * leave the shard. */
+#include "packed_shard.h"
+
 #include "unit/dataset/dataset_fixture.h"
 
 #include "base/store.h"
 #include "base/whole.h"
 #include "dataset/dimensions.h"
 #include "dataset/sidecar.h"
-#include "packed_shard.h"
 
 #include <sys/mman.h>
 
