@@ -174,7 +174,8 @@ int sorted_add(struct sorted *sorted, const struct sorted_item *item, struct fau
 	uint8_t *to = sorted->buffer + sorted->used;
 	memcpy(to, &head, sizeof head);
 	memcpy(to + sizeof head, item->key, item->key_size);
-	memcpy(to + sizeof head + item->key_size, item->value, item->value_size);
+	if (item->value_size)
+		memcpy(to + sizeof head + item->key_size, item->value, item->value_size);
 	sorted->used += size;
 	return 0;
 }
