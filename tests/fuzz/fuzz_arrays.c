@@ -4,6 +4,7 @@
  * Expected of a sound file: the same samples, with the same names, pixels and labels; of any other:
  * a refusal with a sentence, or samples that are within the file (shard.h). */
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/shard.h"
 
@@ -43,14 +44,14 @@ static void put_byte(struct bytes *to, uint8_t byte)
 
 static void put_little(struct bytes *to, uint64_t value, unsigned bytes)
 {
-	for (unsigned i = 0; i < bytes; i++)
-		put_byte(to, (uint8_t)(value >> 8 * i));
+	uint8_t number[8];
+	put(to, number, number_little(number, value, bytes));
 }
 
 static void put_big(struct bytes *to, uint32_t value)
 {
-	for (int i = 3; i >= 0; i--)
-		put_byte(to, (uint8_t)(value >> 8 * i));
+	uint8_t number[4];
+	put(to, number, number_big(number, value, 4));
 }
 
 static uint8_t pixel(uint32_t row, uint32_t at)

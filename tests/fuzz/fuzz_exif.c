@@ -9,6 +9,7 @@
 #include "decode/jpegwalk.h"
 
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
 
@@ -24,8 +25,7 @@ struct tiff {
 
 static void put(struct tiff *tiff, size_t at, uint32_t value, unsigned bytes)
 {
-	for (unsigned i = 0; i < bytes; i++)
-		tiff->bytes[at + i] = (uint8_t)(value >> 8 * (tiff->little ? i : bytes - 1 - i));
+	(void)(tiff->little ? number_little : number_big)(tiff->bytes + at, value, bytes);
 }
 
 static void put_entry(struct tiff *tiff, size_t at, uint32_t tag, uint32_t type, uint32_t count)

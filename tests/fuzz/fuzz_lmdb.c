@@ -7,6 +7,7 @@
  * file and can be read or is damaged, with keys that differ; or it is refused with a sentence that
  * names it. */
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/shard.h"
 
@@ -65,12 +66,9 @@ static void put(uint8_t *at, uint64_t value, unsigned size)
 {
 	static const uint64_t lies[] = {0, 1, 2, 3, 4, 8, 16, 100, 511, 512, 0xffff, 0x10000,
 		0xffffffff, UINT64_C(1) << 40, INT64_MAX, UINT64_MAX, UINT64_MAX - 1};
-	if (made.lies && recipe_byte(&made.recipe) >= 253) {
-		const uint8_t which = recipe_byte(&made.recipe);
-		value = which < 128 ? lies[which % UTIL_COUNT(lies)] : value + which - 192;
-	}
-	for (unsigned i = 0; i < size; i++)
-		at[i] = (uint8_t)(value >> 8 * i);
+	if (made.lies)
+		value = recipe_lie(&made.recipe, 253, value, lies, UTIL_COUNT(lies));
+	(void)number_little(at, value, size);
 }
 
 static uint8_t *page_new(unsigned kind, uint32_t *ret_number)
@@ -193,15 +191,6 @@ static void meta_make(
 
 /* ---- keys and values ---- */
 
-static size_t varint(uint8_t *at, uint64_t value)
-{
-	size_t size = 0;
-	for (; value > 127; value >>= 7)
-		at[size++] = (uint8_t)(value | 128);
-	at[size++] = (uint8_t)value;
-	return size;
-}
-
 static void value_make(struct pair *pair, uint32_t i)
 {
 	const uint8_t how = recipe_byte(&made.recipe);
@@ -211,7 +200,7 @@ static void value_make(struct pair *pair, uint32_t i)
 	pair->label = made.datums ? (int32_t)(how * 5000) : -1;
 	if (made.datums) {
 		at[size++] = 4 << 3 | 2;
-		size += varint(at + size, image);
+		size += number_varint(at + size, image);
 	}
 	pair->image_at = (uint32_t)size;
 	pair->image_size = image;
@@ -220,7 +209,7 @@ static void value_make(struct pair *pair, uint32_t i)
 	memcpy(at + pair->image_at, "\xff\xd8\xff", 3);
 	if (made.datums) {
 		at[size++] = 5 << 3;
-		size += varint(at + size, (uint64_t)pair->label);
+		size += number_varint(at + size, (uint64_t)pair->label);
 		at[size++] = 7 << 3;
 		at[size++] = 1;
 	}
@@ -300,8 +289,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		make_raw();
 	else
 		make(how);
-	for (int i = recipe_byte(&made.recipe) % 4; (how & HOW_SPOIL) && i >= 0; i--)
-		made.bytes[recipe_number(&made.recipe, 3) % made.size] = recipe_byte(&made.recipe);
+	if (how & HOW_SPOIL)
+		recipe_spoil(&made.recipe, made.bytes, made.size, 3);
 	if (how & HOW_CUT)
 		made.size -= recipe_number(&made.recipe, 3) % made.size;
 	struct shard shard = {.container = &container_lmdb,

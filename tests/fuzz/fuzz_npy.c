@@ -7,6 +7,7 @@
 #include "labels/npy.h"
 
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/want.h"
 
 #include "base/util.h"
@@ -102,8 +103,7 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 			at = put(bytes, at, random);
 	}
 	text = at - 12 + one_in(random, 16);
-	for (int i = 0; i < 4; i++)
-		bytes[8 + i] = (uint8_t)(text >> 8 * i);
+	(void)number_little(bytes + 8, text, 4);
 	return at;
 }
 

@@ -6,6 +6,7 @@
  * is listed is within the file and can be read or is damaged; or it is refused with a sentence that
  * names it. */
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/parquet_make.h"
 #include "fuzz/recipe.h"
 #include "fuzz/shard.h"
@@ -30,8 +31,7 @@ static void make_raw(const uint8_t *data, size_t size)
 {
 	memcpy(made.bytes, "PAR1", 4);
 	memcpy(made.bytes + 4, data, size);
-	for (int i = 0; i < 4; i++)
-		made.bytes[4 + size + (size_t)i] = (uint8_t)(size >> 8 * i);
+	(void)number_little(made.bytes + 4 + size, size, 4);
 	memcpy(made.bytes + 8 + size, "PAR1", 4);
 	made.size = size + 12;
 }

@@ -9,6 +9,7 @@
 #include "dataset/container/tar.h"
 
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/shard.h"
 #include "fuzz/tar_model.h"
@@ -82,8 +83,7 @@ static void put_size(uint8_t *field, uint64_t size)
 		(void)snprintf((char *)field, 12, form == 4 ? "%11lo " : " %lo ", value);
 	} else if (form == 6) {
 		field[0] = 0x80;
-		for (int i = 0; i < 8; i++)
-			field[11 - i] = (uint8_t)(size >> 8 * i);
+		(void)number_big(field + 4, size, 8);
 	} else if (form == 7) {
 		field[0] = 0x80;
 		for (int i = 4; i < 12; i++)

@@ -5,6 +5,7 @@
 #include "dataset/container/records/crc32c.h"
 
 #include "fuzz/drive.h"
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/shard.h"
 
@@ -39,12 +40,8 @@ static void put(struct bytes *to, const void *data, size_t size)
 
 static void put_varint(struct bytes *to, uint64_t value)
 {
-	uint8_t byte;
-	do {
-		byte = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-		put(to, &byte, 1);
-		value >>= 7;
-	} while (value);
+	uint8_t number[NUMBER_VARINT_MAX];
+	put(to, number, number_varint(number, value));
 }
 
 static void put_field(struct bytes *to, unsigned field, const struct bytes *value)
@@ -56,11 +53,12 @@ static void put_field(struct bytes *to, unsigned field, const struct bytes *valu
 
 static void put_number(struct bytes *to, unsigned field, unsigned wire, uint64_t value)
 {
+	uint8_t number[8];
 	put_varint(to, field << 3 | wire);
 	if (wire == 0)
 		put_varint(to, value);
 	else
-		put(to, &value, wire == 1 ? 8 : 4);
+		put(to, number, number_little(number, value, wire == 1 ? 8 : 4));
 }
 
 /* A field that a reader of tf.Example passes over. */

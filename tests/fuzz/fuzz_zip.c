@@ -40,8 +40,8 @@ static void make(uint8_t how, struct recipe *recipe)
 		return;
 	}
 	zip_make(&made, recipe, how & HOW_LIE);
-	for (int i = recipe_byte(recipe) % 4; (how & HOW_SPOIL) && made.size && i >= 0; i--)
-		made.bytes[recipe_number(recipe, 2) % made.size] = recipe_byte(recipe);
+	if (how & HOW_SPOIL)
+		recipe_spoil(recipe, made.bytes, made.size, 2);
 	if ((how & HOW_CUT) && made.size)
 		made.size -= recipe_number(recipe, 2) % made.size;
 }

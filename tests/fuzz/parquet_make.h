@@ -5,6 +5,8 @@
  * a caption, which every third row lacks. It is written column by column, page by page. */
 #pragma once
 
+#include "fuzz/number.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -132,17 +134,16 @@ static inline void part_byte(struct made_part *part, unsigned byte)
 	part_put(part, &one, 1);
 }
 
-static inline void part_little(struct made_part *part, uint64_t value, int bytes)
+static inline void part_little(struct made_part *part, uint64_t value, unsigned bytes)
 {
-	for (int i = 0; i < bytes; i++)
-		part_byte(part, value >> 8 * i & 0xff);
+	uint8_t number[8];
+	part_put(part, number, number_little(number, value, bytes));
 }
 
 static inline void part_varint(struct made_part *part, uint64_t value)
 {
-	for (; value >= 0x80; value >>= 7)
-		part_byte(part, (value & 0x7f) | 0x80);
-	part_byte(part, (unsigned)value);
+	uint8_t number[NUMBER_VARINT_MAX];
+	part_put(part, number, number_varint(number, value));
 }
 
 static inline void part_zigzag(struct made_part *part, int64_t value)

@@ -3,6 +3,7 @@
  * Pillow's rules, from the raw rows. For fuzz_png.c. Not thread-safe. */
 #pragma once
 
+#include "fuzz/number.h"
 #include "fuzz/random.h"
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
@@ -64,23 +65,17 @@ static inline void png_pixel(
 
 /* ---- chunks ---- */
 
-static inline void png_put32(uint8_t *to, uint32_t value)
-{
-	for (int i = 0; i < 4; i++)
-		to[i] = (uint8_t)(value >> (24 - 8 * i));
-}
-
 static inline void png_chunk(
 	struct png_made *made, const char *name, const uint8_t *data, size_t size)
 {
 	if (size + 12 > PNG_MAKE_ROOM - made->size)
 		return;
 	uint8_t *to = made->bytes + made->size;
-	png_put32(to, (uint32_t)size);
+	(void)number_big(to, (uint32_t)size, 4);
 	memcpy(to + 4, name, 4);
 	if (size)
 		memcpy(to + 8, data, size);
-	png_put32(to + 8 + size, (uint32_t)crc32(0, to + 4, (uInt)size + 4));
+	(void)number_big(to + 8 + size, (uint32_t)crc32(0, to + 4, (uInt)size + 4), 4);
 	made->size += size + 12;
 }
 
@@ -92,8 +87,8 @@ static inline void png_mend(uint8_t *bytes, size_t size)
 					bytes[at + 2] << 8 | bytes[at + 3];
 		if (length > size - at - 12)
 			return;
-		png_put32(bytes + at + 8 + length,
-			(uint32_t)crc32(0, bytes + at + 4, (uInt)length + 4));
+		(void)number_big(bytes + at + 8 + length,
+			(uint32_t)crc32(0, bytes + at + 4, (uInt)length + 4), 4);
 		at += length + 12;
 	}
 }
@@ -256,8 +251,8 @@ static inline void png_header(struct png_made *made, struct recipe *recipe, stru
 			const uint64_t value = random_64(random);
 			memcpy(made->raw[y] + i, &value, 8);
 		}
-	png_put32(data, made->form.width);
-	png_put32(data + 4, made->form.height);
+	(void)number_big(data, made->form.width, 4);
+	(void)number_big(data + 4, made->form.height, 4);
 	data[8] = made->form.depth;
 	data[9] = made->form.color;
 	data[12] = made->interlaced;
@@ -270,9 +265,9 @@ static inline void png_header(struct png_made *made, struct recipe *recipe, stru
 static inline void png_frame(struct png_made *made, uint32_t number)
 {
 	uint8_t data[26] = {0};
-	png_put32(data, number);
-	png_put32(data + 4, made->form.width);
-	png_put32(data + 8, made->form.height);
+	(void)number_big(data, number, 4);
+	(void)number_big(data + 4, made->form.width, 4);
+	(void)number_big(data + 8, made->form.height, 4);
 	png_chunk(made, "fcTL", data, sizeof data);
 }
 
@@ -289,7 +284,7 @@ static inline void png_animation_rest(struct png_made *made, uint8_t how)
 	uint8_t data[16] = "";
 	uint32_t number = how & 4 ? 1 : 0;
 	png_frame(made, number);
-	png_put32(data, number + 1);
+	(void)number_big(data, number + 1, 4);
 	png_chunk(made, "fdAT", data, 4 + how % 12);
 }
 

@@ -40,3 +40,23 @@ static inline size_t recipe_copy(struct recipe *recipe, void *to, size_t size)
 	recipe->at += size;
 	return size;
 }
+
+/* A number that may lie: an input whose next byte is at least `from` replaces it, by one of the
+ * lies or by one that is near. */
+static inline uint64_t recipe_lie(
+	struct recipe *recipe, uint8_t from, uint64_t value, const uint64_t *lies, size_t count)
+{
+	if (recipe_byte(recipe) < from)
+		return value;
+	const uint8_t which = recipe_byte(recipe);
+	return which < 128 ? lies[which % count] : value + which - 192;
+}
+
+/* Changes one to four bytes; a place is chosen by that many bytes of the input. */
+static inline void recipe_spoil(struct recipe *recipe, uint8_t *bytes, size_t size, unsigned width)
+{
+	for (int left = 1 + recipe_byte(recipe) % 4; left && size; left--) {
+		const size_t at = (size_t)recipe_number(recipe, width) % size;
+		bytes[at] = recipe_byte(recipe);
+	}
+}

@@ -2,6 +2,8 @@
  * a compressor would only make the elements that it needs. */
 #pragma once
 
+#include "fuzz/number.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -11,15 +13,6 @@ struct snappy_made {
 	uint8_t packed[SNAPPY_ROOM], plain[SNAPPY_ROOM];
 	uint32_t packed_size, plain_size;
 };
-
-static inline uint32_t snappy_varint(uint32_t value, uint8_t *to)
-{
-	uint32_t size = 0;
-	for (; value >= 0x80; value >>= 7)
-		to[size++] = (uint8_t)(value | 0x80);
-	to[size++] = (uint8_t)value;
-	return size;
-}
 
 /* A literal of `size` bytes (at least 1), whose length takes at least
  * `larger` bytes after the tag (0 to 4). */
@@ -31,8 +24,7 @@ static inline void snappy_put_literal(
 	const uint32_t least = number < 60 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : 3;
 	const uint32_t form = larger > least ? larger : least;
 	*to++ = (uint8_t)((form ? 59 + form : number) << 2);
-	for (uint32_t i = 0; i < form; i++)
-		*to++ = (uint8_t)(number >> 8 * i);
+	to += number_little(to, number, form);
 	memcpy(to, bytes, size);
 	made->packed_size = (uint32_t)(to + size - made->packed);
 	memcpy(made->plain + made->plain_size, bytes, size);
@@ -49,8 +41,7 @@ static inline void snappy_put_copy(
 		*to++ = (uint8_t)(1 | (size - 4) << 2 | distance >> 8 << 5);
 	else
 		*to++ = (uint8_t)((offsets == 2 ? 2 : 3) | (size - 1) << 2);
-	for (uint32_t i = 0; i < offsets; i++)
-		*to++ = (uint8_t)(distance >> 8 * i);
+	to += number_little(to, distance, offsets);
 	made->packed_size = (uint32_t)(to - made->packed);
 	for (uint32_t i = 0; i < size; i++, made->plain_size++)
 		made->plain[made->plain_size] = made->plain[made->plain_size - distance];
@@ -59,8 +50,8 @@ static inline void snappy_put_copy(
 /* Puts the preamble in front. */
 static inline void snappy_put_size(struct snappy_made *made, uint32_t size)
 {
-	uint8_t preamble[5];
-	uint32_t length = snappy_varint(size, preamble);
+	uint8_t preamble[NUMBER_VARINT_MAX];
+	const uint32_t length = (uint32_t)number_varint(preamble, size);
 	memmove(made->packed + length, made->packed, made->packed_size);
 	memcpy(made->packed, preamble, length);
 	made->packed_size += length;

@@ -4,6 +4,7 @@
  * odd names. */
 #pragma once
 
+#include "fuzz/number.h"
 #include "fuzz/recipe.h"
 #include "fuzz/want.h"
 
@@ -54,13 +55,9 @@ static inline void zip_number(struct zip_made *made, uint64_t value, unsigned si
 	static const uint64_t lies[] = {0, 1, 2, 8, 14, 100, 0xffff, 0x10000, 0xfffffffe,
 		0xffffffff, UINT64_C(1) << 32, INT64_MAX, UINT64_MAX, UINT64_MAX - 20};
 	uint8_t bytes[8];
-	if (made->lies && recipe_byte(made->recipe) >= 250) {
-		const uint8_t which = recipe_byte(made->recipe);
-		value = which < 128 ? lies[which % UTIL_COUNT(lies)] : value + which - 192;
-	}
-	for (unsigned i = 0; i < size; i++)
-		bytes[i] = (uint8_t)(value >> 8 * i);
-	zip_put(made, bytes, size);
+	if (made->lies)
+		value = recipe_lie(made->recipe, 250, value, lies, UTIL_COUNT(lies));
+	zip_put(made, bytes, number_little(bytes, value, size));
 }
 
 static inline size_t zip_deflate(const uint8_t *data, size_t size, uint8_t *out, size_t room)
