@@ -1,6 +1,7 @@
 # The daemon in this process against programs of attacking clients, judged by a model. A program has
 # about 150 messages.
-add_library(fuzz_wire_parts STATIC wire/world.c wire/model.c wire/trainer.c)
+add_library(fuzz_wire_parts STATIC wire/world.c wire/model.c wire/model_sent.c wire/model_got.c wire/model_memory.c
+	wire/trainer.c)
 target_link_libraries(fuzz_wire_parts PUBLIC penstock_serve PkgConfig::JPEG PkgConfig::XXHASH)
 target_include_directories(fuzz_wire_parts PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 penstock_fuzz(wire LINK fuzz_wire_parts ROUNDS 200 NIGHTLY 66000)
