@@ -6,6 +6,7 @@
 #include "unit/source_fixture.h"
 
 #include "base/util.h"
+#include "dataset/container/parquet/features.h"
 
 static struct shard shard;
 static struct made made;
@@ -207,6 +208,105 @@ static void test_bombs(void **state)
 	}
 }
 
+/* ---- files of one column that take long to read ---- */
+
+/* A file with the column `caption`, the same pages as the chunk of each of its row groups, which have
+ * `rows` rows. */
+static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
+	uint8_t codec, const char *part)
+{
+	static const struct made_plan plan = {.rows = 1};
+	static struct made_part footer;
+	int last = 0;
+	made = (struct made){.plan = &plan, .size = 4};
+	memcpy(made.bytes, "PAR1", 4);
+	made_flush(&made, pages);
+	const uint64_t end = made.size;
+	footer.size = 0;
+	t_list(&footer, &last, 2, T_STRUCT, 2);
+	made_element(&made, &footer, "schema", -1, 0, 1, -1);
+	made_element(&made, &footer, "caption", MADE_BINARY, 0, 0, -1);
+	t_number(&footer, &last, 3, T_I64, (int64_t)groups * rows);
+	t_list(&footer, &last, 4, T_STRUCT, groups);
+	for (unsigned i = 0; i < groups; i++) {
+		int group = 0, chunk = 0, data = 0;
+		t_list(&footer, &group, 1, T_STRUCT, 1);
+		t_number(&footer, &chunk, 2, T_I64, 0);
+		t_field(&footer, &chunk, 3, T_STRUCT);
+		t_number(&footer, &data, 1, T_I32, MADE_BINARY);
+		t_number(&footer, &data, 4, T_I32, codec);
+		t_number(&footer, &data, 5, T_I64, rows);
+		t_number(&footer, &data, 7, T_I64, (int64_t)end - 4);
+		t_number(&footer, &data, 9, T_I64, 4);
+		part_put(&footer, "\0\0", 2);
+		t_number(&footer, &group, 3, T_I64, rows);
+		part_byte(&footer, 0);
+	}
+	part_byte(&footer, 0);
+	const size_t size = footer.size;
+	part_little(&footer, size, 4);
+	part_put(&footer, "PAR1", 4);
+	made_flush(&made, &footer);
+	refuse(made.bytes, made.size, part);
+}
+
+static void page_put(struct made_part *to, int type, size_t whole, unsigned values, int encoding,
+	const void *bytes, size_t size)
+{
+	int last = 0, inner = 0;
+	t_number(to, &last, 1, T_I32, type);
+	t_number(to, &last, 2, T_I32, (int64_t)whole);
+	t_number(to, &last, 3, T_I32, (int64_t)size);
+	t_field(to, &last, type == 0 ? 5 : 7, T_STRUCT);
+	t_number(to, &inner, 1, T_I32, values);
+	t_number(to, &inner, 2, T_I32, encoding);
+	part_put(to, "\0\0", 2);
+	part_put(to, bytes, size);
+}
+
+static void test_long(void **state)
+{
+	static struct made_part pages;
+	/* Row groups with the same chunk. */
+	pages.size = 0;
+	page_put(&pages, 0, 8, 1, 0, "\4\0\0\0abcd", 8);
+	pages_refuse(&pages, 2, 1, 0, "so that they overlap");
+	/* Runs of no values, of both kinds. */
+	for (unsigned kind = 0; kind < 2; kind++) {
+		const uint8_t indexes[] = {0, (uint8_t)kind, 4};
+		pages.size = 0;
+		page_put(&pages, 2, 8, 1, 0, "\4\0\0\0abcd", 8);
+		page_put(&pages, 0, sizeof indexes, 2, 8, indexes, sizeof indexes);
+		pages_refuse(&pages, 1, 2, 0, "a run has no values");
+	}
+	/* More entries than bytes. */
+	lie(plan_of(0, 1, true), LIE_PAGE_VALUES, 0, 1000, "more entries than bytes");
+	/* Pages without values, which say that they unpack to 6 GiB. */
+	pages.size = 0;
+	for (int i = 0; i < 3; i++)
+		page_put(&pages, 0, INT32_MAX, 0, 0, "1234567890123456789", 19);
+	pages_refuse(&pages, 1, 1, 2, "unpack to more than 4294967296 bytes");
+}
+
+/* Notes that would take gigabytes of memory. */
+static void test_notes(void **state)
+{
+	struct features features;
+	struct fault fault;
+	const size_t size = 3 << 20;
+	char *text = malloc(size + 1);
+	assert_non_null(text);
+	text[0] = '[';
+	for (size_t i = 1; i < size; i += 3)
+		memcpy(text + i, i + 3 < size ? "[]," : "[]]", 3);
+	text[size] = 0;
+	assert_int_equal(features_read(&features, text, size, "test.parquet", &fault), -EINVAL);
+	assert_non_null(strstr(fault.text, "test.parquet: the notes of `datasets`"));
+	assert_non_null(strstr(fault.text, "more than 1048576 values"));
+	features_deinit(&features);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +318,8 @@ int main(void)
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_dictionaries),
 		cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,7 @@ struct rows {
 	uint32_t node[COLUMNS]; /* of the columns that are read, without gaps */
 	struct cursor *cursor[COLUMNS]; /* the same */
 	struct parquet_chunk chunk[COLUMNS];
+	uint64_t stored[COLUMNS]; /* bytes of the chunks so far */
 	struct cursor *image, *path, *field[FIELDS_MAX]; /* one of those; NULL: not read */
 	struct label_reader label; /* without a cursor: not read */
 	uint64_t row, farthest;
@@ -201,6 +202,22 @@ static int row_take(struct rows *rows, struct fault *fault)
 
 /* ---- row groups ---- */
 
+/* Row groups that share a chunk would have it read once for each of them: a file of a few megabytes
+ * would be read for hours. */
+static int overlap_check(struct rows *rows, uint32_t i, struct fault *fault)
+{
+	const struct parquet_chunk *chunk = &rows->chunk[i];
+	rows->stored[i] += chunk->end - chunk->at;
+	if (rows->stored[i] <= rows->parquet.footer)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %llu: the chunks of column %s up to this one have %llu bytes, but the "
+		"footer begins at byte %llu, so that they overlap: the file is damaged; copy it "
+		"again from where it came from",
+		rows->job->path, (unsigned long long)chunk->at, rows->cursor[i]->name,
+		(unsigned long long)rows->stored[i], (unsigned long long)rows->parquet.footer);
+}
+
 static int group_begin(struct rows *rows, uint64_t count, struct fault *fault)
 {
 	for (uint32_t i = 0; i < rows->columns; i++) {
@@ -213,6 +230,9 @@ static int group_begin(struct rows *rows, uint64_t count, struct fault *fault)
 				"is damaged; copy it again from where it came from",
 				rows->job->path, rows->cursor[i]->name, values,
 				(unsigned long long)count);
+		int rc = overlap_check(rows, i, fault);
+		if (rc < 0)
+			return rc;
 		cursor_begin(rows->cursor[i], &rows->chunk[i]);
 	}
 	label_begin(&rows->label);

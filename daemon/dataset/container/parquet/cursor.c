@@ -71,6 +71,24 @@ static uint32_t value_size(const struct cursor *cursor)
 						   : sizes[cursor->leaf->type];
 }
 
+/* A page of a few bytes may unpack to 2 GiB, and a file may have any number of such pages. */
+static int unpacked_check(struct cursor *cursor, uint32_t size, struct fault *fault)
+{
+	uint64_t most = 0;
+	if (__builtin_mul_overflow(cursor->parquet->size, CURSOR_RATIO, &most))
+		most = UINT64_MAX;
+	most = UTIL_MAX(most, CURSOR_UNPACKED);
+	cursor->unpacked += size;
+	if (cursor->unpacked <= most)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %llu: the pages of column %s up to this one unpack to more than %llu "
+		"bytes, which images and labels do not: the file is damaged or made to waste time; "
+		"copy it again from where it came from, or write it without compression",
+		cursor->parquet->path, (unsigned long long)cursor->page.header, cursor->name,
+		(unsigned long long)most);
+}
+
 /* Opens the bytes of the page from byte `from` on. */
 static int page_open(struct cursor *cursor, uint32_t from, bool compressed, struct fault *fault)
 {
@@ -99,6 +117,9 @@ static int page_open(struct cursor *cursor, uint32_t from, bool compressed, stru
 		cursor->unpack = unpack_new();
 	if (!cursor->unpack)
 		return no_memory(cursor, fault);
+	int rc = unpacked_check(cursor, place->whole, fault);
+	if (rc < 0)
+		return rc;
 	return stream_packed(&cursor->stream, &cursor->window, cursor->unpack, place->method,
 		place->base, place->stored, place->whole, cursor->what, fault);
 }
@@ -299,6 +320,9 @@ static int dictionary_read(struct cursor *cursor, struct fault *fault)
 			"(dictionary_pagesize_limit)",
 			cursor->parquet->path, (unsigned long long)page->header, cursor->name,
 			page->values, CURSOR_DICTIONARY_MAX);
+	/* Of type FIXED_LEN_BYTE_ARRAY(0), any number of entries would have no bytes. */
+	if (page->values > page->whole)
+		return page_fault(cursor, "a dictionary has more entries than bytes", fault);
 	int rc = page_open(cursor, 0, cursor->chunk.codec != PARQUET_UNCOMPRESSED, fault);
 	cursor->dictionary_place = cursor->place;
 	for (uint32_t i = 0; i < page->values && rc == 0; i++)

@@ -7,7 +7,8 @@
  *
  * Memory: a window, a piece, what unpacking needs (UNPACK_BYTES), the levels of one page (at most
  * CURSOR_LEVELS_MAX) and the dictionary of one chunk (CURSOR_DICTIONARY_MAX entries,
- * CURSOR_TEXT_MAX bytes of text). Blocks. One thread. */
+ * CURSOR_TEXT_MAX bytes of text). Time: the pages of a column unpack to at most CURSOR_RATIO times
+ * the file's size, or to CURSOR_UNPACKED. Blocks. One thread. */
 #pragma once
 
 #include "dataset/container/parquet/page.h"
@@ -20,7 +21,10 @@ enum {
 	CURSOR_DICTIONARY_MAX = 1 << 20,
 	CURSOR_TEXT_MAX = 16 << 20,
 	CURSOR_NAME = 300,
+	CURSOR_RATIO = 1024, /* bytes that pages unpack to, for each byte of the file */
 };
+/* Bytes that the pages of a column may unpack to in any case. */
+#define CURSOR_UNPACKED (UINT64_C(4) << 30)
 
 struct cursor_value {
 	uint32_t definition, repeated; /* levels */
@@ -65,6 +69,7 @@ struct cursor {
 	struct parquet_chunk chunk;
 	uint64_t next; /* of the next page */
 	uint64_t left; /* values of the chunk that no page before it has */
+	uint64_t unpacked; /* bytes that the compressed pages of all chunks have */
 
 	struct page page;
 	uint32_t page_left; /* values */

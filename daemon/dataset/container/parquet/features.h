@@ -1,6 +1,7 @@
 /* features: what Hugging Face's `datasets` notes about the columns of a file, in the footer's pair
  * "huggingface": a JSON text whose {"info": {"features": {...}}} gives each column's type, and for
- * a ClassLabel the names of the classes. Pure; memory is that of the JSON text. */
+ * a ClassLabel the names of the classes. Pure; memory is that of the JSON text, of which a value may
+ * have 100 times its bytes: there are at most 2^20. */
 #pragma once
 
 #include "base/fault.h"
@@ -14,7 +15,8 @@ struct features {
 	json_t *columns; /* borrowed from root; an object, or NULL */
 };
 
-/* `text` may be NULL. Notes that are not JSON are a fault: -EINVAL. -ENOMEM. */
+/* `text` may be NULL. Notes that are not JSON, or have too many values, are a fault: -EINVAL.
+ * -ENOMEM. */
 int features_read(struct features *features, const char *text, size_t size, const char *path,
 	struct fault *fault);
 void features_deinit(struct features *features);

@@ -162,6 +162,9 @@ static int runs_begin(struct runs *runs, struct fault *fault)
 	}
 	runs->packed = head & 1;
 	runs->left = runs->packed ? (head >> 1) * 8 : head >> 1;
+	/* Compressed, millions of them have a few bytes. */
+	if (!runs->left)
+		return stream_damaged(runs->stream, "a run has no values", fault);
 	runs->bits = 0;
 	runs->bits_count = 0;
 	runs->value = 0;
@@ -176,15 +179,13 @@ static int runs_begin(struct runs *runs, struct fault *fault)
 
 int runs_next(struct runs *runs, uint32_t *ret, struct fault *fault)
 {
-	while (!runs->left) {
-		int rc = runs_begin(runs, fault);
-		if (rc < 0)
-			return rc;
-	}
+	int rc = runs->left ? 0 : runs_begin(runs, fault);
+	if (rc < 0)
+		return rc;
 	runs->left--;
 	while (runs->packed && runs->bits_count < runs->width) {
 		uint8_t byte = 0;
-		int rc = stream_byte(runs->stream, &byte, fault);
+		rc = stream_byte(runs->stream, &byte, fault);
 		if (rc < 0)
 			return rc;
 		runs->bits |= (uint64_t)byte << runs->bits_count;
