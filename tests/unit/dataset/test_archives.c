@@ -294,6 +294,76 @@ static void test_lmdb_damaged(void **state)
 	expect_labels("any name", DATASET_LABELS_CLS, -EINVAL, "is read as LMDB, whose labels");
 }
 
+enum { LMDB_PAGE = 512, LMDB_PAGES = 8 };
+
+/* The head of a page: its number, what it is, and where its list of nodes ends and its nodes
+ * begin. */
+static void page_put(uint8_t *page, uint64_t number, unsigned kind, unsigned lower, unsigned upper)
+{
+	(void)number_put(page, number, 8);
+	(void)number_put(page + 10, kind, 2);
+	(void)number_put(page + 12, lower, 2);
+	(void)number_put(page + 14, upper, 2);
+}
+
+/* The meta pages of a tree of `depth` levels with its root in page 2. */
+static void metas_put(uint8_t *bytes, unsigned depth, uint64_t entries, uint64_t last)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t *page = bytes + i * LMDB_PAGE;
+		page_put(page, i, 8, 0, 0);
+		(void)number_put(page + 16, 0xbeefc0de, 4);
+		(void)number_put(page + 20, 1, 4);
+		(void)number_put(page + 40, LMDB_PAGE, 4);
+		(void)number_put(page + 88 + 6, depth, 2);
+		(void)number_put(page + 88 + 32, entries, 8);
+		(void)number_put(page + 88 + 40, 2, 8);
+		(void)number_put(page + 136, last, 8);
+	}
+}
+
+/* A tree whose pages all lead to the same empty one: with `last` far away, its walk would not end
+ * for years. */
+static void test_lmdb_empty_pages(void **state)
+{
+	static uint8_t bytes[LMDB_PAGES * LMDB_PAGE];
+	metas_put(bytes, 6, 0, UINT64_C(1) << 40);
+	for (unsigned i = 2; i < LMDB_PAGES; i++) {
+		uint8_t *page = bytes + i * LMDB_PAGE;
+		const unsigned nodes = i + 1 < LMDB_PAGES ? 40 : 0;
+		page_put(page, i, nodes ? 1 : 2, 16 + 2 * nodes, LMDB_PAGE - 8 * nodes);
+		for (unsigned k = 0; k < nodes; k++) {
+			(void)number_put(page + 16 + 2 * k, LMDB_PAGE - 8 * (k + 1), 2);
+			(void)number_put(page + LMDB_PAGE - 8 * (k + 1), i + 1, 4);
+		}
+	}
+	fixture_write(in("empty"), bytes, sizeof bytes);
+	expect_fault("empty", -EINVAL, "empty: byte 3584: a page of the tree has no nodes");
+}
+
+/* Keys whose values are the same pages: each would be read again. */
+static void test_lmdb_shared_values(void **state)
+{
+	static uint8_t bytes[LMDB_PAGES * LMDB_PAGE];
+	enum { KEYS = 3, NODE = 18, VALUE = 4 * LMDB_PAGE - 16 };
+	uint8_t *leaf = bytes + 2 * LMDB_PAGE, *value = leaf + LMDB_PAGE;
+	metas_put(bytes, 1, KEYS, LMDB_PAGES - 1);
+	page_put(leaf, 2, 2, 16 + 2 * KEYS, LMDB_PAGE - NODE * KEYS);
+	for (unsigned i = 0; i < KEYS; i++) {
+		const unsigned at = LMDB_PAGE - NODE * (i + 1);
+		(void)number_put(leaf + 16 + 2 * i, at, 2);
+		(void)number_put(leaf + at, VALUE, 4);
+		(void)number_put(leaf + at + 4, 1, 2);
+		(void)number_put(leaf + at + 6, 2, 2);
+		(void)number_put(leaf + at + 8, 'a' + i, 2);
+		(void)number_put(leaf + at + 10, 3, 8);
+	}
+	page_put(value, 3, 4, 4, 0);
+	memcpy(value + 16, "\xff\xd8\xff", 3);
+	fixture_write(in("shared"), bytes, sizeof bytes);
+	expect_fault("shared", -EINVAL, "the values up to this one have more bytes than the file");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +378,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_zip_sniffed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lmdb_damaged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lmdb_empty_pages, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lmdb_shared_values, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

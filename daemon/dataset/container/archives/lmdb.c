@@ -202,7 +202,7 @@ static int level_enter(struct lmdb *lmdb, uint64_t page, uint64_t from, struct f
 		return fault_at(lmdb, from,
 			"the tree of this LMDB database names a page that does not exist", damaged,
 			fault);
-	if (lmdb->visited++ > lmdb->last)
+	if (lmdb->visited++ > UTIL_MIN(lmdb->last, lmdb->size / lmdb->page))
 		return fault_page(
 			lmdb, page, "the tree of this LMDB database leads in a circle", fault);
 	int rc = page_load(lmdb, page, fault);
@@ -220,6 +220,9 @@ static int level_enter(struct lmdb *lmdb, uint64_t page, uint64_t from, struct f
 	if (lower < PAGEHDRSZ || lower % 2 || (upper ? upper : 1u << 16) < lower ||
 		upper > lmdb->page || lower > lmdb->page)
 		return fault_page(lmdb, page, "the page's list of nodes is beyond the page", fault);
+	/* liblmdb frees a page that has become empty. */
+	if (lower == PAGEHDRSZ)
+		return fault_page(lmdb, page, "a page of the tree has no nodes", fault);
 	lmdb->level[lmdb->levels++] =
 		(struct lmdb_level){.page = page, .count = (lower - PAGEHDRSZ) / 2};
 	return 0;
@@ -320,6 +323,11 @@ static int leaf_take(
 	ret->offset = ret->node + NODESIZE + key;
 	if (flags & F_BIGDATA)
 		rc = overflow_find(lmdb, node, value, ret, fault);
+	/* Keys that share a value would have it read once for each of them. */
+	lmdb->values += ret->size;
+	if (rc == 0 && lmdb->values > lmdb->size)
+		return fault_at(lmdb, ret->node,
+			"the values up to this one have more bytes than the file", damaged, fault);
 	lmdb->seen++;
 	return rc < 0 ? rc : 1;
 }

@@ -13,8 +13,9 @@
  * tree has one value for each key. Refused with a sentence: databases of 32-bit or big-endian
  * machines, named databases, several values for a key (MDB_DUPSORT).
  *
- * The walk ends: keys must ascend from node to node, a tree has at most LMDB_DEPTH levels, and not
- * more pages are visited than the file has. It reads each leaf page once, and a branch page once
+ * The walk ends: keys must ascend from node to node, a tree has at most LMDB_DEPTH levels, no page
+ * of it is empty, not more pages are visited than the file has, and the values have not more bytes
+ * than the file. It reads each leaf page once, and a branch page once
  * for each page below it. Memory: a page, and two keys. Blocks; one thread. */
 #pragma once
 
@@ -46,6 +47,7 @@ struct lmdb {
 	} level[LMDB_DEPTH];
 	uint32_t levels; /* 0: it has not begun, or has ended */
 	uint64_t visited, seen; /* pages and entries */
+	uint64_t values; /* bytes of the values seen */
 	uint64_t loaded; /* the page in `bytes`; UINT64_MAX: none */
 	uint8_t *bytes;
 	uint8_t *key; /* of the entry before */
