@@ -192,6 +192,15 @@ static void test_bounds(void **state)
 	end();
 	memcpy(bytes + size, "sh\x00h\x00s.", 7);
 	refuse(bytes, size + 7, "repeats a value of before that is not known any more");
+	/* Each of these names is looked up anywhere in the file. */
+	size = 3;
+	memcpy(bytes + size, "U\2u1q\0]", 7);
+	for (size += 7; size < 10 + 1025 * 8; size += 8)
+		memcpy(bytes + size,
+			"h\0K\0K\0\x87"
+			"a",
+			8);
+	refuse(bytes, size, "more than 1024 keys, types and names of functions");
 }
 
 int main(void)

@@ -12,6 +12,7 @@ enum {
 	MEMO_TEXTS = 128, /* the last ones */
 	MEMO_OTHERS = 128, /* the first ones */
 	GLOBAL_MAX = 128, /* bytes of a module and a name */
+	LOOKED_MAX = 1024, /* strings that are read: keys, names, types */
 };
 
 /* Operations, by CPython's names. */
@@ -77,6 +78,7 @@ struct scan {
 	struct pickle_dict *dict;
 	uint32_t memoized; /* for MEMOIZE, which numbers by itself */
 	uint32_t texts, others;
+	uint32_t looked;
 	struct memo text[MEMO_TEXTS], other[MEMO_OTHERS];
 	size_t used;
 	struct pickle_value stack[PICKLE_STACK];
@@ -255,6 +257,17 @@ static int append(
 	return 0;
 }
 
+/* Called before a string is read whose place may be anywhere in the file. Reading one takes as long
+ * as scanning thousands of operations, and a batch has a few of them. */
+static int look(struct scan *scan, struct fault *fault)
+{
+	if (scan->looked++ < LOOKED_MAX)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %llu: the pickle has more than %d keys, types and names of functions: %s",
+		PLACE(&scan->place), LOOKED_MAX, remedy);
+}
+
 /* The place in the dict of a key: that of the same key, or a new one. */
 static int entry_of(struct scan *scan, const struct pickle_value *key, struct pickle_entry **ret,
 	struct fault *fault)
@@ -264,7 +277,10 @@ static int entry_of(struct scan *scan, const struct pickle_value *key, struct pi
 		return fault_set(fault, -EINVAL,
 			"%s: byte %llu: a key of the dict is not a string of at most %d bytes: %s",
 			PLACE(&scan->place), PICKLE_KEY_MAX, remedy);
-	int rc = window_get(scan->place.window, key->at, (size_t)key->size, "a key", &bytes, fault);
+	int rc = look(scan, fault);
+	if (rc < 0)
+		return rc;
+	rc = window_get(scan->place.window, key->at, (size_t)key->size, "a key", &bytes, fault);
 	if (rc < 0)
 		return rc;
 	struct pickle_dict *dict = scan->dict;
@@ -340,6 +356,9 @@ static int push_tuple(
 	static const uint8_t state[] = {
 		PICKLE_NUMBER, PICKLE_SHAPE, PICKLE_KIND, PICKLE_FLAG, PICKLE_TEXT};
 	struct pickle_value tuple = {.type = PICKLE_TUPLE};
+	int rc = count == 3 && values[0].type == PICKLE_TEXT ? look(scan, fault) : 0;
+	if (rc < 0)
+		return rc;
 	if ((count == 1 || count == 2) && is_small(&values[0]) && is_small(&values[count - 1])) {
 		tuple.type = PICKLE_SHAPE;
 		tuple.rows = (uint32_t)values[0].number;
@@ -431,6 +450,8 @@ static int name_stack(struct scan *scan, struct fault *fault)
 {
 	const struct pickle_value *values = NULL;
 	int rc = pop(scan, 2, &values, fault);
+	if (rc == 0)
+		rc = look(scan, fault);
 	if (rc < 0)
 		return rc;
 	const struct pickle_value module = values[0], name = values[1];
@@ -683,7 +704,7 @@ int pickle_scan(struct window *window, struct pickle_dict *ret, struct fault *fa
 	scan->place.window = window;
 	scan->dict = ret;
 	scan->place.at = 2;
-	scan->memoized = scan->texts = scan->others = 0;
+	scan->memoized = scan->texts = scan->others = scan->looked = 0;
 	scan->used = 0;
 	ret->count = 0;
 	return ops_run(scan, fault);
