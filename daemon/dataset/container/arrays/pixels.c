@@ -24,7 +24,11 @@ int pixels_class(const struct index_job *job, struct pixels *pixels, const char 
 			"%s has more than %d names of classes: the file is damaged; copy it again, "
 			"or remove it to do without names",
 			path, PIXELS_CLASSES_MAX);
-	pixels->classes++;
+	/* Those that the label offset moves below 0 are left out; where it moves all up, the first
+	 * classes would have no names, so there are none. */
+	const int64_t number = pixels->classes++ + (int64_t)job->columns->label_offset;
+	if (number < 0 || job->columns->label_offset > 0)
+		return 0;
 	return index_writer_entry(job->writer, 'C', 0, text, size);
 }
 
@@ -39,8 +43,11 @@ static int label_take(const struct index_job *job, const struct pixels *pixels,
 			"where it came from",
 			label->path, label->place, label->number, pixels->classes - 1);
 	label_found_begin(job->found, LABEL_TYPE_CLASS);
-	int rc = label_found_class(
-		job->found, label->number + job->columns->label_offset, &none, fault);
+	/* A number so far from those of classes that adding to it may overflow is none either. */
+	int64_t number = label->number;
+	if (number > INT64_MIN / 2 && number < INT64_MAX / 2)
+		number += job->columns->label_offset;
+	int rc = label_found_class(job->found, number, &none, fault);
 	if (rc == 0)
 		rc = label_found_end(job->found, fault);
 	return rc < 0 ? fault_prefix(fault, rc, "%s: byte %" PRIu64, label->path, label->place) : 0;

@@ -358,13 +358,13 @@ static bool text_int(const uint8_t *text, size_t size, int64_t *ret)
 {
 	const bool minus = size && text[0] == '-';
 	int64_t value = 0;
-	if (size == minus || size > 19)
+	if (size == minus)
 		return false;
-	for (size_t i = minus; i < size; i++) {
-		if (text[i] < '0' || text[i] > '9')
+	for (size_t i = minus; i < size; i++)
+		if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, text[i] - '0', &value))
 			return false;
-		value = value * 10 + (text[i] - '0');
-	}
+
 	*ret = minus ? -value : value;
 	return true;
 }
@@ -418,7 +418,8 @@ static int label_take(struct reader *reader, struct fault *fault)
 		value = number_int(column->number, bytes);
 	else if (!text_int(bytes, read, &value))
 		return fault_set(fault, -EINVAL,
-			"%s: byte %llu: row %llu: its label (%s) is not a decimal integer",
+			"%s: byte %llu: row %llu: its label (%s) is not a decimal integer of at "
+			"most 64 bits",
 			reader->job->path, (unsigned long long)reader->offset[reader->label],
 			(unsigned long long)reader->row, column->encoding);
 	return records_class(reader->job, reader->row, value, fault);
