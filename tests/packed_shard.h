@@ -141,13 +141,14 @@ static inline bool packed_shard_group(struct packed_shard *shard, enum packed_me
 /* Writes the index. */
 static inline bool packed_shard_end(struct packed_shard *shard)
 {
+	static const struct column_choice any = {.label_offset = 0};
 	struct index_head *head = &shard->writer.head;
 	struct stat st;
 	uint64_t bytes;
 	if (fclose(shard->file) || stat(shard->path, &st))
 		return false;
 	head->kind = DATASET_TFRECORD;
-	head->beside = container_tfrecord.beside(shard->path);
+	head->beside = container_tfrecord.beside(shard->path, &any);
 	head->asked = DATASET_LABELS_AUTO;
 	head->label_type = LABEL_TYPE_CLASS;
 	head->shard_size = (uint64_t)st.st_size;

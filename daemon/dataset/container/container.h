@@ -111,9 +111,9 @@ struct container {
 	int (*index)(const struct index_job *job, struct fault *fault);
 
 	/* A hash of the state of the files beside the shard that its index depends on, too
-	 * (beside.h): with another one, the index is built again. NULL: there are no such files.
-	 * Blocks. */
-	uint32_t (*beside)(const char *path);
+	 * (beside.h), if these columns are chosen: with another one, the index is built again.
+	 * NULL: there are no such files. Blocks. */
+	uint32_t (*beside)(const char *path, const struct column_choice *columns);
 
 	/* The key within a sample's name; false if the name has none. NULL: a manifest names
 	 * samples of this kind by their whole names only. */

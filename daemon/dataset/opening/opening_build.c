@@ -68,7 +68,8 @@ static int index_write(
 	writer.head.fields = opening->fields_hash;
 	writer.head.field_count = opening->fields.count;
 	writer.head.columns = opening->columns_hash;
-	writer.head.beside = container->beside ? container->beside(shard->path) : 0;
+	writer.head.beside =
+		container->beside ? container->beside(shard->path, &opening->columns) : 0;
 	if (opening->rule)
 		writer.head.label_type = labels_type(opening->labels);
 	else /* the first label of another container says what type they have */

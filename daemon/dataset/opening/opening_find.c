@@ -286,7 +286,7 @@ int opening_examine(
 	if (!container->files &&
 		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
-	if (container->beside && head.beside != container->beside(shard->path))
+	if (container->beside && head.beside != container->beside(shard->path, &opening->columns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
 	/* opening_build compares the number of samples with that of a head that it finds. */

@@ -210,8 +210,8 @@ static void test_bombs(void **state)
 
 /* ---- files of one column that take long to read ---- */
 
-/* A file with the column `caption`, the same pages as the chunk of each of its row groups, which have
- * `rows` rows. */
+/* A file with the column `caption`, the same pages as the chunk of each of its row groups, which
+ * have `rows` rows. */
 static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
 	uint8_t codec, const char *part)
 {

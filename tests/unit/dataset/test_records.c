@@ -1,5 +1,6 @@
-/* TFRecord, MDS and LitData as datasets: fields, other sources of labels, files beside shards. What
- * samples and labels are is compared with the reference readers by tests/containers. */
+/* TFRecord, MDS, LitData, RecordIO and CIFAR as datasets: fields, other sources of labels, files
+ * beside shards. What samples and labels are is compared with the reference readers by
+ * tests/containers. */
 #include "dataset_fixture.h"
 
 #include "dataset/container/records/crc32c.h"
@@ -55,13 +56,13 @@ static void put_record(struct bytes *to, const struct bytes *record)
 }
 
 /* Two records: an image "one" with label 0, and "second" with label 1 and a note. */
-static void make_tfrecord(const char *name)
+static void make_tfrecord_of(const char *name, const char *label_name)
 {
 	struct bytes file = {0};
 	for (uint8_t i = 0; i < 2; i++) {
 		const char *image = i ? "\xff\xd8\xffsecond" : "\xff\xd8\xffone";
 		struct bytes features = entry("image", 1, image, strlen(image));
-		const struct bytes label = entry("label", 3, &i, 1);
+		const struct bytes label = entry(label_name, 3, &i, 1);
 		const struct bytes note = entry("note", 1, "a note", 6);
 		put(&features, label.at, label.size);
 		if (i)
@@ -70,6 +71,11 @@ static void make_tfrecord(const char *name)
 		put_record(&file, &record);
 	}
 	fixture_write(in(name), file.at, file.size);
+}
+
+static void make_tfrecord(const char *name)
+{
+	make_tfrecord_of(name, "label");
 }
 
 static void make_mds(const char *name)
@@ -195,6 +201,119 @@ static void test_class_names(void **state)
 	roots_clear();
 }
 
+static struct dataset *open_columns(const char *name, const struct column_choice *columns)
+{
+	const struct dataset_options options = {.cache_dir = cache, .columns = columns};
+	struct dataset *dataset = NULL;
+	if (dataset_open(in(name), &options, &dataset, &fault) < 0)
+		fail_msg("%s", fault.text);
+	return dataset;
+}
+
+/* The same for a label that is not looked for by itself. */
+static void test_class_names_asked(void **state)
+{
+	static const char *const names[] = {"cat\ndog\n", "cat\nhorse\nbird\n"};
+	const struct column_choice columns = {.label = "the/kind"};
+	make_tfrecord_of("x.tfrecord", "the/kind");
+	for (uint32_t i = 0; i < 2; i++) {
+		fixture_file(root, "the-kind.labels.txt", names[i]);
+		struct dataset *dataset = open_columns("x.tfrecord", &columns);
+		assert_int_equal(dataset_classes(dataset), 2 + i);
+		dataset_free(dataset);
+	}
+}
+
+/* A decimal label that no integer holds. */
+static void test_label_too_large(void **state)
+{
+	static const char config[] =
+		"{\"column_encodings\": [\"jpeg\", \"str_int\"], \"column_names\": [\"image\", "
+		"\"label\"], \"column_sizes\": [null, null], \"format\": \"mds\", \"version\": 2}";
+	const uint32_t begin = 12 + sizeof config - 1;
+	const uint32_t head[] = {1, begin, begin + 8 + 6 + 19};
+	const uint32_t sizes[] = {6, 19};
+	struct bytes file = {0};
+	put(&file, head, sizeof head);
+	put(&file, config, sizeof config - 1);
+	put(&file, sizes, sizeof sizes);
+	put(&file, "\xff\xd8\xffone9999999999999999999", 6 + 19);
+	fixture_write(in("x.mds"), file.at, file.size);
+	expect_fault("x.mds", -EINVAL, "is not a decimal integer of at most 64 bits");
+}
+
+/* Lines of an .idx file that all name one record of many parts. */
+static void test_recordio_lines(void **state)
+{
+	uint32_t words[3 * 2 + 6] = {0xced7230a, 1u << 29 | 24, 0, 0, 0, 0, 0, 0, 0xced7230a,
+		2u << 29, 0xced7230a, 3u << 29};
+	char lines[256];
+	size_t used = 0;
+	fixture_write(in("x.rec"), words, sizeof words);
+	/* There is room for 6 parts, of which 2 are counted for each line. */
+	for (int i = 0; i < 4; i++) {
+		struct dataset *dataset = NULL;
+		used += (size_t)snprintf(lines + used, sizeof lines - used, "%d\t0\n", i);
+		fixture_file(root, "x.idx", lines);
+		if (i == 3)
+			break;
+		dataset = open_good("x.rec");
+		assert_int_equal(dataset_count(dataset), i + 1);
+		dataset_free(dataset);
+	}
+	expect_fault("x.rec", -EINVAL,
+		"x.idx: byte 12: the records that the lines up to this one name have more parts");
+}
+
+/* ---- CIFAR ---- */
+
+static void expect_cifar(int32_t offset, uint32_t classes, const char *first, int64_t label)
+{
+	const struct column_choice columns = {.label_offset = offset};
+	struct dataset *dataset = open_columns("data_batch_1.bin", &columns);
+	struct sample sample;
+	assert_int_equal(dataset_classes(dataset), classes);
+	if (classes)
+		assert_string_equal(dataset_class_name(dataset, 0), first);
+	assert_int_equal(dataset_sample(dataset, 0, &sample, &fault), 0);
+	assert_int_equal(sample.label, label);
+	dataset_free(dataset);
+}
+
+/* The names move with the labels. */
+static void test_cifar_offset(void **state)
+{
+	static uint8_t record[1 + 3072] = {2};
+	fixture_write(in("data_batch_1.bin"), record, sizeof record);
+	fixture_file(root, "batches.meta.txt", "plane\ncar\nbird\n");
+	expect_cifar(0, 3, "plane", 2);
+	expect_cifar(-1, 2, "car", 1);
+	expect_cifar(1, 0, NULL, 3);
+}
+
+/* The largest label that a pickle can have, and an offset. */
+static void test_cifar_largest(void **state)
+{
+	static const char before[] =
+		"\x80\x02}(U\x04"
+		"datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01"
+		"b\x87R(K\x01K\x01M\x00\x0c\x86"
+		"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff"
+		"\xff\xffK\x00tb\x89T\x00\x0c\x00\x00";
+	static const char after[] = "tbU\x06labels](\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
+				    "eu.";
+	static uint8_t bytes[sizeof before - 1 + 3072 + sizeof after - 1];
+	const struct column_choice columns = {.label_offset = 1};
+	const struct dataset_options options = {.cache_dir = cache, .columns = &columns};
+	struct dataset *dataset = NULL;
+	memcpy(bytes, before, sizeof before - 1);
+	memcpy(bytes + sizeof before - 1 + 3072, after, sizeof after - 1);
+	fixture_write(in("batch"), bytes, sizeof bytes);
+	assert_int_equal(dataset_open(in("batch"), &options, &dataset, &fault), -EINVAL);
+	if (!strstr(fault.text, "expected a class from 0 to 2147483647, found 9223372036854775807"))
+		fail_msg("%s", fault.text);
+}
+
 /* index.json and its shards may not be links that lead out of the roots either. */
 static void test_index_json(void **state)
 {
@@ -227,6 +346,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_class_names, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_class_names_asked, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_label_too_large, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_recordio_lines, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cifar_offset, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cifar_largest, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_json, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,9 +214,10 @@ static int mnist_index(const struct index_job *job, struct fault *fault)
 	return rc;
 }
 
-static uint32_t mnist_beside(const char *path)
+static uint32_t mnist_beside(const char *path, const struct column_choice *columns)
 {
 	char name[NAME_MAX + 1];
+	(void)columns;
 	return labels_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
 }
 

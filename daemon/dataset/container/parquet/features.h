@@ -1,7 +1,7 @@
 /* features: what Hugging Face's `datasets` notes about the columns of a file, in the footer's pair
  * "huggingface": a JSON text whose {"info": {"features": {...}}} gives each column's type, and for
- * a ClassLabel the names of the classes. Pure; memory is that of the JSON text, of which a value may
- * have 100 times its bytes: there are at most 2^20. */
+ * a ClassLabel the names of the classes. Pure; memory is that of the JSON text, of which a value
+ * may have 100 times its bytes: there are at most 2^20. */
 #pragma once
 
 #include "base/fault.h"

@@ -377,8 +377,9 @@ static int litdata_empty(const struct container_empty *empty, struct fault *faul
 		(unsigned long long)empty->members);
 }
 
-static uint32_t litdata_beside(const char *path)
+static uint32_t litdata_beside(const char *path, const struct column_choice *columns)
 {
+	(void)columns;
 	return beside_state(0, path, "index.json");
 }
 

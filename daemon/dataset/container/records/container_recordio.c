@@ -34,6 +34,7 @@ struct reading {
 	struct beside beside;
 	bool keyed; /* there is an .idx file */
 	uint64_t at, number; /* of the next record, if it is not keyed */
+	uint64_t parts; /* of the records so far, without their first ones */
 	uint64_t faces; /* InsightFace: N; otherwise 0 */
 	enum label_type type;
 	float label[LABELS_ROOM];
@@ -80,9 +81,10 @@ static int idx_open(struct reading *reading, struct fault *fault)
 	return rc < 0 ? rc : 0;
 }
 
-static uint32_t recordio_beside(const char *path)
+static uint32_t recordio_beside(const char *path, const struct column_choice *columns)
 {
 	char name[NAME_MAX + 1];
+	(void)columns;
 	return idx_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
 }
 
@@ -94,6 +96,7 @@ static void reading_begin(struct reading *reading)
 		&reading->idx, reading->beside.fd, reading->beside.path, reading->beside.size);
 	reading->at = 0;
 	reading->number = 0;
+	reading->parts = 0;
 }
 
 static void reading_end(struct reading *reading)
@@ -119,6 +122,18 @@ static int keyed_next(struct reading *reading, struct entry *ret, struct fault *
 	return recordio_at(&reading->reader, ret->line.record, &ret->record, fault);
 }
 
+/* Lines may name a record several times. One of many parts would then be walked for hours. */
+static int parts_check(struct reading *reading, const struct entry *entry, struct fault *fault)
+{
+	reading->parts += entry->record.parts - 1;
+	if (reading->parts <= reading->job->size / RECORDIO_HEAD)
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %" PRIu64 ": the records that the lines up to this one name have more "
+		"parts than %s has room for: make the file again (MXNet's tools/rec2idx.py)",
+		reading->idx.window.path, entry->line.at, reading->job->path);
+}
+
 /* 1 and the next record; 0 at the end; or a fault. */
 static int entry_next(struct reading *reading, struct entry *ret, struct fault *fault)
 {
@@ -129,6 +144,8 @@ static int entry_next(struct reading *reading, struct entry *ret, struct fault *
 	if (!reading->keyed) {
 		ret->number = reading->number++;
 		reading->at = ret->record.next;
+	} else if ((rc = parts_check(reading, ret, fault)) < 0) {
+		return rc;
 	}
 	rc = recordio_image(&reading->reader, &ret->record, &ret->image, fault);
 	return rc < 0 ? rc : 1;
@@ -202,8 +219,9 @@ static int labels_decide(struct reading *reading, struct fault *fault)
 	reading_begin(reading);
 	for (unsigned i = 0; i < LABELS_LOOKED; i++) {
 		rc = entry_next(reading, &entry, fault);
-		if (rc > 0 && i == 0 && faces_find(reading, &entry, fault) < 0)
-			rc = -EINVAL;
+		const int faces = rc > 0 && i == 0 ? faces_find(reading, &entry, fault) : 0;
+		if (faces < 0)
+			rc = faces;
 		if (rc <= 0 || reading->faces || reading->job->asked == DATASET_LABELS_NONE)
 			break;
 		rc = labels_read(reading, &entry, fault);

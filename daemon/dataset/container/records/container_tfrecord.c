@@ -742,9 +742,14 @@ static int tfrecord_expand(
 	return 1;
 }
 
-/* The names of the classes of the features that are labels if no other one is asked for. */
-static uint32_t tfrecord_beside(const char *path)
+/* The names of the classes of the label that is asked for, or of the features that are labels if
+ * none is. */
+static uint32_t tfrecord_beside(const char *path, const struct column_choice *columns)
 {
+	char name[COLUMN_NAME_MAX + 16];
+	labels_txt(columns->label, name, sizeof name);
+	if (columns->label[0])
+		return beside_state(0, path, name);
 	const uint32_t state = beside_state(0, path, "label.labels.txt");
 	return beside_state(state, path, "image-class-label.labels.txt");
 }
