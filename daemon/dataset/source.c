@@ -239,6 +239,14 @@ static bool nearest_parent(const char *path, char *buffer, size_t room)
 	return true;
 }
 
+/* Whether the path looks as datasets of the Hugging Face Hub are named: "org/name". */
+static bool is_hub_name(const char *path)
+{
+	const char *slash = strchr(path, '/');
+	return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && path[0] != '.' &&
+	       !strpbrk(path, "*?[{");
+}
+
 /* A hint for names that are not paths; "" for others. */
 static const char *missing_hint(const char *path)
 {
@@ -246,7 +254,17 @@ static const char *missing_hint(const char *path)
 		return " (quotes keep the shell from expanding ~)";
 	if (!strncmp(path, "stream:", strlen("stream:")))
 		return " (a stream that penstockd knows by name cannot be used here)";
-	return strstr(path, "://") ? " (only local paths are read)" : "";
+	if (!strncmp(path, "hf://", strlen("hf://")))
+		return " (only local paths are read; get a dataset of the Hugging Face Hub with "
+		       "`hf download ORG/NAME --repo-type dataset --local-dir FOLDER`)";
+	if (strstr(path, "://"))
+		return " (only local paths are read: mount the storage, or copy the dataset)";
+	if (strstr(path, ".zip@/"))
+		return " (name the ZIP without what follows the @)";
+	if (is_hub_name(path))
+		return " (if it is a dataset of the Hugging Face Hub, get it first: `hf download "
+		       "ORG/NAME --repo-type dataset --local-dir FOLDER`)";
+	return "";
 }
 
 static int fault_missing(const char *path, int code, struct fault *fault)
@@ -259,11 +277,12 @@ static int fault_missing(const char *path, int code, struct fault *fault)
 			strerror(-code), parent);
 	if (!part)
 		return fault_set(fault, -ENOENT,
-			"%s does not exist in %s%s: expected a folder of images, or tars", path,
-			parent, missing_hint(path));
+			"%s does not exist in %s%s: expected a folder, a file or a pattern of "
+			"files",
+			path, parent, missing_hint(path));
 	return fault_set(fault, -ENOENT,
-		"%s does not exist (its path exists only up to %s): expected a folder of images, "
-		"or tars",
+		"%s does not exist (its path exists only up to %s): expected a folder, a file or a "
+		"pattern of files",
 		path, parent);
 }
 
@@ -377,15 +396,25 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		(void)snprintf(parent, sizeof parent, ".");
 	char found[SOURCE_TEXT_MAX + 1];
 	nearest_parent(parent, found, sizeof found);
-	return fault_set(fault, -ENOENT, "nothing matches %s (searched below %s)", pattern, found);
+	return fault_set(fault, -ENOENT, "nothing matches %s (searched below %s)%s", pattern, found,
+		strstr(pattern, "://") ? missing_hint(pattern) : "");
 }
 
-/* Indexes beside tars, finished or being written, did not exist when the user first wrote "shards/"
- * and a star: later expansions must find what the first one found. */
-static bool is_index(const char *path)
+/* What penstock itself writes beside shards, finished or being written (index.h, sidecar.h,
+ * dimensions.h, `penstock pack`), did not exist when the user first wrote "shards/" and a star: later
+ * expansions must find what the first one found. */
+static bool is_own(const char *path)
 {
+	static const char *const ends[] = {".idx", ".ckp", ".dim", ".pack.json"};
+	static const char *const marks[] = {".idx.tmp-", ".ckp.tmp-", ".dim.tmp-"};
 	size_t size = strlen(path);
-	return (size > 4 && !strcmp(path + size - 4, ".idx")) || strstr(path, ".idx.tmp-");
+	for (size_t i = 0; i < UTIL_COUNT(ends); i++)
+		if (size > strlen(ends[i]) && !strcmp(path + size - strlen(ends[i]), ends[i]))
+			return true;
+	for (size_t i = 0; i < UTIL_COUNT(marks); i++)
+		if (strstr(path, marks[i]))
+			return true;
+	return false;
 }
 
 /* Checks that the folder at the beginning of a pattern may be read. */
@@ -415,7 +444,7 @@ static int glob_add(struct looked *looked, const char *pattern, struct fault *fa
 	if (rc == 0)
 		qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_paths);
 	for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
-		if (is_index(pattern) || !is_index(found.gl_pathv[i]))
+		if (is_own(pattern) || !is_own(found.gl_pathv[i]))
 			rc = look_add(looked, found.gl_pathv[i], fault);
 	if (rc == 0 && looked->paths->count == before)
 		rc = glob_fault(pattern, GLOB_NOMATCH, fault);
@@ -483,8 +512,8 @@ int source_expand(
 	struct source_paths braces = {0};
 	struct stat st;
 	if (!*spec)
-		return fault_set(
-			fault, -EINVAL, "an empty name: expected a folder of images, or tars");
+		return fault_set(fault, -EINVAL,
+			"an empty name: expected a folder, a file or a pattern of files");
 	int rc = lstat(spec, &st) == 0 ? source_paths_add(&braces, strdup(spec), fault)
 				       : source_braces(spec, &braces, fault);
 	if (rc < 0)

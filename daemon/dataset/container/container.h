@@ -11,6 +11,7 @@
  *   beside.[ch]          opens a file that belongs to a shard and is beside it
  *   arrays/              CIFAR and MNIST: files of pixels
  *   folder.[ch]          walks the image files of a folder in ImageFolder's order
+ *   folder_hint.[ch]     what a folder without images holds instead, and what to name
  *   image_names.[ch]     the extensions of images
  *   tar.[ch]             reads the headers of a tar (ustar, GNU, pax)
  *   unread.[ch]          files of formats that are not read, and what to do with them

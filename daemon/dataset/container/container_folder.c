@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "dataset/container/folder.h"
+#include "dataset/container/folder_hint.h"
 #include "dataset/container/image_names.h"
 
 #include <dirent.h>
@@ -80,30 +81,11 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 	return rc;
 }
 
-/* A user who names a folder of tars means the tars. */
-static bool folder_has_tars(int root_fd)
-{
-	int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	bool tars = false;
-	if (!dir) {
-		util_close_fd(&fd);
-		return false;
-	}
-	for (struct dirent *dent; !tars && (dent = readdir(dir));) {
-		size_t size = strlen(dent->d_name);
-		tars = size > 4 && !strcmp(dent->d_name + size - 4, ".tar");
-	}
-	(void)closedir(dir);
-	return tars;
-}
-
 static int folder_empty(const struct container_empty *empty, struct fault *fault)
 {
-	if (folder_has_tars(empty->fd))
-		return fault_set(fault, -EINVAL,
-			"%s holds tars, but no images: name the tars, as in \"%s/*.tar\"",
-			empty->path, empty->path);
+	int rc = folder_hint(empty->path, empty->fd, fault);
+	if (rc < 0)
+		return rc;
 	return fault_set(fault, -EINVAL,
 		"%s holds no images: expected files in it or in its folders that are "
 		"named " IMAGE_NAMES_FOLDER,

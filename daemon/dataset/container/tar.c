@@ -207,8 +207,8 @@ static int fault_header(
 	if (is_image(block, TAR_BLOCK))
 		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,
-		"%s is not a tar file: its first %d bytes are not a member's header (name a folder "
-		"of images, or tars)",
+		"%s is not a tar file (its first %d bytes are not a member's header), nor of "
+		"another kind that is read (`penstock --version` lists them)",
 		reader->path, TAR_BLOCK);
 }
 
@@ -412,7 +412,8 @@ static int fault_short(struct tar_reader *reader, size_t size, struct fault *fau
 	if (is_image(bytes, size))
 		return fault_image(reader, fault);
 	return fault_set(fault, -EINVAL,
-		"%s is not a tar file: it has %zu bytes, but a member's header has %d",
+		"%s is not a tar file (it has %zu bytes, but a member's header has %d), nor of "
+		"another kind that is read (`penstock --version` lists them)",
 		reader->path, size, TAR_BLOCK);
 }
 

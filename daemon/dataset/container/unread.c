@@ -56,11 +56,34 @@ static const struct magic magics[] = {
 		pack_it},
 };
 
-/* FFCV's files have no magic number. */
-static bool is_beton(const char *path)
+/* Files that are known by the end of their names only: they have no magic number, or that of a more
+ * general format. */
+static const struct {
+	const char *end, *format, *advice;
+} ends[] = {
+	{".beton", "a dataset of FFCV (.beton), which is not read",
+		"name the folder or the tars that it was written from, or write its images into "
+		"tars"},
+	{".arrow", "an Arrow file, which is not read",
+		"save the dataset as Parquet: "
+		"datasets.load_from_disk(FOLDER).to_parquet(\"train.parquet\")"},
+	{".npz", "an archive of NumPy arrays, which is not read",
+		"write its images into a folder or tars, with Pillow's Image.fromarray"},
+	{".pt", "a file of torch.save, which is not read",
+		"write its images into a folder or tars"},
+	{".pth", "a file of torch.save, which is not read",
+		"write its images into a folder or tars"},
+	{"/index.json", "an index, which is read along with its shards", "name its folder"},
+	{".idx", "an index, which is read along with its file", "name that: FILE.rec or FILE.tar"},
+	{".csv", "a table, which is not a source of images",
+		"name the folder, tar or other file of the images, and the table as their labels: "
+		"{manifest: FILE.csv}"},
+};
+
+static bool ends_with(const char *path, const char *end)
 {
-	const char *dot = strrchr(path, '.');
-	return dot && !strcasecmp(dot, ".beton");
+	const size_t size = strlen(path), tail = strlen(end);
+	return size > tail && !strcasecmp(path + size - tail, end);
 }
 
 int unread_fault(const char *path, const uint8_t *bytes, size_t size, struct fault *fault)
@@ -69,6 +92,10 @@ int unread_fault(const char *path, const uint8_t *bytes, size_t size, struct fau
 	for (size_t i = 0; !magic && i < UTIL_COUNT(magics); i++)
 		if (size >= magics[i].size && !memcmp(bytes, magics[i].text, magics[i].size))
 			magic = &magics[i];
+	for (size_t i = 0; i < UTIL_COUNT(ends) && !(magic && magic->command); i++)
+		if (ends_with(path, ends[i].end))
+			return fault_set(fault, -EINVAL, "%s is %s: %s", path, ends[i].format,
+				ends[i].advice);
 	if (magic && magic->command)
 		return fault_set(fault, -EINVAL,
 			"%s is compressed with %s, but samples are read in place: unpack it first "
@@ -77,10 +104,5 @@ int unread_fault(const char *path, const uint8_t *bytes, size_t size, struct fau
 	if (magic)
 		return fault_set(fault, -EINVAL, "%s is %s, which is not read: %s", path,
 			magic->format, magic->advice);
-	if (is_beton(path))
-		return fault_set(fault, -EINVAL,
-			"%s is a dataset of FFCV (.beton), which is not read: name the folder or "
-			"the tars that it was written from, or write its images into tars",
-			path);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* dataset: how the members of a tar become samples, and the sentence for every kind of bad
  * input. */
+#include "base/host/roots.h"
 #include "unit/dataset/dataset_fixture.h"
 
 /* Writes a tar of members, given as pairs of name and text. */
@@ -176,6 +177,67 @@ static void test_grouping(void **state)
 	expect_labels("{l,n}.tar", DATASET_LABELS_NONE, 0, "");
 }
 
+/* A folder without images that holds something else: the sentence says what to name. */
+static void test_folder_hint(void **state)
+{
+	static const char zip[] = "PK\3\4";
+	fixture_file(root, "zips/b.zip", zip);
+	fixture_file(root, "zips/a.zip", zip);
+	fixture_file(root, "zips/readme.txt", "x");
+	expect_fault("zips", -EINVAL, "zips holds ZIP files, but no images: name the files, as in");
+	expect_fault("zips", -EINVAL, "/zips/*.zip\"");
+	fixture_file(root, "zips/sub/c.tar", "");
+	expect_fault("zips", -EINVAL, "/zips/*.zip\"");
+	fixture_file(root, "shards/train-00000-of-00002.zip", zip);
+	expect_fault("shards", -EINVAL, "/shards/train-*.zip\"");
+	fixture_file(root, "kinds/a.zip", zip);
+	fixture_file(root, "kinds/b.parquet", "PAR1");
+	expect_fault("kinds", -EINVAL,
+		"files of several kinds (a.zip is ZIP, b.parquet is Parquet): name files of one "
+		"kind, as in");
+	fixture_file(root, "outer/middle/data/a.zip", zip);
+	expect_fault("outer", -EINVAL, "outer holds no images, but ZIP files in ");
+	expect_fault("outer", -EINVAL, "/outer/middle/data/*.zip\"");
+	fixture_file(root, "deep/1/2/3/a.zip", zip);
+	expect_fault("deep", -EINVAL, "expected files in it or in its folders that are named .jpg");
+	fixture_file(root, "hub/README.md", "x");
+	fixture_file(root, "hub/data/train-00000-of-00001.parquet", "PAR1");
+	expect_fault("hub", -EINVAL, "hub/data\" is a dataset (Parquet): name that");
+	fixture_file(root, "hub/data/test-00000-of-00001.parquet", "PAR1");
+	expect_fault("hub", -EINVAL, "/hub/data/train*.parquet\"");
+	fixture_file(root, "more/data/train.parquet", "PAR1");
+	fixture_file(root, "more/other/train.parquet", "PAR1");
+	expect_fault("more", -EINVAL, "its folders hold datasets: name one of them, as in");
+	fixture_file(root, "gz/a.tar.gz", "\x1f\x8b\b");
+	expect_fault("gz", -EINVAL, "gz holds no images: ");
+	expect_fault("gz", -EINVAL, "a.tar.gz is compressed with gzip");
+	fixture_file(root, "saved/data-00000-of-00001.arrow", "\xff\xff\xff\xff");
+	expect_fault("saved", -EINVAL, "to_parquet(\"train.parquet\")");
+	assert_int_equal(mkdir(in("linked"), 0755), 0);
+	assert_int_equal(symlink(in("zips/a.zip"), in("linked/a.zip")), 0);
+	expect_fault("linked", -EINVAL, "/linked/*.zip\"");
+	assert_int_equal(roots_add(in("linked"), &fault), 0);
+	expect_fault("linked", -EINVAL, "expected files in it");
+	roots_clear();
+}
+
+/* Files that are known by their names only. */
+static void test_unread_names(void **state)
+{
+	fixture_file(root, "a.npz", "PK\3\4");
+	expect_fault("a.npz", -EINVAL, "a.npz is an archive of NumPy arrays");
+	fixture_file(root, "a.pt", "PK\3\4");
+	expect_fault("a.pt", -EINVAL, "a.pt is a file of torch.save");
+	fixture_file(root, "x/index.json", "{}");
+	expect_fault("x/index.json", -EINVAL, "name its folder");
+	fixture_file(root, "a.csv", "x,1");
+	expect_fault("a.csv", -EINVAL, "{manifest: FILE.csv}");
+	fixture_file(root, "train.idx", "0\t0\n");
+	expect_fault("train.idx", -EINVAL, "train.idx is an index");
+	fixture_file(root, "text", "not a tar");
+	expect_fault("text", -EINVAL, "nor of another kind that is read");
+}
+
 static void test_bad_input(void **state)
 {
 	expect_fault("gone", -ENOENT, "gone does not exist");
@@ -186,7 +248,8 @@ static void test_bad_input(void **state)
 	fixture_file(root, "empty/a/b/readme.txt", "x");
 	expect_fault("empty", -EINVAL, "holds no images");
 	fixture_file(root, "empty/x.tar", "x");
-	expect_fault("empty", -EINVAL, "/*.tar");
+	expect_fault("empty", -EINVAL, "empty holds tars, but no images: name the tars, as in \"");
+	expect_fault("empty", -EINVAL, "empty/*.tar\"");
 	fixture_file(root, "text.tar", "not a tar");
 	expect_fault("text.tar", -EINVAL, "is not a tar");
 	fixture_file(root, "zero.tar", "");
@@ -242,6 +305,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_tails, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_folder_hint, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unread_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_grouping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_images, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_input, setup, teardown),

@@ -119,7 +119,11 @@ static void test_expand(void **state)
 	expect("dir/gone", -ENOENT, "dir/gone does not exist (its path exists only up to dir)", 0,
 		0);
 	expect("~/photos", -ENOENT, "(quotes keep the shell from expanding ~): expected", 0, 0);
-	expect("s3://bucket/a.tar", -ENOENT, "(only local paths are read): expected", 0, 0);
+	expect("s3://bucket/a.tar", -ENOENT, "(only local paths are read: mount the storage", 0, 0);
+	expect("hf://datasets/org/name/*.parquet", -ENOENT, "`hf download ORG/NAME", 0, 0);
+	expect("hf://datasets/org/name", -ENOENT, "`hf download ORG/NAME", 0, 0);
+	expect("org/name", -ENOENT, "(if it is a dataset of the Hugging Face Hub", 0, 0);
+	expect("a.zip@/train", -ENOENT, "(name the ZIP without what follows the @)", 0, 0);
 	expect("stream:train", -ENOENT, "(a stream that penstockd knows by name", 0, 0);
 	expect(fixture_path(folder, "dir/gone/x.tar"), -ENOENT,
 		fixture_path(folder, "dir): expected"), 0, 0);
@@ -134,17 +138,23 @@ static void test_expand(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
-/* Indexes that the first opening writes beside the tars are not shards of the second one. */
+/* Indexes and entry points that the first opening and epoch write beside the tars are not shards of the second one. */
 static void test_glob_and_indexes(void **state)
 {
 	const char *folder = *state;
 	fixture_file(folder, "a.tar", "");
 	fixture_file(folder, "a.tar.idx", "");
 	fixture_file(folder, "a.tar.idx.tmp-Qx7d3k", "");
+	fixture_file(folder, "a.tar.ckp", "");
+	fixture_file(folder, "a.tar.ckp.tmp-Qx7d3k", "");
+	fixture_file(folder, "a.tar.dim", "");
+	fixture_file(folder, "a.tar.dim.tmp-Qx7d3k", "");
+	fixture_file(folder, "a.pack.json", "");
 	fixture_file(folder, "only/b.idx", "");
 	assert_int_equal(chdir(folder), 0);
 	expect("a*", 0, "/a.tar", 1, 0);
 	expect("*.idx", 0, "/a.tar.idx", 1, 0);
+	expect("*.ckp", 0, "/a.tar.ckp", 1, 0);
 	expect("a.tar.idx", 0, "/a.tar.idx", 1, 0);
 	expect("only/*", -ENOENT, "nothing matches only/*", 0, 0);
 	assert_int_equal(chdir("/"), 0);

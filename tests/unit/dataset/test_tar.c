@@ -222,9 +222,9 @@ static void test_refused(void **state)
 	struct fixture_tar tar = {0};
 	refuse(&tar, "is empty");
 	fixture_tar_raw(&tar, "a text of fewer bytes than a header", 35);
-	refuse(&tar, "not a tar file: it has 35 bytes");
+	refuse(&tar, "not a tar file (it has 35 bytes");
 	memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096);
-	refuse(&tar, "not a tar file: its first 512");
+	refuse(&tar, "not a tar file (its first 512");
 	fixture_tar_raw(&tar, "\x89PNG\r\n", 6);
 	refuse(&tar, "is an image, not a tar file: name the folder that contains it");
 	memcpy(memset(fixture_tar_raw(&tar, NULL, 4096), 'x', 4096), "\xff\xd8\xff\xe0", 4);

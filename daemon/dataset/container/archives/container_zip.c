@@ -54,7 +54,13 @@ struct listing {
 
 static bool zip_sniff(const struct container_probe *probe)
 {
+	/* These are ZIPs too, but of arrays: unread.h says what to do with them. */
+	static const char *const arrays[] = {".npz", ".pt", ".pth"};
 	const size_t size = strlen(probe->path);
+	const char *dot = strrchr(probe->path, '.');
+	for (size_t i = 0; dot && i < UTIL_COUNT(arrays); i++)
+		if (strcasecmp(dot, arrays[i]) == 0)
+			return false;
 	if (probe->head_size >= 4 &&
 		(memcmp(probe->head, "PK\3\4", 4) == 0 || memcmp(probe->head, "PK\5\6", 4) == 0))
 		return true;
@@ -348,10 +354,10 @@ static bool zip_key(const char *name, const char **ret_key, size_t *ret_size)
 static int zip_empty(const struct container_empty *empty, struct fault *fault)
 {
 	return fault_set(fault, -EINVAL,
-		"%s%s: no images among %llu files: expected members named " IMAGE_NAMES_FOLDER
+		"%s%s: no images among %llu file%s: expected members named " IMAGE_NAMES_FOLDER
 		", in class folders or in none",
 		empty->path, empty->shards > 1 ? " and the ZIPs after it" : "",
-		(unsigned long long)empty->members);
+		(unsigned long long)empty->members, empty->members == 1 ? "" : "s");
 }
 
 const struct container container_zip = {

@@ -346,6 +346,18 @@ struct listing {
 	char split[64], second[64];
 };
 
+/* Whether a file is named as those of another kind are: then the folder is not only Parquet's, and
+ * which files are meant is not clear. */
+static bool is_other_shard(const char *name)
+{
+	static const char *const ends[] = {"tar", "zip", "tfrecord", "tfrecords", "rec", "mds"};
+	const char *dot = strrchr(name, '.');
+	for (size_t i = 0; dot && i < UTIL_COUNT(ends); i++)
+		if (strcmp(dot + 1, ends[i]) == 0)
+			return true;
+	return false;
+}
+
 static int listing_take(
 	struct listing *list, int fd, const struct dirent *dent, struct fault *fault)
 {
@@ -357,7 +369,7 @@ static int listing_take(
 	bool folder = dent->d_type == DT_DIR;
 	if (dent->d_type == DT_UNKNOWN || dent->d_type == DT_LNK)
 		folder = fstatat(fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
-	list->other |= folder || folder_format(name);
+	list->other |= folder || folder_format(name) || is_other_shard(name);
 	if (list->other || !is_named_parquet(name))
 		return 0;
 	const size_t part = split_part(name);
@@ -406,9 +418,10 @@ static int parquet_expand(
 	if (list.mixed)
 		return fault_set(fault, -EINVAL,
 			"%s holds Parquet files of several splits (\"%s\" and \"%s\"): name the "
-			"files "
-			"of one, as in \"%s/train-*.parquet\"",
-			folder, list.split, list.second, folder);
+			"files of one, as in \"%s/%s*.parquet\"",
+			folder, list.split, list.second, folder,
+			strcmp(list.second, "train") == 0 || !list.split[0] ? list.second
+									    : list.split);
 	qsort(paths->path + list.first, paths->count - list.first, sizeof *paths->path, path_order);
 	return 1;
 }
