@@ -196,10 +196,31 @@ size_t image_bytes(const struct image *image)
 	return bytes;
 }
 
+/* The extension of the source's own bytes: one that image_names_tar takes. */
+static const char *image_extension(const struct image_maker *maker)
+{
+	static const char *const extensions[] = {
+		[DECODE_JPEG] = "jpg",
+		[DECODE_PNG] = "png",
+		[DECODE_BMP] = "bmp",
+		[DECODE_PNM] = "pnm",
+		[DECODE_GIF] = "gif",
+		[DECODE_WEBP] = "webp",
+		[DECODE_TIFF] = "tif",
+	};
+	/* P1 to P6: a bitmap, gray, or colors, as text and then as bytes. */
+	static const char *const pnm[] = {"pbm", "pgm", "ppm"};
+	const unsigned format = maker->info.format;
+	if (format == DECODE_PNM && maker->size > 1 && maker->data[1] >= '1' &&
+		maker->data[1] <= '6')
+		return pnm[(maker->data[1] - '1') % 3];
+	return format < UTIL_COUNT(extensions) && extensions[format] ? extensions[format] : "jpg";
+}
+
 /* Adds the source's own bytes as the last choice, or the only one. */
 static int image_keep(struct image_maker *maker, enum image_how how, struct image *ret)
 {
-	ret->png = maker->info.format == DECODE_PNG;
+	ret->extension = image_extension(maker);
 	image_add(ret, maker->data, maker->size, how);
 	maker->data = NULL;
 	return 0;
@@ -513,7 +534,7 @@ int image_make(struct image_maker *maker, uint8_t *data, size_t size, struct ima
 {
 	maker->data = data;
 	maker->size = size;
-	*ret = (struct image){.choices = 0};
+	*ret = (struct image){.extension = "jpg"};
 	int r = image_begin(maker);
 	if (r == 0)
 		r = image_choose(maker, ret);

@@ -74,7 +74,7 @@ struct image {
 		enum image_how how;
 	} choice[IMAGE_CHOICES];
 	unsigned choices;
-	bool png;
+	const char *extension; /* of its content, without the dot: "jpg"; static */
 };
 
 void image_deinit(struct image *image);

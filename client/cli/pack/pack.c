@@ -236,8 +236,8 @@ struct member {
 
 static void member_names(struct member *member, const struct pipeline_item *item)
 {
-	(void)snprintf(member->image, sizeof member->image, "%s.%s", member->key,
-		item->image->png ? "png" : "jpg");
+	(void)snprintf(
+		member->image, sizeof member->image, "%s.%s", member->key, item->image->extension);
 	(void)snprintf(member->label, sizeof member->label, "%s.cls", member->key);
 	member->label_size = (size_t)snprintf(
 		member->label_text, sizeof member->label_text, "%" PRId64, item->label);

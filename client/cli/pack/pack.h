@@ -15,7 +15,7 @@
  *   output_folder.[ch]   the folder of the output: lock, temporary names, the order of steps
  *   manifest.[ch]        the file beside the shards: journal and record
  *
- * Samples keep their order. Each becomes its image, as .jpg or .png by its content, its label as
+ * Samples keep their order. Each becomes its image, with the extension of its content, its label as
  * .cls if there are labels, and its fields (recipe.fields) unchanged. pack drops the other members
  * of source tars. The same source and options give the same bytes, with any number of threads and
  * after any number of interruptions. pack leaves out broken images and lists them.

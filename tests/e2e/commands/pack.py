@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -286,6 +287,31 @@ def test_odd_kinds_keep_pixels_and_orientation():
         got, _ = pack(home, images, small / "x-%d.tar", "--memory", "16M")
         assert got["images"]["kept_memory"] == 1 and got["broken"] == [], got
         assert dict(samples(small))["big"]["jpg"] == (images / "big.jpg").read_bytes()
+
+
+def test_other_types_keep_their_extensions():
+    with folder() as home:
+        images = home / "images"
+        images.mkdir()
+        gray = b"4 4\n255\n"
+        numbers = b"0 " * 15 + b"9"
+        files = {"raw.ppm": b"P6\n" + gray + bytes(48), "raw.pgm": b"P5\n" + gray + bytes(16), "text.pgm": b"P2\n" + gray + numbers,
+                 "text.ppm": b"P3\n" + gray + numbers * 1 + b" " + b"0 " * 32, "named.jpg": b"P5\n" + gray + bytes(16)}
+        for name, data in files.items():
+            (images / name).write_bytes(data)
+        bmp = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 54 + 64, 0, 0, 54, 40, 4, 4, 1, 32, 0, 64, 0, 0, 0, 0) + bytes(64)
+        (images / "a.bmp").write_bytes(bmp)
+        out = out_folder(home)
+        got, _ = pack(home, images, out / "x-%06d.tar")
+        names = sorted(name for name, _ in members(out))
+        assert got["broken"] == [], got
+        assert names == ["a.bmp", "named.pgm", "raw-2.ppm", "raw.pgm", "text-2.ppm", "text.pgm"], names
+        # The tars are read again, and give the same bytes.
+        checked = json.loads(run(home, "check", out / "x-*.tar", "--json")[0])
+        assert checked["samples"] == 6 and checked["broken"] == [], checked
+        again = out_folder(home, "again")
+        pack(home, out / "x-*.tar", again / "x-%06d.tar")
+        assert [p.read_bytes() for p in sorted(out.glob("*.tar"))] == [p.read_bytes() for p in sorted(again.glob("*.tar"))]
 
 
 # ---- real images ----

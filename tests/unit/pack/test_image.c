@@ -249,7 +249,7 @@ static void test_lossy(void **state)
 	info = packed_info(&image.choice[0]);
 	assert_int_equal(info.width, 64);
 	assert_int_equal(info.height, 1);
-	assert_false(image.png);
+	assert_string_equal(image.extension, "jpg");
 	image_deinit(&image);
 	image_maker_free(maker);
 	free(strip.data);
