@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from . import checks
-from .errors import ArgumentError, ArgumentTypeError
+from .errors import ArgumentError, ArgumentTypeError, SourceNotFoundError
 
 __all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 
@@ -23,9 +23,11 @@ STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/dataset/source.h, SPEC_TEXT_MAX
 _MOST_MIXED = 16  # datasets: daemon/order/sampler.h, SAMPLER_PARTS
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # WebDataset and others read these
+_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")  # org/name
+_DOWNLOAD = "hf download ORG/NAME --repo-type dataset --local-dir FOLDER"
 _EXPECTED = (
-    "source: expected a folder, a tar file, a glob (train-*.tar), a brace range (train-{000000..000146}.tar), "
-    "stream:NAME, a list of tar files, or a list of pairs (source, weight)"
+    "source: expected a folder, a file (tar, Parquet, TFRecord, ZIP, ...), a glob (train-*.tar), a brace range "
+    "(train-{000000..000146}.tar), stream:NAME, a list of files, or a list of pairs (source, weight)"
 )
 
 
@@ -38,6 +40,8 @@ def _path(source: Any) -> str:
     if not isinstance(source, (str, os.PathLike)):
         root = getattr(source, "root", None)  # of torchvision's datasets
         advice = ": pass its .root" if isinstance(root, (str, os.PathLike)) else ""
+        if callable(getattr(source, "to_parquet", None)):  # a Dataset of Hugging Face
+            advice = ': save it with .to_parquet("train.parquet"), and pass that path'
         raise ArgumentTypeError(f"{_EXPECTED}; got {type(source).__name__}{advice}")
     path = os.fspath(source)
     if isinstance(path, bytes):
@@ -49,8 +53,13 @@ def _path(source: Any) -> str:
     checks.encodable("source", path)
     if _ELSEWHERE.match(path) and not os.path.lexists(path):
         raise ArgumentError(
-            f"source: {path} is not a path, and penstock reads only from file systems: download the data, or mount it, "
-            "and pass its path"
+            f"source: {path} is not a path, and penstock reads only from file systems: download the data"
+            f"{f' ({_DOWNLOAD})' if path.startswith('hf://') else ''}, or mount it, and pass its path"
+        )
+    if _HUB.match(path) and not os.path.lexists(path.split("/")[0]):
+        raise SourceNotFoundError(
+            f"source: {path} does not exist in {os.getcwd()}; if it is a dataset of the Hugging Face Hub, download it "
+            f"({_DOWNLOAD}), and pass the path of its files, such as FOLDER/data/train-*.parquet"
         )
     return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
 
@@ -105,7 +114,7 @@ def _list(sources: Sequence[Any]) -> str:
     folders = [path for path in paths if os.path.isdir(path)]
     if folders and len(paths) > 1:
         raise ArgumentError(
-            f"source: {folders[0]} is a folder, but a list may contain only tar files: to mix several datasets, pass "
+            f"source: {folders[0]} is a folder, but a list may contain only files: to mix several datasets, pass "
             f"pairs with weights, as in [({folders[0]!r}, 0.5), ...]"
         )
     return paths[0] if len(paths) == 1 else _braces([os.path.abspath(path) for path in paths])
@@ -118,7 +127,7 @@ def pattern(source: Any) -> str:
     if size > _MOST_BYTES:
         raise ArgumentError(
             f"source: this list becomes a pattern of {size} bytes, and at most {_MOST_BYTES} are allowed: use a glob "
-            "or a brace range, or link the tar files into one folder"
+            "or a brace range, or link the files into one folder"
         )
     return text
 
@@ -141,7 +150,7 @@ def _pairs(source: Any) -> Optional[list[tuple[Any, Any]]]:
 def _part(source: Any, weight: Any) -> "dict[str, Any]":
     text = pattern(source)
     if stream_name(text) is not None:
-        raise ArgumentError(f"source: {text} cannot be mixed with other sources: pass its folder or tar files instead")
+        raise ArgumentError(f"source: {text} cannot be mixed with other sources: pass its folder or files instead")
     expected = f"a weight above 0 for {text}"
     value = checks.finite("source", weight, expected)
     if value <= 0:
@@ -158,7 +167,7 @@ def mixture(source: Any) -> Optional[str]:
         raise ArgumentError(f"{_EXPECTED}; got an empty dict")
     if len(pairs) > _MOST_MIXED:  # thousands of them would not even fit into the request
         raise ArgumentError(
-            f"source: expected 2 to {_MOST_MIXED} datasets to mix, got {len(pairs)}: pass tar files with the same "
+            f"source: expected 2 to {_MOST_MIXED} datasets to mix, got {len(pairs)}: pass files with the same "
             "weight as one dataset, by a list, a glob or a brace range"
         )
     return json.dumps([_part(one, weight) for one, weight in pairs])
