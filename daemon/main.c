@@ -10,9 +10,11 @@
 #include "base/util.h"
 #include "base/yaml.h"
 #include "config.h"
+#include "dataset/container/container.h"
 #include "decode/decode.h"
 #include "proto/folder.h"
 #include "serve/server.h"
+#include "unpack/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -241,8 +243,10 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 			if (main_root(optarg, ret) >= 0)
 				return MAIN_USAGE;
 		} else if (c == OPT_VERSION) {
-			(void)printf(
-				"penstockd %s\nimages: %s\n", PENSTOCK_VERSION, decode_formats());
+			char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT];
+			(void)printf("penstockd %s\nimages: %s\ndatasets: %s\nunpacks: %s\n",
+				PENSTOCK_VERSION, decode_formats(), container_names(datasets),
+				unpack_describe(unpacks));
 			return 0;
 		} else if (c == OPT_HELP) {
 			(void)fputs(main_usage, stdout);

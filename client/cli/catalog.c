@@ -134,7 +134,7 @@ void catalog_kind(const struct dataset *dataset, char *buffer, size_t room)
 	else if (dataset_kind(dataset) == DATASET_TARS && shards > 1)
 		(void)snprintf(buffer, room, "%u WebDataset tars", shards);
 	else if (shards > 1)
-		(void)snprintf(buffer, room, "%u files of %s", shards, dataset_kind_name(dataset));
+		(void)snprintf(buffer, room, "%u %s files", shards, dataset_kind_name(dataset));
 	else
 		(void)snprintf(buffer, room, "%s", dataset_kind_name(dataset));
 }

@@ -44,8 +44,9 @@ static void main_usage(FILE *out)
 	(void)fprintf(out,
 		"\n  --help     print this text; `penstock COMMAND --help` for one command\n"
 		"  --version  print the release\n\n"
-		"A SOURCE is a folder of class folders, a flat folder, a tar file, or a "
-		"quoted\nglob or brace range of tar files (\"train-{0000..0146}.tar\"). Options "
+		"A SOURCE is a folder of class folders, a flat folder, or a file, quoted glob "
+		"or\nbrace range of files: WebDataset tars (\"train-{0000..0146}.tar\"), "
+		"Parquet,\nTFRecord, MDS, LitData, ZIP, LMDB, RecordIO, CIFAR or MNIST. Options "
 		"may follow\nit; defaults are in parentheses.\nExit status: 0 done; 1 failed, or "
 		"broken images found; 2 usage or "
 		"configuration.\n");

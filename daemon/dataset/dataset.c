@@ -29,6 +29,11 @@ const char *dataset_kind_name(const struct dataset *dataset)
 	return dataset->container->name;
 }
 
+bool dataset_has_columns(const struct dataset *dataset)
+{
+	return dataset->container->columns;
+}
+
 bool dataset_in_files(const struct dataset *dataset)
 {
 	return dataset->container->files;

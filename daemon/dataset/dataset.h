@@ -160,6 +160,8 @@ void dataset_free(struct dataset *dataset);
 enum dataset_kind dataset_kind(const struct dataset *dataset);
 /* The name of that kind, for people: "Parquet". */
 const char *dataset_kind_name(const struct dataset *dataset);
+/* Whether it has columns, of which one holds the labels (column_choice.h). */
+bool dataset_has_columns(const struct dataset *dataset);
 /* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
  * shard. */
 bool dataset_in_files(const struct dataset *dataset);

@@ -427,8 +427,11 @@ static void stream_warn_unlabelled(struct stream *stream)
 		return;
 	(void)snprintf(stream->unlabelled, sizeof stream->unlabelled,
 		"the samples of %.400s have no labels, so every label of this training stream is "
-		"-1: say with `labels` where they come from, or `labels: none` if none are meant",
-		spec->source);
+		"-1: say with %s, or `labels: none` if none are meant",
+		spec->source,
+		dataset_has_columns(stream->parts.dataset[0])
+			? "`label_column` which column holds them, or with `labels` which manifest"
+			: "`labels` where they come from");
 }
 
 int stream_new(const struct stream_environment *environment, const struct stream_spec *spec,

@@ -551,6 +551,28 @@ static const char *const check_label_types[] = {
 	[LABEL_TYPE_CLASSES] = "classes",
 };
 
+/* The range of classes without names. Reads every record, so not of very many samples. */
+static void check_describe_range(const struct dataset *dataset, char *out, size_t room)
+{
+	enum { RANGE_SAMPLES = 2000000 };
+	int64_t least = INT64_MAX, most = -1;
+	struct fault fault;
+	for (uint64_t i = 0; i < dataset_count(dataset) && i < RANGE_SAMPLES; i++) {
+		struct sample sample;
+		if (dataset_sample(dataset, i, &sample, &fault) < 0)
+			return;
+		least = UTIL_MIN(least, sample.label);
+		most = UTIL_MAX(most, sample.label);
+	}
+	if (dataset_count(dataset) > RANGE_SAMPLES)
+		return;
+	(void)snprintf(out, room, "numbers from %" PRId64 " to %" PRId64 ", without class names%s",
+		least, most,
+		least == 1 && dataset_has_columns(dataset)
+			? "; --label-offset -1 makes them begin with 0"
+			: "");
+}
+
 /* "3 classes: cat, dog, horse" */
 static void check_describe_labels(const struct dataset *dataset, char *out, size_t room)
 {
@@ -567,6 +589,8 @@ static void check_describe_labels(const struct dataset *dataset, char *out, size
 	else if (!classes)
 		(void)snprintf(out, room,
 			dataset_labelled(dataset) ? "numbers, without class names" : "none");
+	if (!classes && type == LABEL_TYPE_CLASS && dataset_labelled(dataset))
+		check_describe_range(dataset, out, room);
 	if (!classes)
 		return;
 	char some[32] = "";

@@ -127,6 +127,8 @@ def test_help_is_for_terminals():
         assert re.fullmatch(r"datasets: folder, WebDataset tar, Parquet, TFRecord, MDS, LitData, ZIP, LMDB, RecordIO, CIFAR, MNIST idx", datasets), datasets
         assert re.match(r"unpacks: .*zlib", unpacks), unpacks
         assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?(TIFF, )?BMP, PNM, GIF", images), images
+        daemon = subprocess.run([harness.tool("penstockd"), "--version"], capture_output=True, text=True, check=True).stdout
+        assert daemon.splitlines() == [release.replace("penstock", "penstockd"), images, datasets, unpacks], daemon
         assert release == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}"
 
 
