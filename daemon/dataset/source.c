@@ -400,9 +400,9 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		strstr(pattern, "://") ? missing_hint(pattern) : "");
 }
 
-/* What penstock itself writes beside shards, finished or being written (index.h, sidecar.h,
- * dimensions.h, `penstock pack`), did not exist when the user first wrote "shards/" and a star: later
- * expansions must find what the first one found. */
+/* The files that penstock itself writes beside shards (index.h, sidecar.h, dimensions.h, `penstock
+ * pack`) did not exist when the user first wrote "shards/" and a star: later expansions must find
+ * what the first one found. */
 static bool is_own(const char *path)
 {
 	static const char *const ends[] = {".idx", ".ckp", ".dim", ".pack.json"};

@@ -138,7 +138,8 @@ static void test_expand(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
-/* Indexes and entry points that the first opening and epoch write beside the tars are not shards of the second one. */
+/* The files that the first opening and epoch write beside the tars are not shards of the second
+ * one. */
 static void test_glob_and_indexes(void **state)
 {
 	const char *folder = *state;
