@@ -638,7 +638,7 @@ static void check_print_dataset(const struct check *check)
 			"passed over", table_count(dataset_passed(dataset)).text,
 			dataset_passed(dataset) == 1 ? "" : "s", dataset_passed_text(dataset));
 	check_describe_labels(dataset, labels, sizeof labels);
-	table_sentence(2, 12, "labels", labels, 80);
+	table_sentence(2, 12, "labels", cli_tame(labels), 80);
 	if (dataset_indexed_ns(dataset))
 		(void)snprintf(index, sizeof index, "built now, in %s",
 			table_seconds((double)dataset_indexed_ns(dataset) / 1e9).text);

@@ -222,6 +222,10 @@ def test_names_of_a_dataset_steer_no_terminal():
         assert name in json.loads(run(home, "check", images, "--json", code=1)[0])["broken"][0]["path"]
         text = run(home, "replay", images, "-b", 13, "--eval", "--image-size", 32)[0]
         assert "?[31mred?forged.jpg" in text and "\x1b" not in text, text
+        classes = make_dataset(home / "classes", per_class=2)
+        next(path for path in sorted(classes.iterdir()) if path.is_dir()).rename(classes / name)
+        text = run(home, "check", classes, "--index-only")[0]
+        assert "?[31mred?forged" in text and "\x1b" not in text, text
         err = refuse(home, "check", home / name, says="?[31mred?forged")
         assert len(err.splitlines()) == 1, err
         images = make_dataset(home / name, per_class=4)
