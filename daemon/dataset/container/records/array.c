@@ -32,6 +32,11 @@ uint32_t number_size(enum number number)
 	return numbers[number].size;
 }
 
+const char *number_text(enum number number)
+{
+	return numbers[number].name;
+}
+
 bool number_whole(enum number number)
 {
 	return numbers[number].whole;

@@ -24,6 +24,8 @@ enum number {
 
 /* Bytes of a number; 0 for NUMBER_NONE. */
 uint32_t number_size(enum number number);
+/* Its name, as NumPy calls it; not of NUMBER_NONE. */
+const char *number_text(enum number number);
 /* Whether it has no fraction. */
 bool number_whole(enum number number);
 /* A number without a fraction; one above INT64_MAX becomes INT64_MAX. */

@@ -19,9 +19,8 @@ struct reader {
 	uint64_t row;
 	int32_t image, label; /* columns; NONE */
 	int32_t field[FIELDS_MAX];
-	/* of the item that is being read */
-	uint64_t offset[COLUMNS_MAX];
-	uint32_t size[COLUMNS_MAX];
+	const struct columns_source *source; /* NULL: items */
+	struct columns_value value[COLUMNS_MAX]; /* of the row that is being read */
 };
 
 void column_name(struct column *column, const char *name, const char *encoding)
@@ -78,15 +77,33 @@ static bool may_be_image(const struct column *column)
 static bool may_be_label(const struct column *column)
 {
 	return column->kind == COLUMN_NUMBER || column->kind == COLUMN_TEXT_INT ||
-	       column->kind == COLUMN_ARRAY;
+	       column->kind == COLUMN_ARRAY || column->kind == COLUMN_BIT;
+}
+
+/* Finds the value of a column, if that was not done with its row. */
+static int value_find(struct reader *reader, int32_t column, struct fault *fault)
+{
+	const struct columns_source *source = reader->source;
+	return source && column != NONE ? source->find(source->context, reader->row,
+						  (uint32_t)column, &reader->value[column], fault)
+					: 0;
+}
+
+static int value_read(struct reader *reader, int32_t column, uint64_t from, size_t size,
+	const char *what, const uint8_t **ret, struct fault *fault)
+{
+	const struct columns_value *value = &reader->value[column];
+	const struct columns_source *source = reader->source;
+	return source ? source->read(source->context, value, from, size, ret, fault)
+		      : window_get(&reader->items, value->offset + from, size, what, ret, fault);
 }
 
 /* Reads the first bytes of a column's value, at most `most`. */
 static int value_head(struct reader *reader, int32_t column, size_t most, const uint8_t **ret,
 	size_t *ret_size, struct fault *fault)
 {
-	*ret_size = UTIL_MIN(most, (size_t)reader->size[column]);
-	return window_get(&reader->items, reader->offset[column], *ret_size, "a value", ret, fault);
+	*ret_size = UTIL_MIN(most, (size_t)reader->value[column].size);
+	return value_read(reader, column, 0, *ret_size, "a value", ret, fault);
 }
 
 /* Whether a column's value begins like an image. 1, 0 or a fault. */
@@ -95,7 +112,10 @@ static int value_image(struct reader *reader, int32_t column, struct fault *faul
 	const uint8_t *bytes;
 	uint8_t format;
 	size_t size;
-	int rc = value_head(reader, column, RECORDS_IMAGE_HEAD, &bytes, &size, fault);
+	int rc = value_find(reader, column, fault);
+	if (rc < 0 || reader->value[column].absent)
+		return rc;
+	rc = value_head(reader, column, RECORDS_IMAGE_HEAD, &bytes, &size, fault);
 	return rc < 0 ? rc : records_image(bytes, size, &format);
 }
 
@@ -187,6 +207,10 @@ static int fields_choose(struct reader *reader, struct fault *fault)
 				"%s has no column %s (fields): its columns are %s",
 				reader->job->path, fields->at[i].name,
 				columns_list(reader->columns, list));
+		const struct column *column = &reader->columns->at[reader->field[i]];
+		if (column->kind == COLUMN_BIT || column->kind == COLUMN_APART)
+			return asked_fault(reader, "fields", fields->at[i].name, reader->field[i],
+				"bytes, a text or a number", fault);
 	}
 	return 0;
 }
@@ -227,13 +251,13 @@ static int item_columns(struct reader *reader, uint64_t begin, uint64_t end, str
 		return rc;
 	uint64_t at = begin + 4 * (uint64_t)listed;
 	for (uint32_t i = 0; i < columns->count; i++) {
-		reader->size[i] = columns->at[i].fixed;
+		reader->value[i].size = columns->at[i].fixed;
 		if (!columns->at[i].fixed) {
-			reader->size[i] = records_u32(sizes);
+			reader->value[i].size = records_u32(sizes);
 			sizes += 4;
 		}
-		reader->offset[i] = at;
-		at += reader->size[i];
+		reader->value[i].offset = at;
+		at += reader->value[i].size;
 	}
 	return at == end ? 0
 			 : item_fault(reader, begin, "its bytes, and those of its columns",
@@ -246,7 +270,7 @@ static int pixels_fault(const struct reader *reader, const char *what, struct fa
 		"%s: byte %llu: row %llu: the column %s %s: expected RGB or gray pixels of 8 bits, "
 		"as many as its width and height say, and at most 65535 in a row; store images as "
 		"JPEG or PNG",
-		reader->job->path, (unsigned long long)reader->offset[reader->image],
+		reader->job->path, (unsigned long long)reader->value[reader->image].offset,
 		(unsigned long long)reader->row, reader->columns->at[reader->image].name, what);
 }
 
@@ -256,11 +280,13 @@ static int pixels_take(const struct reader *reader, uint64_t width, uint64_t hei
 	struct fault *fault)
 {
 	const uint64_t bytes = width * height * channels;
-	const uint64_t size = reader->size[reader->image];
+	const uint64_t size = reader->value[reader->image].size;
 	if (!width || !height || width > UINT16_MAX || height > UINT16_MAX || at > size ||
 		bytes != size - at || bytes > UINT32_MAX - PACKED_HEADER)
 		return pixels_fault(reader, "has another size than its head says", fault);
-	record->offset = reader->offset[reader->image] + at;
+	if (reader->value[reader->image].packed.method != PACKED_NONE)
+		return pixels_fault(reader, "is compressed", fault);
+	record->offset = reader->value[reader->image].offset + at;
 	record->size = (uint32_t)bytes + PACKED_HEADER;
 	record->format = SAMPLE_OTHER;
 	record->packed = (struct packed){.stored = (uint32_t)bytes,
@@ -303,11 +329,11 @@ static int array_head(struct reader *reader, int32_t column, struct array *ret, 
 	int rc = value_head(reader, column, ARRAY_HEAD, &head, &size, fault);
 	if (rc < 0)
 		return rc;
-	const char *wrong = array_read(&of->array, head, size, reader->size[column], ret);
+	const char *wrong = array_read(&of->array, head, size, reader->value[column].size, ret);
 	return wrong ? fault_set(fault, -EINVAL,
 			       "%s: byte %llu: row %llu: the column %s (%s): its array %s: the "
 			       "file is damaged; copy it again from where it came from",
-			       reader->job->path, (unsigned long long)reader->offset[column],
+			       reader->job->path, (unsigned long long)reader->value[column].offset,
 			       (unsigned long long)reader->row, of->name, of->encoding, wrong)
 		     : 0;
 }
@@ -344,11 +370,18 @@ static int image_take(struct reader *reader, struct index_record *record, struct
 		return pil_take(reader, record, fault);
 	if (kind == COLUMN_ARRAY)
 		return array_take(reader, record, fault);
+	const struct columns_value *value = &reader->value[reader->image];
+	record->offset = value->offset;
+	record->size = value->size;
+	record->packed = value->packed;
+	record->format = SAMPLE_OTHER;
+	/* Where images are read in place of being passed over, their content says what they are
+	 * when they are decoded. */
+	if (reader->source)
+		return 0;
 	int rc = value_head(reader, reader->image, RECORDS_IMAGE_HEAD, &bytes, &size, fault);
 	if (rc < 0)
 		return rc;
-	record->offset = reader->offset[reader->image];
-	record->size = reader->size[reader->image];
 	(void)records_image(bytes, size, &record->format);
 	return 0;
 }
@@ -378,16 +411,27 @@ static int label_array(struct reader *reader, struct fault *fault)
 		return rc;
 	label_found_begin(reader->job->found, LABEL_TYPE_FLOAT);
 	if (array.count > LABEL_VALUES_MAX)
-		return item_fault(reader, reader->offset[reader->label],
+		return item_fault(reader, reader->value[reader->label].offset,
 			"the numbers of its label, of which there may be so many", array.count,
 			LABEL_VALUES_MAX, fault);
 	const size_t each = number_size(array.number);
-	rc = window_get(&reader->items, reader->offset[reader->label] + array.at,
-		(size_t)array.count * each, "a label", &bytes, fault);
+	rc = value_read(reader, reader->label, array.at, (size_t)array.count * each, "a label",
+		&bytes, fault);
 	for (uint64_t i = 0; rc == 0 && i < array.count; i++)
 		rc = records_number(reader->job, reader->row,
 			number_double(array.number, bytes + i * each), fault);
 	return rc;
+}
+
+static int label_bit(struct reader *reader, struct fault *fault)
+{
+	const uint8_t *byte;
+	int rc = value_read(reader, reader->label, 0, 1, "a label", &byte, fault);
+	if (rc < 0)
+		return rc;
+	label_found_begin(reader->job->found, LABEL_TYPE_CLASS);
+	return records_class(
+		reader->job, reader->row, *byte >> reader->value[reader->label].bit & 1, fault);
 }
 
 /* Puts the label into job->found. */
@@ -396,15 +440,17 @@ static int label_take(struct reader *reader, struct fault *fault)
 	const struct column *column = &reader->columns->at[reader->label];
 	const uint32_t expected =
 		column->kind == COLUMN_NUMBER ? number_size(column->number) : TEXT_INT_MAX;
-	const uint32_t size = reader->size[reader->label];
+	const uint32_t size = reader->value[reader->label].size;
 	const uint8_t *bytes;
 	size_t read;
 	int64_t value;
 	if (column->kind == COLUMN_ARRAY)
 		return label_array(reader, fault);
+	if (column->kind == COLUMN_BIT)
+		return label_bit(reader, fault);
 	if (column->kind == COLUMN_NUMBER ? size != expected : size > expected)
-		return item_fault(reader, reader->offset[reader->label], "the bytes of its label",
-			size, expected, fault);
+		return item_fault(reader, reader->value[reader->label].offset,
+			"the bytes of its label", size, expected, fault);
 	int rc = value_head(reader, reader->label, TEXT_INT_MAX, &bytes, &read, fault);
 	if (rc < 0)
 		return rc;
@@ -420,9 +466,26 @@ static int label_take(struct reader *reader, struct fault *fault)
 		return fault_set(fault, -EINVAL,
 			"%s: byte %llu: row %llu: its label (%s) is not a decimal integer of at "
 			"most 64 bits",
-			reader->job->path, (unsigned long long)reader->offset[reader->label],
+			reader->job->path, (unsigned long long)reader->value[reader->label].offset,
 			(unsigned long long)reader->row, column->encoding);
 	return records_class(reader->job, reader->row, value, fault);
+}
+
+static int fields_take(struct reader *reader, struct fault *fault)
+{
+	const struct index_job *job = reader->job;
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && job->fields && i < job->fields->count; i++) {
+		const struct columns_value *value = &reader->value[reader->field[i]];
+		rc = value_find(reader, reader->field[i], fault);
+		job->writer->field[i] = value->absent
+						? (struct index_field){0}
+						: (struct index_field){.offset = value->offset,
+							  .size = value->size,
+							  .present = 1,
+							  .packed = value->packed};
+	}
+	return rc;
 }
 
 static int item_write(struct reader *reader, struct fault *fault)
@@ -432,17 +495,24 @@ static int item_write(struct reader *reader, struct fault *fault)
 	const size_t size = records_row(reader->row, name);
 	struct index_sample sample = {
 		.name = name, .key = name, .name_size = size, .key_size = size};
-	for (uint32_t i = 0; job->fields && i < job->fields->count; i++)
-		job->writer->field[i] =
-			(struct index_field){.offset = reader->offset[reader->field[i]],
-				.size = reader->size[reader->field[i]],
-				.present = 1};
-	int rc = image_take(reader, &sample.record, fault);
-	if (rc == 0 && reader->label != NONE)
+	int rc = fields_take(reader, fault);
+	if (rc == 0)
+		rc = value_find(reader, reader->image, fault);
+	if (rc == 0)
+		rc = value_find(reader, reader->label, fault);
+	if (rc == 0 && reader->value[reader->image].absent)
+		rc = fault_set(fault, -EINVAL,
+			"%s: row %llu has no image (null in column %s): write the dataset without "
+			"such rows",
+			job->path, (unsigned long long)reader->row,
+			reader->columns->at[reader->image].name);
+	if (rc == 0)
+		rc = image_take(reader, &sample.record, fault);
+	const bool labelled = reader->label != NONE && !reader->value[reader->label].absent;
+	if (rc == 0 && labelled)
 		rc = label_take(reader, fault);
 	if (rc == 0)
-		rc = container_sample(
-			job, &sample, reader->label != NONE ? job->found : NULL, fault);
+		rc = container_sample(job, &sample, labelled ? job->found : NULL, fault);
 	return UTIL_MIN(rc, 0); /* 1: the manifest leaves it out */
 }
 
@@ -491,6 +561,31 @@ static int items_read(struct reader *reader, const struct columns_table *table, 
 			rc = index_progress_step(
 				job->progress, job->writer->head.samples, begin, fault);
 	}
+	return rc;
+}
+
+int columns_rows(const struct index_job *job, const struct columns *columns,
+	const struct columns_source *source, uint64_t count, struct fault *fault)
+{
+	cleanup(free_ptr) struct reader *reader = calloc(1, sizeof *reader);
+	int rc = 0;
+	if (!reader)
+		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
+	reader->job = job;
+	reader->columns = columns;
+	reader->source = source;
+	for (uint64_t done = 0; rc == 0 && reader->row < count; reader->row++) {
+		if (reader->row == 0)
+			rc = choose(reader, fault);
+		if (rc == 0)
+			rc = item_write(reader, fault);
+		if (rc == 0)
+			done = UTIL_MAX(done, reader->value[reader->image].offset);
+		if (rc == 0)
+			rc = index_progress_step(
+				job->progress, job->writer->head.samples, done, fault);
+	}
+	job->writer->head.members = reader->row;
 	return rc;
 }
 

@@ -27,6 +27,8 @@ enum column_kind {
 	COLUMN_ARRAY,
 	COLUMN_NUMBER,
 	COLUMN_TEXT_INT, /* an integer in decimal */
+	COLUMN_BIT, /* one bit of a byte; not for fields */
+	COLUMN_APART, /* its values are not ranges of bytes; for nothing */
 };
 
 struct column {
@@ -51,9 +53,34 @@ struct columns_table {
 	uint64_t begin; /* the first byte that an item may have */
 };
 
+/* Where the value of one column of one row is. */
+struct columns_value {
+	uint64_t offset; /* in the shard, of its bytes or of what they are packed in */
+	uint32_t size; /* unpacked */
+	bool absent; /* the row has none */
+	uint8_t bit; /* of the byte, of BIT */
+	struct packed packed;
+	uint64_t aside; /* the source's own: where its bytes are while it is read */
+};
+
+/* Rows that are stored in another way than items. */
+struct columns_source {
+	void *context;
+	/* Finds the value of a column; rows follow each other, columns do not. 0 or as `index`. */
+	int (*find)(void *context, uint64_t row, uint32_t column, struct columns_value *ret,
+		struct fault *fault);
+	/* Points *ret to bytes of a value, valid until the next call; the value has that many. */
+	int (*read)(void *context, const struct columns_value *value, uint64_t from, size_t size,
+		const uint8_t **ret, struct fault *fault);
+};
+
 /* Copies a name and an encoding. */
 void column_name(struct column *column, const char *name, const char *encoding);
 
 /* Writes the samples of a shard into its index. 0, or as struct container says of `index`. */
 int columns_index(const struct index_job *job, const struct columns *columns,
 	const struct columns_table *table, struct fault *fault);
+
+/* The same for `count` rows from elsewhere. */
+int columns_rows(const struct index_job *job, const struct columns *columns,
+	const struct columns_source *source, uint64_t count, struct fault *fault);

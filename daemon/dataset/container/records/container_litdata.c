@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "base/whole.h"
 #include "dataset/container/beside.h"
+#include "dataset/container/records/arrow.h"
 #include "dataset/container/records/columns.h"
 #include "dataset/container/records/index_json.h"
 
@@ -20,7 +21,7 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { SPEC_DEPTH = 32, FORMAT_BOTH = 8 };
+enum { SPEC_DEPTH = 32, FORMAT_BOTH = 8, ARROW_END = 12 };
 
 static const char arrow_magic[] = "LDARW01";
 static const char framed_magic[] = "LDFZ01";
@@ -296,20 +297,9 @@ static int config_read(const struct index_job *job, struct columns *ret, struct 
 
 /* ---- a chunk ---- */
 
-/* Whether the last bytes of the chunk say that its rows follow its items as Arrow. */
-static bool has_arrow(const struct index_job *job)
-{
-	char end[sizeof arrow_magic] = "";
-	return job->size >= sizeof end &&
-	       whole_read(job->fd, end, sizeof end, job->size - sizeof end) ==
-		       (ssize_t)sizeof end &&
-	       !memcmp(end, arrow_magic, sizeof end);
-}
-
 static int chunk_check(const struct index_job *job, const uint8_t head[FORMAT_BOTH],
 	const struct columns_table *table, struct fault *fault)
 {
-	uint8_t last[4] = {0};
 	const uint64_t begin = records_u32(head + 4), end = table->begin;
 	if (!memcmp(head, framed_magic, sizeof framed_magic))
 		return fault_set(fault, -EINVAL,
@@ -324,21 +314,58 @@ static int chunk_check(const struct index_job *job, const uint8_t head[FORMAT_BO
 			"where it came from",
 			job->path, (unsigned long long)begin, (unsigned long long)end,
 			(unsigned long long)job->size);
-	if (whole_read(job->fd, last, sizeof last, table->offsets + 4 * (uint64_t)table->count) ==
-			(ssize_t)sizeof last &&
-		table->count && records_u32(last) == begin && has_arrow(job))
-		return fault_set(fault, -EINVAL,
-			"%s: its rows are stored as Arrow, which LitData does with rows of bytes, "
-			"texts and numbers only: optimize the dataset again with images as "
-			"litdata.types.Jpeg or litdata.types.Image",
-			job->path);
 	return 0;
+}
+
+/* Whether all items are empty, and rows follow them as Arrow: 1, 0 or a fault. *ret_size is that of
+ * the Arrow file, which is in front of the 12 last bytes: u32 size, the magic. */
+static int has_arrow(const struct index_job *job, const struct columns_table *table,
+	uint32_t *ret_size, struct fault *fault)
+{
+	uint8_t last[4] = {0}, end[4 + sizeof arrow_magic];
+	const uint64_t at = table->offsets + 4 * (uint64_t)table->count;
+	ssize_t n = 0;
+	if (table->count && job->size >= table->begin + sizeof end &&
+		(n = whole_read(job->fd, last, sizeof last, at)) == (ssize_t)sizeof last &&
+		records_u32(last) == table->begin)
+		n = whole_read(job->fd, end, sizeof end, job->size - sizeof end);
+	if (n < 0)
+		return fault_set(
+			fault, (int)n, "%s cannot be read: %s", job->path, strerror((int)-n));
+	if (n != (ssize_t)sizeof end || memcmp(end + 4, arrow_magic, sizeof arrow_magic) != 0)
+		return 0;
+	*ret_size = records_u32(end);
+	if (*ret_size <= job->size - table->begin - sizeof end)
+		return 1;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %llu: its Arrow rows have %u bytes, but only %llu are in front of it: it "
+		"is damaged; copy it again from where it came from",
+		job->path, (unsigned long long)(job->size - sizeof end), *ret_size,
+		(unsigned long long)(job->size - table->begin - sizeof end));
+}
+
+static int arrow_index(const struct index_job *job, const struct columns_table *table,
+	uint32_t size, struct fault *fault)
+{
+	struct columns columns;
+	struct arrow *arrow = NULL;
+	const uint64_t begin = job->size - size - ARROW_END;
+	int rc = arrow_open(job, begin, size, table->count, &arrow, &columns, fault);
+	const struct columns_source source = {
+		.context = arrow, .find = arrow_find, .read = arrow_read};
+	if (rc == 0)
+		rc = columns_rows(job, &columns, &source, table->count, fault);
+	if (rc == 0)
+		rc = arrow_end(arrow, fault);
+	arrow_free(arrow);
+	return rc;
 }
 
 static int litdata_index(const struct index_job *job, struct fault *fault)
 {
 	struct columns columns = {.count = 0};
 	uint8_t head[FORMAT_BOTH] = {0};
+	uint32_t arrow_size = 0;
 	records_begin(job);
 	int rc = config_read(job, &columns, fault);
 	const ssize_t n = rc == 0 ? whole_read(job->fd, head, sizeof head, 0) : 0;
@@ -351,7 +378,11 @@ static int litdata_index(const struct index_job *job, struct fault *fault)
 	if (rc == 0)
 		rc = chunk_check(job, head, &table, fault);
 	if (rc == 0)
+		rc = has_arrow(job, &table, &arrow_size, fault);
+	if (rc == 0)
 		rc = columns_index(job, &columns, &table, fault);
+	else if (rc > 0)
+		rc = arrow_index(job, &table, arrow_size, fault);
 	free(columns.at);
 	return rc;
 }

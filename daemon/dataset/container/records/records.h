@@ -8,6 +8,9 @@
  *   container_mds.c        MosaicML's MDS: the header of a shard, and index.json
  *   container_litdata.c    LitData: index.json, and the chunks that it names
  *   columns.[ch]           the items of MDS and LitData: which column is what, and where it is
+ *   arrow.[ch]             the rows that LitData stores as Arrow: its messages, columns and buffers
+ *   flat.[ch]              reads FlatBuffers, which Arrow's messages are
+ *   aside.[ch]             unpacks parts of a shard into a file, while it is indexed
  *   index_json.[ch]        the index.json of MDS and LitData
  *   array.[ch]             arrays of numbers in such columns
  *   container_recordio.c   RecordIO: MXNet's records of images
