@@ -1,5 +1,7 @@
-/* fuzz_litdata: chunks of LitData that are made of choices (items_make.h), beside an index.json
+/* fuzz_litdata: chunks of LitData that are made of choices, with items (items_make.h) or with rows
+ * that are stored as Arrow (arrow_make.h), beside an index.json
  * that fits, lies, or is no JSON. shard.h says what is expected. */
+#include "fuzz/arrow_make.h"
 #include "fuzz/drive.h"
 #include "fuzz/items_make.h"
 
@@ -61,18 +63,85 @@ static void on_sample(const struct shard *shard, const struct shard_sample *samp
 		shard_place_check(shard, sample, &making.sample[sample->number]);
 }
 
+/* The same, and its bytes. */
+static void on_row(const struct shard *shard, const struct shard_sample *sample)
+{
+	on_sample(shard, sample);
+	want(!shard->sound || sample->record.size < 3 || !memcmp(sample->bytes, "\xff\xd8\xff", 3),
+		"a sample that begins with other bytes");
+	for (uint32_t i = 3; shard->sound && i < sample->record.size; i++)
+		want(sample->bytes[i] == 0x5a, "a sample with other bytes");
+}
+
+/* Moves the text that was described to `json`: the chunk itself has none. */
+static size_t text_take(void)
+{
+	const size_t size = making.text_size;
+	memcpy(json, making.text, size);
+	making.text_size = 0;
+	return size;
+}
+
+/* Rows that are stored as Arrow. */
+static void try_arrow(const uint8_t *data)
+{
+	struct column_choice columns = {.label_offset = 0};
+	struct field_list fields = {.count = 0};
+	const struct arrow_layout layout = {.label_first = data[0] & 1,
+		.note = data[0] & 2,
+		.nested = data[1] & 16,
+		.wide = data[1] & 32,
+		.list = data[1] & 64,
+		.stream = data[1] & 128,
+		.packed = data[2] & 1,
+		.label = data[2] / 2 % ARROW_LABELS};
+	const struct items_layout described = {.label_first = layout.label_first};
+	describe(&described, "bytes", true);
+	if ((data[0] & 12) == 12)
+		spoil();
+	const size_t json_size = text_take();
+	arrow_make(&making, &layout);
+	if (data[0] & 4)
+		arrow_damage(&making);
+	if (data[0] & 16 && layout.note)
+		fields = (struct field_list){1, {{"note", 16, false, true}}};
+	if (layout.list && data[2] & 128)
+		(void)snprintf(columns.label, sizeof columns.label, "list");
+	const bool rows = columns.label[0] || layout.label == 4;
+	struct shard shard = {.container = &container_litdata,
+		.name = "chunk-0-0.bin",
+		.beside = "index.json",
+		.beside_bytes = json,
+		.beside_size = json_size,
+		.bytes = making.file,
+		.size = making.size,
+		.asked = data[0] & 8 ? DATASET_LABELS_NONE : DATASET_LABELS_AUTO,
+		.columns = &columns,
+		.fields = &fields,
+		.sound = !making.damaged && !(rows && !(data[0] & 8)),
+		.count = making.count,
+		.damaged = true,
+		.sample = on_row};
+	int rc = shard_check(&shard);
+	want(rc == 0 || strstr(shard.fault.text, shard.name), "refused without the chunk's name");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const images[] = {
 		"jpeg", "bytes", "image:png", "pil", "tensor", "numpy"};
 	struct column_choice columns = {.label_offset = 0};
 	struct field_list fields = {.count = 0};
-	if (size < 2 || size > INPUT_ROOM)
+	if (size < 3 || size > INPUT_ROOM)
 		return 0;
-	const size_t faults = UTIL_MIN(size - 2, (size_t)FAULTS);
-	making.faults = (struct recipe){data + 2, faults, 0};
-	making.recipe = (struct recipe){data + 2 + faults, size - 2 - faults, 0};
+	const size_t faults = UTIL_MIN(size - 3, (size_t)FAULTS);
+	making.faults = (struct recipe){data + 3, faults, 0};
+	making.recipe = (struct recipe){data + 3 + faults, size - 3 - faults, 0};
 	making.damaged = false;
+	if (data[0] & 32) {
+		try_arrow(data);
+		return 0;
+	}
 	const bool dict = data[1] & 1;
 	const uint32_t kind = data[1] / 2 % 6;
 	static const enum items_head heads[] = {
@@ -84,10 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	describe(&layout, images[kind], dict);
 	if ((data[0] & 12) == 12)
 		spoil();
-	/* The chunk itself has no text. */
-	const size_t json_size = making.text_size;
-	memcpy(json, making.text, json_size);
-	making.text_size = 0;
+	const size_t json_size = text_take();
 	items_make(&making, &layout);
 	if (data[0] & 4)
 		items_damage(&making);
@@ -121,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 {
 	(void)room;
-	return drive_noise(bytes, 3 + FAULTS + draw(random, 60), random);
+	return drive_noise(bytes, 4 + FAULTS + draw(random, 60), random);
 }
 
 const struct drive fuzz_drive = {"fuzz_litdata", INPUT_ROOM, compose, shard_end};

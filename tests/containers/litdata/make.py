@@ -4,8 +4,10 @@
     make.py      by hand, with litdata
 """
 
+import functools
 import io
 import json
+import operator
 import os
 import shutil
 import struct
@@ -92,6 +94,59 @@ def read(name, image, label=None, chunk=2):
     return samples
 
 
+def read_arrow(name, image, label=None, chunk=2):
+    """The same of rows that are stored as Arrow: `image` and `label` are the keys that lead to them."""
+    shutil.rmtree("/tmp/penstock-make-litdata", ignore_errors=True)
+    shutil.copytree(HERE / name, "/tmp/penstock-make-litdata")
+    samples = []
+    for number, row in enumerate(StreamingDataset("/tmp/penstock-make-litdata", shuffle=False)):
+        data = functools.reduce(operator.getitem, image.split("/"), row)
+        value = row[label] if label else None
+        if isinstance(value, (float, list)):
+            value = [float(f"{v:.9g}") for v in np.float32(value).reshape(-1)]
+        samples.append({"key": str(number % chunk), "size": len(data), "crc32": zlib.crc32(data),
+                        "label": int(value) if isinstance(value, bool) else value})
+    return samples
+
+
+def small(seed):
+    out = io.BytesIO()
+    Image.fromarray(pixels(seed, (3, 4))).save(out, "PNG")
+    return out.getvalue()
+
+
+def arrow():
+    """Rows of bytes, texts and numbers, which LitData stores as Arrow."""
+    expected = {}
+    write("arrow", [{"image": small(70 + i), "class": i, "even": i % 2 == 0, "weight": i / 4, "scores": [0.5, i + 0.25], "note": "x" * i,
+                     "maybe": None if i == 1 else "y", "late": None if i == 0 else 1} for i in range(3)], chunk_size=3)
+    expected["arrow"] = {"classes": None, "samples": read_arrow("arrow", "image", "class", 3), "type": "class"}
+    for name in ("even", "weight", "scores"):
+        expected[f"arrow #{name}"] = {"classes": None, "samples": read_arrow("arrow", "image", name, 3), "options": {"label_column": name}}
+    expected["arrow #none"] = {"classes": None, "samples": read_arrow("arrow", "image", chunk=3), "options": {"labels": "none"}}
+    expected["arrow #late"] = {"options": {"label_column": "late"}, "fault": "has a label, but the samples before it have none"}
+    expected["arrow #note"] = {"options": {"label_column": "note"}, "fault": "holds values of type string, expected a number"}
+    expected["arrow #null"] = {"options": {"image_column": "note"}, "fault": "holds values of type string, expected an image"}
+    write("arrow-nest", [{"image": {"bytes": small(75 + i), "path": "x.jpg"}, "label": i, "tags": [{"a": i}]} for i in range(2)])
+    expected["arrow-nest"] = {"classes": None, "samples": read_arrow("arrow-nest", "image/bytes", "label"), "type": "class"}
+    expected["arrow-nest #asked"] = {**expected["arrow-nest"], "options": {"image_column": "image/bytes", "label_column": "label"}}
+    expected["arrow-nest #tags"] = {"options": {"label_column": "tags"}, "fault": "its columns are image/bytes (binary), image/path (string)"}
+    # Several batches, which LitData makes of 256 rows each.
+    item_loader._DEFAULT_BATCH_ROWS = 2
+    rows = [{"image": small(80 + i), "label": i * 7} for i in range(5)]
+    write("arrow-batches", rows, chunk_size=5)
+    expected["arrow-batches"] = {"classes": None, "samples": read_arrow("arrow-batches", "image", "label", 5), "type": "class"}
+    # LitData compresses the buffers where images are a small part of the first row.
+    write("arrow-zstd", [{**row, "text": "once upon a time " * 99, "scores": [1.5] * 9 + [row["label"] + 0.5]} for row in rows], chunk_size=5, compression="zstd")
+    samples = read_arrow("arrow-zstd", "image", "label", 5)
+    expected["arrow-zstd"] = {"classes": None, "samples": samples, "type": "class"}
+    expected["arrow-zstd #scores"] = {"classes": None, "samples": read_arrow("arrow-zstd", "image", "scores", 5), "options": {"label_column": "scores"}}
+    item_loader._DEFAULT_BATCH_ROWS = 256
+    write("arrow-null", [{"image": small(79) if i == 0 else None, "label": i} for i in range(2)])
+    expected["arrow-null"] = {"fault": "row 1 has no image (null in column image)"}
+    return expected
+
+
 def main():
     expected = {}
     write("dict", [{"image": Jpeg(bytes=encoded(i)), "class": i * 3, "meta": {"id": i, "weight": i / 4, "flag": i == 1}} for i in range(5)])
@@ -122,8 +177,7 @@ def main():
                 "options": {"image_column": name, "label_column": label}}
     expected["arrays #flat"] = {"options": {"image_column": "flat"}, "fault": "is an array of another type or shape"}
 
-    write("arrow", [{"image": encoded(70 + i), "class": i} for i in range(2)])
-    expected["arrow"] = {"fault": "its rows are stored as Arrow"}
+    expected |= arrow()
     row = [{"image": Jpeg(bytes=encoded(80)), "class": 1}]
     for level, fault in (("chunk", "chunk-0-0.zstd.bin is compressed as a whole (zstd)"), ("batch", "(compression_level batch)"),
                          ("sample", "(compression_level sample)")):
@@ -163,7 +217,8 @@ def main():
     (HERE / "alone").mkdir(exist_ok=True)
     (HERE / "alone/chunk-0-0.bin").write_bytes(chunk)
     expected["alone/chunk-0-0.bin"] = {"fault": "index.json, which says what its items hold, is not beside it"}
-    (HERE / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    entries = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in expected.items()]
+    (HERE / "expected.json").write_text("{" + ",\n".join(entries) + "}\n")
     os.sync()
 
 
