@@ -32,8 +32,8 @@ static inline void arrow_put(struct items *items, uint64_t value, unsigned bytes
 	items->size += bytes;
 }
 
-/* A table of `count` fields of 8 bytes; absent are those that are not in `mask`. All of a message is
- * aligned to its begin, which the caller aligns to 8. */
+/* A table of `count` fields of 8 bytes; absent are those that are not in `mask`. All of a message
+ * is aligned to its begin, which the caller aligns to 8. */
 static inline size_t arrow_table(struct items *items, unsigned count, unsigned mask)
 {
 	while ((items->size + 4 + 2 * (size_t)count) % 8 != 0)
@@ -158,8 +158,8 @@ struct arrow_batch {
 	size_t nodes, buffers, body; /* the next node and buffer; where the body begins */
 };
 
-/* Puts a buffer, compressed by a Zstandard frame with one block that is stored as it is, if the batch
- * is; or marked as not compressed. Returns where its bytes are, or the frame. */
+/* Puts a buffer, compressed by a Zstandard frame with one block that is stored as it is, if the
+ * batch is; or marked as not compressed. Returns where its bytes are, or the frame. */
 static inline size_t arrow_buffer(
 	struct items *items, struct arrow_batch *batch, const void *bytes, size_t size)
 {

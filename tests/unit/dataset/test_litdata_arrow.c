@@ -1,5 +1,5 @@
-/* Rows that LitData stores as Arrow: fields of them, and what damaged messages are refused with. What
- * the samples are is compared with LitData by tests/containers, and any damage is tried by
+/* Rows that LitData stores as Arrow: fields of them, and what damaged messages are refused with.
+ * What the samples are is compared with LitData by tests/containers, and any damage is tried by
  * fuzz.litdata. */
 #include "fuzz/arrow_make.h"
 

@@ -1,15 +1,16 @@
-/* arrow: the rows of an Arrow IPC file or stream, of which LitData makes its chunks where rows hold
- * only bytes, texts and numbers.
+/* arrow: the rows of an Arrow IPC file or stream, of which LitData makes its chunks where rows
+ * hold only bytes, texts and numbers.
  *
  *   "ARROW1\0\0" (a file only), messages, u32 0xffffffff 0, (a file only: a footer)
  *   message: u32 0xffffffff, u32 size, a FlatBuffer, its body
  *
- * The first message is the schema, a tree of fields; each of the others has rows of all of them, as
- * buffers of its body (arrow.apache.org/docs/format/Columnar.html; Schema.fbs and Message.fbs). The
- * footer repeats where the messages are, and is not read. A leaf of the tree is a column, whose name
- * is its path with slashes. Columns of bytes and texts give ranges of bytes of the shard, numbers
- * and lists of numbers as well, and all of them may be compressed (Zstandard). Other types are
- * passed over. Refused: dictionaries, view types, big-endian files, and LZ4.
+ * The first message is the schema, a tree of fields; each of the others has rows of all of them,
+ * as buffers of its body (arrow.apache.org/docs/format/Columnar.html; Schema.fbs and
+ * Message.fbs). The footer repeats where the messages are, and is not read. A leaf of the tree is
+ * a column, whose name is its path with slashes. Columns of bytes and texts give ranges of bytes
+ * of the shard, numbers and lists of numbers as well, and all of them may be compressed
+ * (Zstandard). Other types are passed over. Refused: dictionaries, view types, big-endian files,
+ * and LZ4.
  *
  * Only the buffers of the columns that are asked for are read, a piece at a time: memory does not
  * grow with rows. Blocks. One thread. */

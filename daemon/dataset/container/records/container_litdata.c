@@ -3,13 +3,13 @@
  *   u32 count, (count + 1) x u32 offsets, the items (columns.h); u32 size of every leaf, the leaves
  *   (litdata/streaming/writer.py and item_loader.py)
  *
- * index.json names the chunks in their order, and says what the leaves of an item are: their types
- * (data_format), and the tree that they are the leaves of (data_spec). A leaf's name is its path in
- * that tree, with slashes: "image", "meta/id", and "0", "1" in a tuple. A chunk may also be named
- * alone, beside its index.json. Rows of bytes, texts and numbers are not items but Arrow
+ * index.json names the chunks in their order, and says what the leaves of an item are: their
+ * types (data_format), and the tree that they are the leaves of (data_spec). A leaf's name is its
+ * path in that tree, with slashes: "image", "meta/id", and "0", "1" in a tuple. A chunk may also
+ * be named alone, beside its index.json. Rows of bytes, texts and numbers are not items but Arrow
  * (arrow.h): then all items are empty, and after them come the Arrow file, its u32 size and
- * "LDARW01\0". Refused: chunks that are compressed or encrypted, Parquet and tokens. A sample's name
- * is its row in its chunk. */
+ * "LDARW01\0". Refused: chunks that are compressed or encrypted, Parquet and tokens. A sample's
+ * name is its row in its chunk. */
 #include "dataset/container/container.h"
 
 #include "base/util.h"

@@ -1,11 +1,11 @@
 /* flat: reads FlatBuffers, which Arrow describes its columns and batches with, without copying
  * them.
  *
- * A table begins with the distance back to its vtable, which has the place of each of its fields in
- * it, or 0. Distances to other tables, vectors and texts only lead forward. Every place is checked
- * against the end of the buffer, and its alignment; the first one that is wrong sets `bad`, and from
- * then on all fields are absent. Pure; one thread.
- * (flatbuffers.dev, "FlatBuffer Internals") */
+ * A table begins with the distance back to its vtable, which has the place of each of its fields
+ * in it, or 0. Distances to other tables, vectors and texts only lead forward. Every place is
+ * checked against the end of the buffer, and its alignment; the first one that is wrong sets
+ * `bad`, and from then on all fields are absent. Pure; one thread. (flatbuffers.dev, "FlatBuffer
+ * Internals") */
 #pragma once
 
 #include <stdbool.h>
