@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks a built wheel, and runs its contents.
 
-    wheel_check.py WHEEL               checks what it needs from the system, and that its name is right
+    wheel_check.py WHEEL               checks its name, size and formats, and what it needs from the system
     wheel_check.py WHEEL --run FOLDER  unpacks it like pip; benchmarks and loads the images in FOLDER
 
 The first form needs readelf and nm (binutils) and the Python packages abi3info and auditwheel:
@@ -58,6 +58,10 @@ MEMBERS = (
     "{}.dist-info/licenses/LICENSE",
     "{}.dist-info/licenses/LICENSE.DejaVu",
 )
+
+# Formats whose libraries a build may lack, as `penstock --version` lists them. A wheel has them all.
+FORMATS = {"images": ("WebP", "TIFF"), "unpacks": ("Zstandard",)}
+LARGEST = 6_000_000
 
 LOADER = """
 import hashlib, sys
@@ -134,7 +138,23 @@ def check_python_symbols(path: Path, name: str) -> None:
     print(f"{name}: {len(symbols)} symbols of Python's stable ABI")
 
 
-def judge(wheel: Path, folder: Path, glibc: Tuple[int, ...]) -> None:
+def check_formats(said: str) -> None:
+    lines = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
+    for kind, names in FORMATS.items():
+        listed = [entry.split(" (")[0] for entry in lines.get(kind, "").split(", ")]
+        for name in names:
+            if name not in listed:
+                fail(f"penstock --version does not list {name}: scripts/wheel has to link its library in. It said:\n{said}")
+    print("; ".join(f"{kind}: {lines[kind]}" for kind in FORMATS))
+
+
+def judge(wheel: Path, folder: Path, stem: str, glibc: Tuple[int, ...]) -> None:
+    size = wheel.stat().st_size
+    if size > LARGEST:
+        fail(f"{wheel.name} has {size:,} bytes; a wheel has at most {LARGEST:,}")
+    command = folder / f"{stem}.data/scripts/penstock"
+    command.chmod(0o755)
+    check_formats(output(command, "--version"))
     for path in elf_files(folder):
         check_needs(path, str(path.relative_to(folder)), glibc)
     extension = folder / "penstock/_penstock.abi3.so"
@@ -213,7 +233,10 @@ def run(folder: Path, stem: str, data: str, portable: bool) -> None:
             "PYTHONPATH": str(folder),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        print(output(scripts / "penstock", "--version", env=environment).strip())
+        said = output(scripts / "penstock", "--version", env=environment)
+        print(said.strip())
+        if portable:
+            check_formats(said)
         bench = output(scripts / "penstock", "bench", data, "--seconds", "2", "--batch-size", "4", env=environment)
         print(bench.strip())
         digests = {kernels: load(folder, data, environment, kernels) for kernels in known_kernels()}
@@ -247,7 +270,7 @@ def main() -> None:
         if arguments.run:
             run(folder, stem, os.path.abspath(arguments.run), bool(match[2]))
         elif match[2]:
-            judge(arguments.wheel.resolve(), folder, (int(match[2]), int(match[3])))
+            judge(arguments.wheel.resolve(), folder, stem, (int(match[2]), int(match[3])))
         else:
             fail(f"{arguments.wheel.name} is for this system alone: nothing is to be judged (scripts/wheel makes others)")
 
