@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Containers: what their reference readers found in the committed fixtures, penstock must find.
 
-    run.py LIST NAME     LIST is the program container_list, NAME a folder beside this file
+    run.py LIST NAME [--without LIBRARY]     LIST is the program container_list, NAME a folder beside this file
+
+With --without, the build lacks LIBRARY: sources that need it must be refused with a sentence that says so.
 
 NAME/expected.json was written by NAME/make.py (run by hand) from what the reference reader returned:
 
@@ -80,6 +82,8 @@ def compare(source, expected, got):
 
 def main():
     program, name = str(Path(sys.argv[1]).resolve()), sys.argv[2]
+    lacking = f"this penstock was built without {sys.argv[4]}" if sys.argv[3:4] == ["--without"] else None
+    compared, lacked = 0, []
     here = Path(__file__).parent / name
     expected = json.loads((here / "expected.json").read_text(encoding="utf-8"))
     assert expected, f"{name}/expected.json is empty"
@@ -91,6 +95,9 @@ def main():
         for entry, want in expected.items():
             source = entry.split(" #")[0]
             run = listing(program, f"{scratch}/cache", folder, source, want.get("options", {}))
+            if lacking and run.returncode == 1 and lacking in run.stderr:
+                lacked.append(entry)
+                continue
             if "fault" in want:
                 assert run.returncode == 1 and want["fault"] in run.stderr, \
                     f"{entry}: expected a fault that says {want['fault']!r}, got {run.returncode}: {run.stderr}"
@@ -98,6 +105,10 @@ def main():
                 continue
             assert run.returncode == 0, f"{entry}: {run.stderr}"
             print(f"{entry}: {compare(entry, want, run.stdout)} samples")
+            compared += 1
+    if lacked:
+        print(f"not compared, because {lacking}: {', '.join(lacked)}")
+    assert compared, "no source was compared"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import LIMIT, Daemon, Link, folder, run_tests, tool
+from harness import LIMIT, Daemon, Link, Refused, Skip, folder, run_tests, tool
 
 LIST, FIXTURES = sys.argv.pop(1), Path(sys.argv.pop(1))
 KEYS = {"image_size": 24, "batch_size": 2, "seed": 5, "epochs": 3, "max_broken": 0, "on_broken": "fail"}
@@ -26,6 +26,15 @@ SOURCES = {
     "recordio/classes.rec": {}, "cifar/cifar-10-batches-py": {}, "cifar/cifar-100-binary": {"label_column": "coarse_labels"},
     "mnist/MNIST/raw": {},
 }
+
+
+ZSTANDARD = [name for name in SOURCES if "zstd" in name]
+
+
+def lacks_zstandard():
+    """Whether the build has no libzstd."""
+    said = subprocess.run([tool("penstock"), "--version"], capture_output=True, text=True, check=True, timeout=LIMIT).stdout
+    return "Zstandard" not in said[said.index("unpacks: "):]
 
 
 def fixtures(home):
@@ -69,7 +78,10 @@ def rows(got):
 def test_rows_and_resume():
     with folder() as home:
         at = fixtures(home)
-        sources = [(str(at / name), options) for name, options in SOURCES.items()]
+        lacking = ZSTANDARD if lacks_zstandard() else []
+        if lacking:
+            print(f"without {', '.join(lacking)}: this build has no libzstd")
+        sources = [(str(at / name), options) for name, options in SOURCES.items() if name not in lacking]
         tars = [tar_of(home, number, *source) for number, source in enumerate(sources)]
         want, begun = [], []
         daemon = Daemon(home, "--memory", "1G")
@@ -115,6 +127,22 @@ def test_commands():
             one, other = (penstock(home, "replay", where, *more, "--seed", 3, "--epoch", 1, "--batch", 1, "--batch-size", 2, "--image-size", 24,
                                    "--json") for where, more in ((source, columns), (tar, ())))
             assert [row["crc32"] for row in one["rows"]] == [row["crc32"] for row in other["rows"]], name
+
+
+def test_without_zstandard():
+    if not lacks_zstandard():
+        raise Skip("this build has libzstd")
+    with folder() as home:
+        at = fixtures(home)
+        with Daemon(home, "--memory", "1G") as daemon, Link(daemon.socket) as link:
+            for name in ZSTANDARD:
+                try:
+                    link.open(source=str(at / name), **KEYS).read()
+                except Refused as refused:
+                    assert f"{at / name}: byte " in refused.sentence, refused.sentence
+                    assert "Zstandard, and this penstock was built without libzstd: build it with libzstd-dev" in refused.sentence, refused.sentence
+                else:
+                    raise AssertionError(f"{name} was read without libzstd")
 
 
 def test_refused():
