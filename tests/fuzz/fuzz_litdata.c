@@ -13,7 +13,8 @@ static struct items making;
 static uint8_t json[sizeof making.text];
 
 /* Writes index.json into items->text. */
-static void describe(const struct items_layout *layout, const char *image, bool dict)
+static void describe(
+	const struct items_layout *layout, const char *image, bool dict, bool compressed)
 {
 	static const char leaf[] =
 		"{\\\"type\\\": null, \\\"context\\\": null, \\\"children_spec\\\": []}";
@@ -27,12 +28,14 @@ static void describe(const struct items_layout *layout, const char *image, bool 
 			layout->note ? ", \\\\\\\"note\\\\\\\"" : "");
 	making.text_size = (size_t)snprintf((char *)making.text, sizeof making.text,
 		"{\"chunks\": [{\"filename\": \"chunk-0-0.bin\", \"config\": {}}], \"config\": "
-		"{\"compression\": null, \"data_format\": [\"%s\", \"%s\"%s], \"data_spec\": "
+		"{\"compression_level\": \"%s\", \"data_format\": [\"%s\", \"%s\"%s], "
+		"\"data_spec\": "
 		"\"[1, {\\\"type\\\": \\\"builtins.%s\\\", \\\"context\\\": %s, "
 		"\\\"children_spec\\\": [%s, %s%s%s]}]\", \"encryption\": null, "
 		"\"item_loader\": \"PyTreeLoader\"}, \"updated_at\": \"1\"}",
-		one, other, layout->note ? ", \"str\"" : "", dict ? "dict" : "tuple", context, leaf,
-		leaf, layout->note ? ", " : "", layout->note ? leaf : "");
+		compressed ? "sample" : "", one, other, layout->note ? ", \"str\"" : "",
+		dict ? "dict" : "tuple", context, leaf, leaf, layout->note ? ", " : "",
+		layout->note ? leaf : "");
 }
 
 static void spoil(void)
@@ -82,6 +85,53 @@ static size_t text_take(void)
 	return size;
 }
 
+/* Puts `size` bytes as a Zstandard frame with one block that is stored as it is. */
+static size_t frame_put(uint8_t *to, const uint8_t *bytes, uint32_t size)
+{
+	const uint32_t block = size << 3 | 1;
+	memcpy(to, "\x28\xb5\x2f\xfd\xa0", 5);
+	memcpy(to + 5, &size, 4);
+	memcpy(to + 9, &block, 3);
+	memcpy(to + 12, bytes, size);
+	return 12 + (size_t)size;
+}
+
+/* Compresses the items that were made: each, or three at a time. */
+static void compress(bool batch)
+{
+	static uint8_t file[ITEMS_ROOM];
+	const uint32_t count = making.count, each = batch ? 3 : 1;
+	const uint32_t frames = (count + each - 1) / each;
+	const uint32_t head[] = {1, count, each, frames};
+	const size_t table = batch ? 24 : 4, list = table + 4 * ((size_t)count + 1);
+	size_t at = list + (batch ? 24 * (size_t)frames : 0);
+	uint32_t offsets[ITEMS + 1];
+	memcpy(offsets, making.file + 4, 4 * ((size_t)count + 1));
+	memcpy(file, batch ? "LDFZ01\0" : (const char *)making.file, batch ? 8 : 4);
+	memcpy(file + (batch ? 8 : 4), batch ? head : offsets, batch ? sizeof head : 4);
+	for (uint32_t i = 0; i < count; i += each) {
+		const uint32_t last = UTIL_MIN(i + each, count);
+		const uint32_t whole = offsets[last] - offsets[i];
+		const size_t size = frame_put(file + at, making.file + offsets[i], whole);
+		const uint32_t listed[] = {i, last - i, (uint32_t)at, 0, (uint32_t)size, whole};
+		if (batch)
+			memcpy(file + list + 24 * (size_t)(i / each), listed, sizeof listed);
+		else
+			memcpy(file + table + 4 * (size_t)i, &listed[2], 4);
+		for (uint32_t k = i; k < last; k++)
+			making.sample[k].offset = at;
+		at += size;
+	}
+	for (uint32_t i = 0; batch && i <= count; i++) {
+		const uint32_t logical = offsets[i] - offsets[0];
+		memcpy(file + table + 4 * (size_t)i, &logical, 4);
+	}
+	if (!batch)
+		memcpy(file + table + 4 * (size_t)count, &(uint32_t){(uint32_t)at}, 4);
+	memcpy(making.file, file, at);
+	making.size = at;
+}
+
 /* Rows that are stored as Arrow. */
 static void try_arrow(const uint8_t *data)
 {
@@ -96,7 +146,7 @@ static void try_arrow(const uint8_t *data)
 		.packed = data[2] & 1,
 		.label = data[2] / 2 % ARROW_LABELS};
 	const struct items_layout described = {.label_first = layout.label_first};
-	describe(&described, "bytes", true);
+	describe(&described, "bytes", true, false);
 	if ((data[0] & 12) == 12)
 		spoil();
 	const size_t json_size = text_take();
@@ -150,11 +200,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.label_sized = true,
 		.note = data[0] & 2,
 		.head = heads[kind]};
-	describe(&layout, images[kind], dict);
+	const bool packed = data[2] & 1 && layout.head == ITEMS_FILE;
+	describe(&layout, images[kind], dict, packed && !(data[2] & 2));
 	if ((data[0] & 12) == 12)
 		spoil();
 	const size_t json_size = text_take();
 	items_make(&making, &layout);
+	if (packed)
+		compress(data[2] & 2);
 	if (data[0] & 4)
 		items_damage(&making);
 	if (data[0] & 16 && layout.note)
@@ -177,7 +230,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.fields = &fields,
 		.sound = !making.damaged,
 		.count = making.count,
-		.sample = on_sample};
+		.damaged = packed,
+		.sample = packed ? on_row : on_sample};
 	int rc = shard_check(&shard);
 	want(rc == 0 || strstr(shard.fault.text, shard.name), "refused without the chunk's name");
 	return 0;

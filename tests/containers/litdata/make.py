@@ -109,6 +109,12 @@ def read_arrow(name, image, label=None, chunk=2):
     return samples
 
 
+def gray(seed):
+    out = io.BytesIO()
+    Image.fromarray(pixels(seed, (8, 8))).save(out, "JPEG", quality=1)
+    return out.getvalue()
+
+
 def small(seed):
     out = io.BytesIO()
     Image.fromarray(pixels(seed, (3, 4))).save(out, "PNG")
@@ -179,11 +185,21 @@ def main():
 
     expected |= arrow()
     row = [{"image": Jpeg(bytes=encoded(80)), "class": 1}]
-    for level, fault in (("chunk", "chunk-0-0.zstd.bin is compressed as a whole (zstd)"), ("batch", "(compression_level batch)"),
-                         ("sample", "(compression_level sample)")):
-        write(f"zstd-{level}", row, compression="zstd", compression_level=level)
-        expected[f"zstd-{level}"] = {"fault": fault}
-    expected["zstd-batch/chunk-0-0.bin"] = {"fault": "compression_level batch"}
+    write("zstd-chunk", row, compression="zstd", compression_level="chunk")
+    expected["zstd-chunk"] = {"fault": "chunk-0-0.zstd.bin is compressed as a whole (zstd)"}
+    rows = [{"image": Jpeg(bytes=gray(i)), "class": i, "scores": np.array([i, 0.5])} for i in range(3)]
+    write("zstd-plain", rows, chunk_size=3)
+    samples = read("zstd-plain", 0, 1, 3)
+    scores = read("zstd-plain", 0, 2, 3)
+    shutil.rmtree(HERE / "zstd-plain")
+    # What LitData itself returns has no bytes of leaves: its own rows are compared with those of the chunk that is not compressed.
+    for level in ("batch", "sample"):
+        write(f"zstd-{level}", rows, chunk_size=3, compression="zstd", compression_level=level, **({"compression_batch_size": 2} if level == "batch" else {}))
+        shutil.rmtree("/tmp/penstock-make-litdata", ignore_errors=True)
+        shutil.copytree(HERE / f"zstd-{level}", "/tmp/penstock-make-litdata")
+        assert [int(row["class"]) for row in StreamingDataset("/tmp/penstock-make-litdata", shuffle=False)] == list(range(3))
+        expected[f"zstd-{level}"] = {"classes": None, "samples": samples, "type": "class"}
+        expected[f"zstd-{level} #scores"] = {"classes": None, "samples": scores, "options": {"label_column": "scores"}}
     write("both", row, compression="zstd", compression_level="chunk")
     write("plain", row)
     shutil.copy(HERE / "plain/chunk-0-0.bin", HERE / "both/chunk-0-0.bin")
@@ -214,6 +230,21 @@ def main():
         (HERE / name / "chunk-0-1.bin").write_bytes((HERE / "pair/chunk-0-1.bin").read_bytes())
         (HERE / name / "index.json").write_text(index)
         expected[name] = {"fault": fault}
+    framed, text = (HERE / "zstd-batch/chunk-0-0.bin").read_bytes(), (HERE / "zstd-batch/index.json").read_text()
+    listed = 24 + 4 * 4
+    changes = {
+        "chunk-version": (framed[:8] + b"\2" + framed[9:], "compressed in version 2 with flags 0"),
+        "chunk-first": (framed[:listed] + b"\1" + framed[listed + 1:], "row 0: its frame begins with another item"),
+        "chunk-place": (framed[:listed + 11] + b"\1" + framed[listed + 12:], "compressed bytes are not in the file"),
+        "chunk-whole": (framed[:listed + 22] + b"\1" + framed[listed + 23:], "its frame has another size than its items"),
+        "chunk-bytes": (framed[:-20] + b"\xff" * 20, "compressed items"),
+        "chunk-items": (framed[:15] + b"\x7f" + framed[16:], "cannot hold"),
+    }
+    (HERE / "frames").mkdir(exist_ok=True)
+    (HERE / "frames/index.json").write_text(text)
+    for name, (data, fault) in changes.items():
+        (HERE / f"frames/{name}.bin").write_bytes(data)
+        expected[f"frames/{name}.bin"] = {"fault": fault}
     (HERE / "alone").mkdir(exist_ok=True)
     (HERE / "alone/chunk-0-0.bin").write_bytes(chunk)
     expected["alone/chunk-0-0.bin"] = {"fault": "index.json, which says what its items hold, is not beside it"}

@@ -8,8 +8,9 @@
  * path in that tree, with slashes: "image", "meta/id", and "0", "1" in a tuple. A chunk may also
  * be named alone, beside its index.json. Rows of bytes, texts and numbers are not items but Arrow
  * (arrow.h): then all items are empty, and after them come the Arrow file, its u32 size and
- * "LDARW01\0". Refused: chunks that are compressed or encrypted, Parquet and tokens. A sample's
- * name is its row in its chunk. */
+ * "LDARW01\0". Items may be compressed one by one, or in groups (frames.h). Refused: chunks that
+ * are compressed as a whole or encrypted, Parquet and tokens. A sample's name is its row in its
+ * chunk. */
 #include "dataset/container/container.h"
 
 #include "base/util.h"
@@ -17,6 +18,7 @@
 #include "dataset/container/beside.h"
 #include "dataset/container/records/arrow.h"
 #include "dataset/container/records/columns.h"
+#include "dataset/container/records/frames.h"
 #include "dataset/container/records/index_json.h"
 
 #include <errno.h>
@@ -148,18 +150,12 @@ static int config_check(const char *where, const json_t *config, struct fault *f
 {
 	static const char again[] = "optimize the dataset again with litdata.optimize";
 	const char *loader = index_json_text(config, "item_loader");
-	const char *level = index_json_text(config, "compression_level");
 	const json_t *encryption = json_object_get(config, "encryption");
 	if (encryption && !json_is_null(encryption))
 		return fault_set(fault, -EINVAL,
 			"%s: its chunks are encrypted, and penstock has no key: %s, without "
 			"encryption=",
 			where, again);
-	if (level && (!strcmp(level, "batch") || !strcmp(level, "sample")))
-		return fault_set(fault, -EINVAL,
-			"%s: the items of its chunks are compressed (compression_level %s), so "
-			"that they cannot be read in place: %s, without compression=",
-			where, level, again);
 	if (loader && !strcmp(loader, "ParquetLoader"))
 		return fault_set(fault, -EINVAL,
 			"%s: its chunks are Parquet files: name them, as in \"%s/*.parquet\"",
@@ -201,6 +197,10 @@ static int chunk_add(const char *folder, int fd, const json_t *config, const jso
 		/* Earlier releases counted only the items. */
 		.more = true,
 		.count = index_json_number(chunk, "chunk_size", UINT64_MAX)};
+	const char *level = index_json_text(config, "compression_level");
+	/* Such a chunk begins with another number. */
+	if (level && !strcmp(level, "batch"))
+		file.count = records_u32((const uint8_t *)framed_magic);
 	const bool packed =
 		name && compression && unpacked_name(name, compression, plain, sizeof plain);
 	if (packed)
@@ -269,8 +269,9 @@ static const char *config_find(const char *text, size_t size)
 	return NULL;
 }
 
-/* Reads what index.json beside a chunk says about its items. */
-static int config_read(const struct index_job *job, struct columns *ret, struct fault *fault)
+/* Reads what index.json beside a chunk says about its items; *ret_sample: each is compressed. */
+static int config_read(
+	const struct index_job *job, struct columns *ret, bool *ret_sample, struct fault *fault)
 {
 	cleanup(free_ptr) char *text = NULL;
 	size_t size;
@@ -293,6 +294,8 @@ static int config_read(const struct index_job *job, struct columns *ret, struct 
 			"data_format and data_spec of the same number of leaves, as LitData writes "
 			"them",
 			job->path);
+	const char *level = index_json_text(config, "compression_level");
+	*ret_sample = level && !strcmp(level, "sample");
 	json_decref(config);
 	return rc;
 }
@@ -303,12 +306,6 @@ static int chunk_check(const struct index_job *job, const uint8_t head[FORMAT_BO
 	const struct columns_table *table, struct fault *fault)
 {
 	const uint64_t begin = records_u32(head + 4), end = table->begin;
-	if (!memcmp(head, framed_magic, sizeof framed_magic))
-		return fault_set(fault, -EINVAL,
-			"%s: its items are compressed in groups, so that they cannot be read in "
-			"place: optimize the dataset again with litdata.optimize, without "
-			"compression=",
-			job->path);
 	if (begin != end || begin > job->size)
 		return fault_set(fault, -EINVAL,
 			"%s: byte 4: its first item begins at byte %llu, expected %llu (of a file "
@@ -369,7 +366,8 @@ static int litdata_index(const struct index_job *job, struct fault *fault)
 	uint8_t head[FORMAT_BOTH] = {0};
 	uint32_t arrow_size = 0;
 	records_begin(job);
-	int rc = config_read(job, &columns, fault);
+	bool sample = false;
+	int rc = config_read(job, &columns, &sample, fault);
 	const ssize_t n = rc == 0 ? whole_read(job->fd, head, sizeof head, 0) : 0;
 	if (n < 0)
 		rc = fault_set(
@@ -377,12 +375,14 @@ static int litdata_index(const struct index_job *job, struct fault *fault)
 	const struct columns_table table = {.offsets = 4,
 		.count = records_u32(head),
 		.begin = 4 + 4 * ((uint64_t)records_u32(head) + 1)};
-	if (rc == 0)
+	const bool batch = !memcmp(head, framed_magic, sizeof framed_magic);
+	if (rc == 0 && !batch)
 		rc = chunk_check(job, head, &table, fault);
-	if (rc == 0)
+	if (rc == 0 && !batch)
 		rc = has_arrow(job, &table, &arrow_size, fault);
 	if (rc == 0)
-		rc = columns_index(job, &columns, &table, fault);
+		rc = batch || sample ? frames_index(job, &columns, batch, fault)
+				     : columns_index(job, &columns, &table, fault);
 	else if (rc > 0)
 		rc = arrow_index(job, &table, arrow_size, fault);
 	free(columns.at);

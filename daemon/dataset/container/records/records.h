@@ -9,6 +9,7 @@
  *   container_litdata.c    LitData: index.json, and the chunks that it names
  *   columns.[ch]           the items of MDS and LitData: which column is what, and where it is
  *   arrow.[ch]             the rows that LitData stores as Arrow: its messages, columns and buffers
+ *   frames.[ch]            the items of LitData where they are compressed
  *   flat.[ch]              reads FlatBuffers, which Arrow's messages are
  *   aside.[ch]             unpacks parts of a shard into a file, while it is indexed
  *   index_json.[ch]        the index.json of MDS and LitData
