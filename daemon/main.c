@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,11 +362,23 @@ static int main_serve(struct config *config, int ready_fd)
 	return result ? MAIN_FAILED : 0;
 }
 
+/* Large blocks have pages of their own, which go back when the block is freed. Otherwise glibc moves
+ * them into its heaps after the first ones, where aligned blocks of the same size do not reuse each
+ * other's place, and the heaps outgrow the budget. */
+static void main_settle_heap(void)
+{
+#ifdef M_MMAP_THRESHOLD
+	enum { LARGE = 1 << 20 };
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	static struct main_options options; /* large: roots */
 	if (main_fill_standard())
 		return MAIN_FAILED;
+	main_settle_heap();
 	int code = main_parse(argc, argv, &options);
 	if (code >= 0)
 		return code;

@@ -215,6 +215,26 @@ def make_broken(path, good):
     return path
 
 
+def test_images_that_spill():
+    """Each borrows all memory for large images and gives it back: it does not pile up."""
+    budget, most = 64 * MIB, 0
+    with folder() as home:
+        place = home / "images" / "a"
+        place.mkdir(parents=True)
+        subprocess.run([tool("hostile_files"), "empty", "4000", "3000", "3", str(place / "00.jpg")], check=True, timeout=LIMIT)
+        for i in range(1, 16):
+            os.link(place / "00.jpg", place / f"{i:02}.jpg")
+        with Daemon(home, "--memory", f"{budget // MIB}M", "--threads", "2") as daemon:
+            trainer = daemon.trainer(source=home / "images", batch_size=4, image_size=64, epochs=4)
+            while trainer.line()[:1].isdigit():
+                status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+                most = max(most, int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024)
+            trainer.finish()
+            assert "go through a temporary file" in daemon.text(), daemon.text()
+    print(f"     {most / MIB:.1f} MiB of {budget // MIB}", flush=True)
+    assert 0 < most <= budget
+
+
 def test_nothing_but_broken():
     with folder() as home:
         images = make_dataset(home / "images", per_class=1, classes=2, min_side=100, max_side=120)
