@@ -218,6 +218,14 @@ static bool label_fits(
 	return label >= 0 && (shard->classes == 0 || (uint32_t)label < shard->classes);
 }
 
+/* Whether a record's bytes can be packed in this way. The head says whether any are: streams make
+ * what unpacking needs by it. */
+static bool packed_known(
+	const struct dataset_shard *shard, const struct packed *packed, uint32_t size)
+{
+	return packed_sound(packed, size) && (packed->method == PACKED_NONE || shard->packed);
+}
+
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault)
 {
@@ -235,7 +243,7 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	if (shard->version == INDEX_VERSION_PACKED)
 		inside = inside && record.size <= shard->bytes &&
 			 record.position <= shard->bytes - record.size;
-	if (!inside || !packed_sound(&record.packed, record.size) ||
+	if (!inside || !packed_known(shard, &record.packed, record.size) ||
 		!label_fits(dataset, shard, record.label) ||
 		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
 		record.format < SAMPLE_JPEG || record.format > SAMPLE_OTHER)
@@ -444,7 +452,7 @@ int dataset_field(const struct dataset *dataset, uint32_t shard, const struct in
 		field = (struct index_field){0};
 	uint64_t stored = packed_stored(&field.packed, field.size);
 	if (field.offset > s->size || stored > s->size - field.offset ||
-		!packed_sound(&field.packed, field.size))
+		!packed_known(s, &field.packed, field.size))
 		return fault_set(fault, -EIO,
 			"%s: a field in it is not within %s: delete the index, it will be built "
 			"again",

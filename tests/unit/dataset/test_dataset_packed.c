@@ -193,6 +193,25 @@ static void test_forged(void **state)
 	dataset_free(dataset);
 }
 
+/* The head of an index says that nothing is packed, but its records do: streams would have nothing
+ * to unpack with. */
+static void test_forged_head(void **state)
+{
+	struct packed_shard shard;
+	struct sample sample;
+	const uint32_t size = SIZE;
+	plain_fill();
+	assert_true(packed_shard_begin(&shard, in("a.tfrecord"), NULL));
+	assert_true(packed_shard_group(&shard, PACKED_SNAPPY, plain, &size, 1, 0));
+	shard.writer.head.packed = 0;
+	assert_true(packed_shard_end(&shard));
+	struct dataset *dataset = open_fields(NULL);
+	assert_false(dataset_packed(dataset));
+	assert_int_equal(dataset_sample(dataset, 0, &sample, &fault), -EIO);
+	assert_non_null(strstr(fault.text, "delete the index"));
+	dataset_free(dataset);
+}
+
 static void expect_field(const struct dataset *dataset, struct field_list *fields, uint32_t max,
 	int result, const void *bytes, uint32_t size)
 {
@@ -316,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_all_ways, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forged, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_forged_head, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dimensions, setup, teardown),
 	};
