@@ -7,7 +7,8 @@
  *
  * A stream of bits is in a window as in lanes_scalar_body.h: for first scans from the top, for
  * refining scans from the bottom. No bounds are checked per symbol: a block takes less than
- * LANE_SLACK bytes, and the place is compared with the end after each block.
+ * LANE_SLACK bytes, and the place is compared with the end after each block; with only DC, so does
+ * an MCU, and the place is compared after each of these.
  *
  * A refining scan sends, for a block, runs over coefficients that are still zero, each with a new
  * one at its end, and between them a bit for each coefficient that the run passes and that is not
@@ -200,7 +201,8 @@ INLINE int refine_dc(const struct scans_work *work, struct state *s, unsigned i,
 INLINE int whole_block(const struct scans_work *work, struct state *s, unsigned i, int16_t *block)
 {
 	const uint32_t *table = work->table[i][1];
-	int reason = first_dc(work, s, i, block);
+	/* The block before in the same MCU may have passed the end. */
+	int reason = s->bits.at > s->bits.limit ? STEPBACK_SHORT : first_dc(work, s, i, block);
 	if (reason)
 		return reason;
 	for (uint32_t k = 1; k < BLOCKS_SIZE;) {
