@@ -511,6 +511,14 @@ static void run_leave(struct run *run, struct decode_job *job)
 	run->left = job;
 }
 
+/* The rows that an image has delivered before it stepped back are not wanted. They must not keep
+ * memory of the pool while the decoder waits for more of it. */
+static void run_drop(const struct run *run)
+{
+	if (run->stream->drop)
+		run->stream->drop(run->stream->context);
+}
+
 static struct decode_job *run_next(void *context, struct parse *ret)
 {
 	struct run *run = context;
@@ -537,6 +545,7 @@ static void run_done(void *context, struct decode_job *job)
 {
 	struct run *run = context;
 	if (job->stepback) {
+		run_drop(run);
 		run_leave(run, job);
 		return;
 	}
@@ -558,6 +567,8 @@ static void large_done(void *context, struct decode_job *job)
 	run->large_made = !job->stepback;
 	if (run->large_made)
 		run_done(context, job);
+	else
+		run_drop(run);
 }
 
 /* Borrows what an image needs that stepped back for its size. False: there is not enough. */

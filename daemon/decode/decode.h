@@ -248,6 +248,10 @@ struct decode_stream {
 	size_t (*recall)(void *context, struct decode_job *job, uint8_t *to, size_t room);
 	bool (*keeps)(void *context, struct decode_job *job);
 	bool (*keep)(void *context, struct decode_job *job, const uint8_t *pack, size_t size);
+	/* The rows since the last `start` that has no `done` yet are dropped, if there are any:
+	 * penstock's decoder stepped back from an image, and the libraries may now wait for memory.
+	 * Memory that was taken for the rows has to be given back. NULL: none is taken. */
+	void (*drop)(void *context);
 };
 
 /* Decodes until `next` returns NULL; then all images are done. A file is not looked at after the

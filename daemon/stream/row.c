@@ -328,18 +328,25 @@ static void row_many_start_whole(struct row_many *run, struct row_job *job)
 	job->decode.region = (struct decode_region){region.x0, region.y0, region.x1, region.y1};
 }
 
+/* Rows of an image that penstock's decoder stepped back from are dropped. */
+static void row_many_drop(void *context)
+{
+	struct row_many *run = context;
+	if (run->feed.sequence)
+		sequence_abort(run->feed.sequence);
+	run->feed.sequence = NULL;
+	if (run->shared)
+		raster_give_back(run->shared->raster);
+	run->shared = NULL;
+}
+
 static void row_many_start(void *context, struct decode_job *decode)
 {
 	struct row_many *run = context;
 	struct row_job *job = row_job_of(decode);
 	struct pixel_region region;
 	uint64_t start = clock_ns();
-	/* Rows of an image that penstock's decoder stepped back from are dropped. */
-	if (run->feed.sequence)
-		sequence_abort(run->feed.sequence);
-	run->feed.sequence = NULL;
-	if (run->shared)
-		raster_give_back(run->shared->raster);
+	row_many_drop(run);
 	run->shared = job->chosen ? job : NULL;
 	run->rows.memory = NULL;
 	run->failed = false;
@@ -536,6 +543,7 @@ void row_make_many(struct row_maker *maker, const struct row_source *source)
 		.recall = row_many_recall,
 		.keeps = row_many_keeps,
 		.keep = row_many_keep,
+		.drop = row_many_drop,
 	};
 	decoder_run(maker->decoder, &stream);
 }

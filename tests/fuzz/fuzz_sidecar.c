@@ -129,7 +129,7 @@ static bool stream_keep(void *context, struct decode_job *job, const uint8_t *pa
 static void run(struct decoder *decoder, unsigned count, struct subject *made)
 {
 	static const struct decode_stream stream = {stream_next, stream_header, stream_start,
-		stream_row, stream_done, NULL, stream_recall, stream_keeps, stream_keep};
+		stream_row, stream_done, NULL, stream_recall, stream_keeps, stream_keep, NULL};
 	now.count = count;
 	now.given = 0;
 	now.made = made;

@@ -37,6 +37,7 @@ struct course {
 	bool sealed; /* kept entry points stay as they are */
 	bool whole; /* decodes whole images, no regions */
 	unsigned used, made, dropped;
+	unsigned drops; /* of rows */
 };
 
 static uint32_t draw(struct course *course, uint32_t below)
@@ -209,11 +210,18 @@ static bool keep(void *context, struct decode_job *job, const uint8_t *pack, siz
 	return true;
 }
 
+static void drop(void *context)
+{
+	struct course *course = context;
+	course->now = NULL;
+	course->drops++;
+}
+
 /* Decodes all items in a new order. */
 static void course_run(struct course *course)
 {
 	const struct decode_stream stream = {
-		next, header, start, row, done, course, recall, keeps, keep};
+		next, header, start, row, done, course, recall, keeps, keep, drop};
 	for (size_t i = course->count; i > 1; i--) {
 		size_t other = draw(course, (uint32_t)i);
 		struct item swapped = course->items[i - 1];
@@ -487,6 +495,8 @@ static void test_faults(void **state)
 		course_run(&course);
 	}
 	assert_true(course.late > 0);
+	/* Before the libraries begin, which may wait for memory. */
+	assert_true(course.drops >= course.late);
 	assert_true(course.stepped[STEPBACK_CODE] + course.stepped[STEPBACK_RUN] > 0);
 	course_singles(&course);
 	course_end(&course);
