@@ -362,9 +362,9 @@ static int main_serve(struct config *config, int ready_fd)
 	return result ? MAIN_FAILED : 0;
 }
 
-/* Large blocks have pages of their own, which go back when the block is freed. Otherwise glibc moves
- * them into its heaps after the first ones, where aligned blocks of the same size do not reuse each
- * other's place, and the heaps outgrow the budget. */
+/* Large blocks have pages of their own, which go back when the block is freed. Otherwise glibc
+ * takes them from its heaps after the first ones. There, aligned blocks of the same size do not
+ * reuse each other's place, and the heaps outgrow the budget. */
 static void main_settle_heap(void)
 {
 #ifdef M_MMAP_THRESHOLD
