@@ -569,7 +569,7 @@ static int jpegdec_scans_plan(struct jpegdec *dec, struct jpegdec_task *task)
 		return STEPBACK_SCAN;
 	mcu_plan_blocks(&task->parse, jpegdec_region(job, &task->parse), &task->blocks);
 	reason = scan_plan(&task->parse, &dec->script, &task->blocks, &dec->plan);
-	job->memory = dec->plan.end;
+	job->memory = reason ? 0 : dec->plan.end;
 	return reason;
 }
 
