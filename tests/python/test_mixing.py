@@ -606,7 +606,7 @@ class Refused(unittest.TestCase):
         one = support.dataset()
         for sentence, source in ((r"got a list of pairs that contains ", [(one, 1), one]), ("a weight above 0", [(one, 0)]),
                                  ("cannot be mixed with other sources", [("stream:a", 1)]), ("got an empty dict", {}),
-                                 ("expected 2 to 16 datasets to mix, got 2000: pass tar files with the same weight", [(one, 1)] * 2000)):
+                                 ("expected 2 to 16 datasets to mix, got 2000: pass files with the same weight", [(one, 1)] * 2000)):
             self.refused("ArgumentError", sentence, lambda source=source: loader(source))  # type: ignore[misc]
 
 

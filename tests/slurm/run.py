@@ -124,6 +124,7 @@ class Slurm(unittest.TestCase):
         sockets = [node for node in self.cluster.nodes if (self.cluster.own(node) / f"penstock-{job}").exists()]
         self.assertEqual(set(sockets), set().union(*nodes))
 
+    @unittest.skipUnless(os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1", "takes three minutes: PENSTOCK_TEST_NIGHTLY=1")
     def test_time_limit_and_requeue(self):
         # Slurm counts minutes, and looks at its jobs every 30 s.
         job, folder = self.begin("--time=1", "--requeue", PAUSE="6")

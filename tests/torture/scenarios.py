@@ -209,6 +209,9 @@ class Group(Scenario):
             if not all(links):  # the others would wait for it
                 return self.left(outcome)
             streams = [link.open(**{**self.definition(), **self.text(keys)}) for link, keys in zip(links, self.many)]
+            for i, stream in enumerate(streams):  # the first would wait for one that was refused
+                with outcome.part(f"trainer {i}"):
+                    stream.opened()
             for _ in range(self.batches):
                 for i, stream in enumerate(streams):
                     if outcome.errors:  # whoever is left may wait for who has gone

@@ -169,7 +169,7 @@ static void the_shipped_example_is_right(void **state)
 	assert_int_equal(spec->laggard_timeout_s, defaults.laggard_timeout_s);
 	/* All keys but those for clients: stream, state, rank, world_size,
 	 * pin_memory, reconnect; and mean and std, which only a dtype of floats has. */
-	assert_int_equal(__builtin_popcountll(spec->given), 26);
+	assert_int_equal(__builtin_popcountll(spec->given), 27);
 }
 
 /* So is the list of transforms within it: what a stream does that has none. */
