@@ -30,7 +30,7 @@ static const struct parse parse = {.width = 64,
 static void test_short(void **state)
 {
 	static const uint8_t dc_counts[16] = {1}, ac_counts[16] = {[15] = 1}, dc = 0, ac = 10;
-	static const uint8_t data[64] = {0, 0xff, 0xd9};
+	static const uint8_t data[3 + UNSTUFF_SLACK] = {0, 0xff, 0xd9};
 	const struct parse_code of_dc = {dc_counts, &dc, 1}, of_ac = {ac_counts, &ac, 1};
 	static struct script script = {.count = 1,
 		.scan = {
