@@ -601,6 +601,7 @@ static int list_find(struct arrow *arrow, uint32_t number, uint64_t row, struct 
 {
 	struct node *inside = &arrow->node[number + 1];
 	const uint32_t each = number_size(inside->number);
+	const unsigned long long of_file = arrow->first + row;
 	uint64_t begin, end;
 	int rc = range_find(arrow, number, row, &begin, &end, fault);
 	if (rc == 0 && end > inside->length)
@@ -613,7 +614,7 @@ static int list_find(struct arrow *arrow, uint32_t number, uint64_t row, struct 
 			      : fault_set(fault, -EINVAL,
 					"%s: row %llu: the list in column %s has a null: expected "
 					"numbers",
-					arrow->job->path, (unsigned long long)(arrow->first + row),
+					arrow->job->path, of_file,
 					arrow->column[arrow->node[number].column].name);
 	}
 	if (rc == 0 && end > UINT64_MAX / 16)
