@@ -13,6 +13,7 @@
 #include "dataset/container/container.h"
 #include "decode/decode.h"
 #include "proto/folder.h"
+#include "remote/client/client.h"
 #include "serve/server.h"
 #include "unpack/unpack.h"
 
@@ -244,10 +245,12 @@ static int main_parse(int argc, char **argv, struct main_options *ret)
 			if (main_root(optarg, ret) >= 0)
 				return MAIN_USAGE;
 		} else if (c == OPT_VERSION) {
-			char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT];
-			(void)printf("penstockd %s\nimages: %s\ndatasets: %s\nunpacks: %s\n",
+			char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT],
+				urls[CLIENT_DESCRIPTION];
+			(void)printf(
+				"penstockd %s\nimages: %s\ndatasets: %s\nunpacks: %s\nurls: %s\n",
 				PENSTOCK_VERSION, decode_formats(), container_names(datasets),
-				unpack_describe(unpacks));
+				unpack_describe(unpacks), client_describe(urls));
 			return 0;
 		} else if (c == OPT_HELP) {
 			(void)fputs(main_usage, stdout);

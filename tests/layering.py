@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-STAGES = ("order", "dataset", "labels", "unpack", "fetch", "decode", "pixel", "batch", "stats", "record", "http")
+STAGES = ("order", "dataset", "labels", "remote", "unpack", "fetch", "decode", "pixel", "batch", "stats", "record", "http")
 COMMON = ("daemon/base", "proto")
 
 # Folder -> what its files may include besides their own folder: folders (with those below them), or single headers. The
@@ -26,10 +26,11 @@ MAY_SEE = {
     "daemon/base": ("proto",),
     "daemon/confine": COMMON,
     **{f"daemon/{stage}": COMMON for stage in STAGES},
+    "daemon/remote": (*COMMON, "daemon/stats/histogram.h"),
     # How samples are stored is part of an index; unpacking knows nothing else of datasets.
     "daemon/unpack": (*COMMON, "daemon/dataset/packed.h"),
-    "daemon/dataset": (*COMMON, "daemon/labels", "daemon/order", "daemon/unpack"),
-    "daemon/fetch": (*COMMON, "daemon/dataset"),
+    "daemon/dataset": (*COMMON, "daemon/labels", "daemon/order", "daemon/remote", "daemon/unpack"),
+    "daemon/fetch": (*COMMON, "daemon/dataset", "daemon/remote"),
     "daemon/decode": (*COMMON, "daemon/decode/jpeg/jpegdec.h", "daemon/decode/jpeg/kernels/planes_kernels.h"),
     # The front half of decoding: penstock's own decoder sees what the door promises, and the door calls it.
     "daemon/decode/jpeg": (*COMMON, "daemon/decode/decode.h", "daemon/decode/stages.h", "daemon/decode/stepback.h"),

@@ -8,6 +8,7 @@
 #include "client/cli/options.h"
 #include "dataset/container/container.h"
 #include "decode/decode.h"
+#include "remote/client/client.h"
 #include "unpack/unpack.h"
 
 #include <errno.h>
@@ -73,10 +74,10 @@ static int main_run(int argc, char **argv)
 	}
 	const char *name = argv[1];
 	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-		char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT];
-		(void)printf("penstock %s\nimages: %s\ndatasets: %s\nunpacks: %s\n",
+		char datasets[CONTAINER_NAMES], unpacks[UNPACK_TEXT], urls[CLIENT_DESCRIPTION];
+		(void)printf("penstock %s\nimages: %s\ndatasets: %s\nunpacks: %s\nurls: %s\n",
 			PENSTOCK_VERSION, decode_formats(), container_names(datasets),
-			unpack_describe(unpacks));
+			unpack_describe(unpacks), client_describe(urls));
 		return CLI_OK;
 	}
 	bool help =

@@ -123,12 +123,13 @@ def test_help_is_for_terminals():
             assert run(home, "help", name)[0] == text
             wide = [line for line in (top + text).splitlines() if len(line) > 80]
             assert not wide, wide
-        release, images, datasets, unpacks = run(home, "--version")[0].splitlines()
+        release, images, datasets, unpacks, urls = run(home, "--version")[0].splitlines()
         assert re.fullmatch(r"datasets: folder, WebDataset tar, Parquet, TFRecord, MDS, LitData, ZIP, LMDB, RecordIO, CIFAR, MNIST idx", datasets), datasets
         assert re.match(r"unpacks: .*zlib", unpacks), unpacks
+        assert re.match(r"urls: (none|.*libcurl)", urls), urls
         assert re.fullmatch(r"images: JPEG, PNG, (WebP, )?(TIFF, )?BMP, PNM, GIF", images), images
         daemon = subprocess.run([harness.tool("penstockd"), "--version"], capture_output=True, text=True, check=True).stdout
-        assert daemon.splitlines() == [release.replace("penstock", "penstockd"), images, datasets, unpacks], daemon
+        assert daemon.splitlines() == [release.replace("penstock", "penstockd"), images, datasets, unpacks, urls], daemon
         assert release == f"penstock {(harness.ROOT / 'CMakeLists.txt').read_text().split('VERSION ')[2].split()[0]}"
 
 

@@ -1,0 +1,16 @@
+# Data in object stores and on web servers: libcurl makes the requests, libcrypto the signatures.
+# Without either, URLs are refused, and the configuration says so.
+option(PENSTOCK_REMOTE "Read data from URLs (libcurl and libcrypto)" ON)
+set(penstock_remote OFF)
+if(NOT PENSTOCK_REMOTE)
+	message(STATUS "URLs: no (PENSTOCK_REMOTE=OFF)")
+else()
+	pkg_check_modules(CURL QUIET IMPORTED_TARGET libcurl>=7.85)
+	pkg_check_modules(CRYPTO QUIET IMPORTED_TARGET libcrypto)
+	if(CURL_FOUND AND CRYPTO_FOUND)
+		set(penstock_remote ON)
+		message(STATUS "URLs: libcurl ${CURL_VERSION}, libcrypto ${CRYPTO_VERSION}")
+	else()
+		message(STATUS "URLs: no (libcurl 7.85 or libcrypto not found: install libcurl4-openssl-dev and libssl-dev)")
+	endif()
+endif()
