@@ -538,6 +538,12 @@ static bool is_same_file(const struct dataset_shard *shard, const struct stat *s
 	       (S_ISDIR(st->st_mode) || (uint64_t)st->st_size == shard->size);
 }
 
+static bool is_same_blob(const struct dataset_shard *shard, const struct blob *now)
+{
+	return now->dev == shard->dev && now->ino == shard->ino && now->stamp == shard->mtime_ns &&
+	       now->size == shard->size;
+}
+
 static int fault_changed(const struct dataset_shard *shard, struct fault *fault)
 {
 	return fault_set(fault, -ESTALE,
@@ -563,15 +569,23 @@ int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd)
 	return fstat(fd, &st) == 0 && is_same_file(&dataset->shard[shard], &st) ? 0 : -ESTALE;
 }
 
-static int sample_open(
-	const struct dataset *dataset, const struct sample *sample, struct fault *fault)
+int dataset_verify_blob(const struct dataset *dataset, uint32_t shard, const struct blob *blob)
+{
+	struct blob now;
+	return blob_look(blob, &now) == 0 && is_same_blob(&dataset->shard[shard], &now) ? 0
+											: -ESTALE;
+}
+
+static int sample_open(const struct dataset *dataset, const struct sample *sample, struct blob *ret,
+	struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[sample->shard];
 	bool folder = dataset->container->files;
-	int fd = folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-			: open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0)
-		return fd;
+	*ret = BLOB_OF(
+		folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+		       : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+	if (ret->fd >= 0)
+		return 0;
 	int error = errno, rc = -error;
 	bool gone = error == ENOENT || (folder && (error == ENOTDIR || error == ELOOP));
 	if (gone)
@@ -580,32 +594,34 @@ static int sample_open(
 		folder ? sample->name : "", strerror(error));
 }
 
-static int sample_check(const struct dataset *dataset, const struct sample *sample, int fd,
-	int64_t *ret_mtime_ns, struct fault *fault)
+static int sample_check(const struct dataset *dataset, const struct sample *sample,
+	const struct blob *blob, int64_t *ret_stamp, struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[sample->shard];
-	struct stat st;
-	if (fstat(fd, &st) < 0)
+	struct blob now;
+	int rc = blob_look(blob, &now);
+	if (rc < 0)
 		return fault_set(
-			fault, -errno, "%s cannot be examined: %s", shard->path, strerror(errno));
-	*ret_mtime_ns = mtime_of(&st);
+			fault, rc, "%s cannot be examined: %s", shard->path, strerror(-rc));
+	*ret_stamp = now.stamp;
 	if (!dataset->container->files)
-		return is_same_file(shard, &st) ? 0 : fault_changed(shard, fault);
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != sample->size)
+		return is_same_blob(shard, &now) ? 0 : fault_changed(shard, fault);
+	if (!now.regular || now.size != sample->size)
 		return fault_set(fault, -ESTALE,
 			"%s/%s has %llu bytes, but %s says %u: delete the index, or run penstock "
 			"check on the folder: it will be built again",
-			shard->path, sample->name, (unsigned long long)st.st_size,
-			index_name(shard), sample->size);
+			shard->path, sample->name, (unsigned long long)now.size, index_name(shard),
+			sample->size);
 	return 0;
 }
 
-static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, struct fault *fault)
+static int sample_pread(
+	const struct sample *sample, const struct blob *blob, uint8_t *buffer, struct fault *fault)
 {
-	ssize_t n = whole_read(fd, buffer, sample->size, sample->offset);
+	ssize_t n = blob_read(blob, buffer, sample->size, sample->offset);
 	if (n < 0)
 		return fault_set(fault, (int)n, "sample %llu (%s) cannot be read: %s",
-			(unsigned long long)sample->number, sample->name, strerror((int)-n));
+			(unsigned long long)sample->number, sample->name, blob_error((int)n));
 	if ((size_t)n < sample->size)
 		return fault_set(fault, -ENODATA, "sample %llu (%s) ends after %zd of %u bytes",
 			(unsigned long long)sample->number, sample->name, n, sample->size);
@@ -613,15 +629,15 @@ static int sample_pread(const struct sample *sample, int fd, uint8_t *buffer, st
 }
 
 /* Copies the sample to the file `to`. *ret_unwritten: -errno where that one fails. */
-static int sample_copy(
-	const struct sample *sample, int fd, int to, int *ret_unwritten, struct fault *fault)
+static int sample_copy(const struct sample *sample, const struct blob *blob, int to,
+	int *ret_unwritten, struct fault *fault)
 {
 	uint8_t piece[64 << 10];
 	for (uint32_t at = 0; at < sample->size;) {
 		struct sample part = *sample;
 		part.offset += at;
 		part.size = UTIL_MIN(sample->size - at, (uint32_t)sizeof piece);
-		int rc = sample_pread(&part, fd, piece, fault);
+		int rc = sample_pread(&part, blob, piece, fault);
 		if (rc == -ENODATA)
 			return fault_set(fault, rc, "sample %llu (%s) ends before its %u bytes",
 				(unsigned long long)sample->number, sample->name, sample->size);
@@ -661,11 +677,11 @@ static int unpack_copy(struct unpack *unpack, int to, int *ret_unwritten, struct
 }
 
 /* As sample_pread or sample_copy, for a packed sample. */
-static int sample_unpack(const struct sample *sample, int fd, void *buffer, int to,
+static int sample_unpack(const struct sample *sample, const struct blob *blob, void *buffer, int to,
 	int *ret_unwritten, struct fault *fault)
 {
-	struct unpack_file file = {.fd = fd, .offset = sample->offset};
-	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct blob_part part = {.blob = blob, .offset = sample->offset};
+	const struct unpack_source source = {.read = blob_part_read, .context = &part};
 	struct unpack *unpack = unpack_new();
 	size_t size;
 	if (!unpack)
@@ -679,31 +695,31 @@ static int sample_unpack(const struct sample *sample, int fd, void *buffer, int 
 	return rc < 0 && !*ret_unwritten ? unpack_fault(sample, rc, fault) : rc;
 }
 
-static int sample_take(const struct sample *sample, int fd, void *buffer, int to,
+static int sample_take(const struct sample *sample, const struct blob *blob, void *buffer, int to,
 	int *ret_unwritten, struct fault *fault)
 {
 	if (sample->packed.method != PACKED_NONE)
-		return sample_unpack(sample, fd, buffer, to, ret_unwritten, fault);
-	return buffer ? sample_pread(sample, fd, buffer, fault)
-		      : sample_copy(sample, fd, to, ret_unwritten, fault);
+		return sample_unpack(sample, blob, buffer, to, ret_unwritten, fault);
+	return buffer ? sample_pread(sample, blob, buffer, fault)
+		      : sample_copy(sample, blob, to, ret_unwritten, fault);
 }
 
 /* Reads into `buffer`, or if that is NULL into the file `to`. */
 static int sample_read(const struct dataset *dataset, const struct sample *sample, void *buffer,
 	int to, int *ret_unwritten, struct fault *fault)
 {
-	cleanup(close_fd) int fd = sample_open(dataset, sample, fault);
-	if (fd < 0)
-		return fd;
+	cleanup(close_blob) struct blob blob = {0};
+	int rc = sample_open(dataset, sample, &blob, fault);
 	int64_t before = 0, after = 0;
-	int rc = sample_check(dataset, sample, fd, &before, fault);
+	if (rc == 0)
+		rc = sample_check(dataset, sample, &blob, &before, fault);
 	if (rc < 0)
 		return rc;
-	rc = sample_take(sample, fd, buffer, to, ret_unwritten, fault);
+	rc = sample_take(sample, &blob, buffer, to, ret_unwritten, fault);
 	/* Bytes that do not unpack may be those of a shard that was written meanwhile. */
 	if (rc == 0 || rc == -EPROTO) {
 		struct fault changed;
-		int checked = sample_check(dataset, sample, fd, &after, &changed);
+		int checked = sample_check(dataset, sample, &blob, &after, &changed);
 		if (checked < 0) {
 			rc = checked;
 			*fault = changed;
@@ -757,16 +773,18 @@ static int sample_unpacked(
 int dataset_sample_open(const struct dataset *dataset, const struct sample *sample,
 	uint64_t *ret_offset, struct fault *fault)
 {
-	int64_t mtime_ns;
+	struct blob blob;
+	int64_t stamp;
 	*ret_offset = 0;
 	if (sample->packed.method != PACKED_NONE)
 		return sample_unpacked(dataset, sample, fault);
-	int fd = sample_open(dataset, sample, fault);
-	int rc = fd < 0 ? fd : sample_check(dataset, sample, fd, &mtime_ns, fault);
+	int rc = sample_open(dataset, sample, &blob, fault);
+	if (rc == 0)
+		rc = sample_check(dataset, sample, &blob, &stamp, fault);
 	if (rc < 0)
-		util_close_fd(&fd);
+		blob_close(&blob);
 	*ret_offset = sample->offset;
-	return rc < 0 ? rc : fd;
+	return rc < 0 ? rc : blob.fd;
 }
 
 void dataset_classes_free(struct dataset *dataset)

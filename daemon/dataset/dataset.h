@@ -10,6 +10,7 @@
  *   opening/               a dataset while it is being opened: its indexes, what the user is told
  *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
  *   container/             the kinds of containers: folders, tars
+ *   blob.[ch]              a file that is read from, wherever it is
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars

@@ -28,7 +28,7 @@ struct reading {
 
 static int reading_fault(const struct reading *reading, int code, struct fault *fault)
 {
-	return fault_set(fault, code, "%s cannot be read: %s", reading->shown, strerror(-code));
+	return fault_set(fault, code, "%s cannot be read: %s", reading->shown, blob_error(code));
 }
 
 /* Reads the beginning of an open file. 0; -ESTALE if it was written meanwhile; -errno. */
@@ -69,16 +69,16 @@ static int file_read(struct reading *reading, const char *path, struct fault *fa
 }
 
 /* Reads the field's first `size` bytes from its shard. *ret_size: how many there are. */
-static int range_take(const struct reading *reading, const struct index_field *at, int fd,
-	uint32_t size, size_t *ret_size, struct fault *fault)
+static int range_take(const struct reading *reading, const struct index_field *at,
+	const struct blob *blob, uint32_t size, size_t *ret_size, struct fault *fault)
 {
 	if (at->packed.method == PACKED_NONE) {
-		ssize_t n = whole_read(fd, reading->buffer, size, at->offset);
+		ssize_t n = blob_read(blob, reading->buffer, size, at->offset);
 		*ret_size = n < 0 ? 0 : (size_t)n;
 		return n < 0 ? reading_fault(reading, (int)n, fault) : 0;
 	}
-	struct unpack_file file = {.fd = fd, .offset = at->offset};
-	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct blob_part part = {.blob = blob, .offset = at->offset};
+	const struct unpack_source source = {.read = blob_part_read, .context = &part};
 	struct packed packed = at->packed;
 	struct unpack *unpack = unpack_new();
 	if (!unpack)
@@ -99,16 +99,16 @@ static int range_read(
 {
 	const struct dataset *dataset = reading->dataset;
 	const char *path = dataset->shard[shard].path;
-	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
-			"%s cannot be opened: %s", path, strerror(errno));
+	cleanup(close_blob) struct blob blob = {0};
+	int opened = blob_open(path, &blob, fault);
+	if (opened < 0)
+		return opened == -ENOENT ? -ESTALE : opened;
 	uint32_t size = UTIL_MIN(at->size, reading->field->max);
 	size_t n = 0;
-	int rc = range_take(reading, at, fd, size, &n, fault);
+	int rc = range_take(reading, at, &blob, size, &n, fault);
 	if (rc < 0 && rc != -EPROTO)
 		return rc;
-	if (dataset_verify_file(dataset, shard, fd) < 0)
+	if (dataset_verify_blob(dataset, shard, &blob) < 0)
 		return dataset_verify_shard(dataset, shard, fault) < 0
 			       ? -ESTALE
 			       : fault_set(

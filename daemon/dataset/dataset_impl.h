@@ -65,6 +65,9 @@ struct dataset {
 /* Makes dataset->index_files, after the paths of all index files are known. 0 or -ENOMEM. */
 int dataset_index_files_new(struct dataset *dataset);
 
+/* dataset_verify_file for a blob. 0 or -ESTALE. */
+int dataset_verify_blob(const struct dataset *dataset, uint32_t shard, const struct blob *blob);
+
 /* Frees the names of the classes: the dataset then has none. */
 void dataset_classes_free(struct dataset *dataset);
 

@@ -495,13 +495,12 @@ static int folder_kind(struct source_paths *paths, enum dataset_kind *ret, struc
 /* The kind of the first file. */
 static int file_kind(const struct source_paths *paths, enum dataset_kind *ret, struct fault *fault)
 {
-	struct stat st;
+	cleanup(close_blob) struct blob blob = {0};
 	*ret = DATASET_TARS;
-	cleanup(close_fd) int fd = open(paths->path[0], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	/* A file that cannot be opened is reported by dataset_open. */
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (blob_open(paths->path[0], &blob, NULL) < 0)
 		return 0;
-	int rc = container_kind(paths->path[0], fd, (uint64_t)st.st_size, ret, fault);
+	int rc = container_kind(paths->path[0], &blob, ret, fault);
 	return rc < 0 ? rc : 0;
 }
 

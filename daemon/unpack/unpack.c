@@ -2,7 +2,6 @@
 #include "unpack/unpack_method.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -102,12 +101,6 @@ int unpack_no_memory(const struct unpack *unpack, struct fault *fault)
 }
 
 /* ---- the source ---- */
-
-ssize_t unpack_file_read(void *context, uint64_t at, void *buffer, size_t size)
-{
-	const struct unpack_file *file = context;
-	return whole_read(file->fd, buffer, size, file->offset + at);
-}
 
 int unpack_source_read(
 	struct unpack *unpack, uint64_t at, void *buffer, size_t size, struct fault *fault)

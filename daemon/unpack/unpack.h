@@ -53,13 +53,6 @@ struct unpack_source {
 	void *context;
 };
 
-/* A source in a file: `read` is unpack_file_read, `context` is a struct unpack_file. */
-struct unpack_file {
-	int fd; /* borrowed */
-	uint64_t offset; /* of the first stored byte */
-};
-ssize_t unpack_file_read(void *context, uint64_t at, void *buffer, size_t size);
-
 struct unpack;
 
 /* NULL: no memory. */

@@ -253,7 +253,8 @@ static int check_list(const struct tar_model *model)
 	struct fault fault = {{0}};
 	unsigned count = 0;
 	int rc;
-	tar_init(&reader, file, making.size, "fuzz.tar");
+	const struct blob blob = {.fd = file};
+	tar_init(&reader, &blob, making.size, "fuzz.tar");
 	while ((rc = tar_next(&reader, &member, &fault)) > 0) {
 		want(count < model->count, "one member too many");
 		const struct tar_model_member *m = &model->member[count++];

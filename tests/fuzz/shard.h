@@ -150,10 +150,12 @@ static inline int shard_index(struct shard *shard)
 	const struct container *container = shard->container;
 	uint64_t bytes;
 	uint32_t crc;
-	const struct index_job job = {.path = shard_begin(shard),
+	const char *path = shard_begin(shard);
+	const struct blob blob = {.fd = shard_files.shard, .size = shard->size};
+	const struct index_job job = {.path = path,
 		.joint = container->joint,
 		.first = &first,
-		.fd = shard_files.shard,
+		.blob = &blob,
 		.size = shard->size,
 		.asked = shard->asked,
 		.found = &found,

@@ -117,12 +117,12 @@ static int input_member(
 	cleanup(free_ptr) struct tar_reader *reader = calloc(1, sizeof *reader);
 	if (!path || !reader)
 		return input_no_memory(name, fault);
-	struct stat st;
-	cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return fault_set(fault, -errno, "cannot read %s: %s", path, strerror(errno));
+	cleanup(close_blob) struct blob blob = {0};
+	int opened = blob_open(path, &blob, fault);
+	if (opened < 0)
+		return opened;
 	struct tar_member member;
-	tar_init(reader, fd, (uint64_t)st.st_size, path);
+	tar_init(reader, &blob, blob.size, path);
 	int r = input_find(reader, name + shard + 1, &member, fault);
 	if (r == 0)
 		r = input_member_bytes(reader, &member, name, limit, ret, fault);

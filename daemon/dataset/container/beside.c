@@ -26,20 +26,20 @@ static int path_make(const char *shard, const char *name, char *ret, struct faul
 int beside_open(const char *shard, const char *name, struct beside *ret, struct fault *fault)
 {
 	struct stat st;
-	ret->fd = -1;
+	ret->blob = BLOB_OF(-1);
 	ret->size = 0;
 	int rc = path_make(shard, name, ret->path, fault);
 	if (rc < 0)
 		return rc;
 	/* Without blocking: the name may be that of a FIFO. */
-	ret->fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const int opened = ret->fd < 0 ? -errno : 0;
+	ret->blob.fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int opened = ret->blob.fd < 0 ? -errno : 0;
 	if (opened == -ENOENT || opened == -ENOTDIR)
 		return BESIDE_E_NONE;
 	rc = roots_check("the file beside a shard", ret->path, fault);
 	if (rc < 0)
 		return rc;
-	rc = opened < 0 ? opened : fstat(ret->fd, &st) < 0 ? -errno : 0;
+	rc = opened < 0 ? opened : fstat(ret->blob.fd, &st) < 0 ? -errno : 0;
 	if (rc < 0)
 		return fault_set(fault, rc, "%s, which belongs to %s, cannot be opened: %s",
 			ret->path, shard, strerror(-rc));
@@ -52,9 +52,7 @@ int beside_open(const char *shard, const char *name, struct beside *ret, struct 
 
 void beside_close(struct beside *beside)
 {
-	if (beside->fd >= 0)
-		(void)close(beside->fd);
-	beside->fd = -1;
+	blob_close(&beside->blob);
 }
 
 uint32_t beside_state(uint32_t hash, const char *shard, const char *name)

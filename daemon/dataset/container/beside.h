@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/blob.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 enum { BESIDE_PATH = 4352 };
 
 struct beside {
-	int fd; /* -1: there is no such file */
+	struct blob blob; /* not open: there is no such file */
 	uint64_t size;
 	char path[BESIDE_PATH];
 };

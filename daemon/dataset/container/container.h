@@ -31,6 +31,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/blob.h"
 #include "dataset/container/folder.h"
 #include "dataset/dataset.h"
 #include "dataset/index.h"
@@ -50,7 +51,7 @@ struct index_job {
 	const char *path; /* for faults */
 	const char *joint; /* see struct container */
 	struct index_first *first;
-	int fd; /* of the shard; of a folder, its root */
+	const struct blob *blob; /* the shard; of a folder, its root */
 	uint64_t size; /* of the shard; 0 for a folder */
 	enum dataset_labels asked;
 	enum class_order class_order; /* of a folder */
@@ -67,7 +68,7 @@ struct index_job {
 /* What was found in a dataset without a single sample. */
 struct container_empty {
 	const char *path; /* of the first shard */
-	int fd; /* of it; negative if it cannot be opened */
+	const struct blob *blob; /* it; NULL if it cannot be opened */
 	uint64_t size; /* of it */
 	uint32_t shards;
 	uint64_t members, dotted; /* sums over the indexes' heads */
@@ -76,7 +77,7 @@ struct container_empty {
 /* A file that may be of some kind. */
 struct container_probe {
 	const char *path;
-	int fd;
+	const struct blob *blob;
 	uint64_t size;
 	const uint8_t *head; /* its first bytes */
 	size_t head_size; /* at least CONTAINER_HEAD, unless the file is smaller */
@@ -130,9 +131,9 @@ struct container {
 
 /* Which kind a file is of. 1 and *ret; 0 and DATASET_TARS: no other kind takes it, and it does not
  * begin as a tar either; or -errno with a fault. Reads the beginning of the file, and what the
- * kinds read to decide. `fd` is borrowed. */
+ * kinds read to decide. `blob` is borrowed. */
 int container_kind(
-	const char *path, int fd, uint64_t size, enum dataset_kind *ret, struct fault *fault);
+	const char *path, const struct blob *blob, enum dataset_kind *ret, struct fault *fault);
 
 /* Whether a folder that a user named is a dataset of some kind other than a folder of images: see
  * `expand`. 1, with the paths of its files and *ret; 0; or a fault. */

@@ -74,7 +74,7 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 	if (rc < 0)
 		return rc;
 	const struct folder_sink sink = {&walked, on_classes, on_directory, on_file, on_other};
-	rc = folder_walk(job->fd, job->path, job->class_order, &sink, fault);
+	rc = folder_walk(job->blob->fd, job->path, job->class_order, &sink, fault);
 	if (rc == 0)
 		rc = class_folders_end(walked.classes, fault);
 	class_folders_free(walked.classes);
@@ -83,7 +83,7 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 
 static int folder_empty(const struct container_empty *empty, struct fault *fault)
 {
-	int rc = folder_hint(empty->path, empty->fd, fault);
+	int rc = folder_hint(empty->path, empty->blob ? empty->blob->fd : -1, fault);
 	if (rc < 0)
 		return rc;
 	return fault_set(fault, -EINVAL,

@@ -3,7 +3,6 @@
 
 #include "base/host/roots.h"
 #include "base/util.h"
-#include "base/whole.h"
 #include "dataset/container/tar.h"
 
 #include <errno.h>
@@ -11,18 +10,18 @@
 #include <sys/stat.h>
 
 int container_kind(
-	const char *path, int fd, uint64_t size, enum dataset_kind *ret, struct fault *fault)
+	const char *path, const struct blob *blob, enum dataset_kind *ret, struct fault *fault)
 {
 	uint8_t head[CONTAINER_HEAD];
-	const size_t most = (size_t)UTIL_MIN((uint64_t)sizeof head, size);
-	const ssize_t n = whole_read(fd, head, most, 0);
+	const size_t most = (size_t)UTIL_MIN((uint64_t)sizeof head, blob->size);
+	const ssize_t n = blob_read(blob, head, most, 0);
 	*ret = DATASET_TARS;
 	if (n < 0)
-		return fault_set(fault, (int)n, "%s cannot be read: %s", path, strerror((int)-n));
+		return fault_set(fault, (int)n, "%s cannot be read: %s", path, blob_error((int)n));
 	/* A file that begins with the header of a member is a tar, whatever else it resembles. */
 	if (n >= TAR_BLOCK && tar_block_valid(head))
 		return 1;
-	const struct container_probe probe = {path, fd, size, head, (size_t)n};
+	const struct container_probe probe = {path, blob, blob->size, head, (size_t)n};
 	for (uint32_t kind = 0; kind < DATASET_KINDS; kind++) {
 		const struct container *container = container_of(kind);
 		if (!container || !container->sniff || !container->sniff(&probe))

@@ -490,7 +490,7 @@ static int tar_index(const struct index_job *job, struct fault *fault)
 	if (!group)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	group->job = job;
-	tar_init(&group->reader, job->fd, job->size, job->path);
+	tar_init(&group->reader, job->blob, job->size, job->path);
 	int rc = group_run(group, fault);
 	struct index_head *head = &job->writer->head;
 	enum tar_end end = TAR_END_UNKNOWN;
@@ -512,9 +512,9 @@ static void first_member(const struct container_empty *empty, char *buffer, size
 {
 	cleanup(free_ptr) struct tar_reader *reader = malloc(sizeof *reader);
 	struct tar_member member;
-	if (empty->fd < 0 || !reader)
+	if (!empty->blob || !reader)
 		return;
-	tar_init(reader, empty->fd, empty->size, empty->path);
+	tar_init(reader, empty->blob, empty->size, empty->path);
 	int rc;
 	do
 		rc = tar_next(reader, &member, NULL);

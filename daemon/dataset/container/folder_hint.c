@@ -109,7 +109,8 @@ static void hint_file(struct hint *hint, const char *path, int fd, uint64_t size
 {
 	enum dataset_kind kind = DATASET_TARS;
 	uint8_t head[CONTAINER_HEAD];
-	if (container_kind(path, fd, size, &kind, NULL) > 0 || is_tar_name(path)) {
+	const struct blob blob = {.fd = fd, .size = size};
+	if (container_kind(path, &blob, &kind, NULL) > 0 || is_tar_name(path)) {
 		hint_add(hint, path, kind, false);
 		return;
 	}

@@ -27,9 +27,10 @@ enum {
 
 static const char *const again = "copy or download the shard again";
 
-void tar_init(struct tar_reader *reader, int fd, uint64_t file_size, const char *path)
+void tar_init(
+	struct tar_reader *reader, const struct blob *blob, uint64_t file_size, const char *path)
 {
-	*reader = (struct tar_reader){.fd = fd, .path = path, .file_size = file_size};
+	*reader = (struct tar_reader){.blob = blob, .path = path, .file_size = file_size};
 }
 
 static void extra_clear(struct tar_extra *extra)
@@ -60,10 +61,10 @@ static int fault_cut(const struct tar_reader *reader, uint64_t at, uint64_t need
 static ssize_t read_at(
 	struct tar_reader *reader, uint64_t at, void *buffer, size_t size, struct fault *fault)
 {
-	ssize_t n = whole_read(reader->fd, buffer, size, at);
+	ssize_t n = blob_read(reader->blob, buffer, size, at);
 	if (n < 0)
 		return fault_set(fault, (int)n, "%s cannot be read at byte %llu: %s", reader->path,
-			(unsigned long long)at, strerror((int)-n));
+			(unsigned long long)at, blob_error((int)n));
 	return n;
 }
 

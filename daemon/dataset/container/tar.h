@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/blob.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,7 +59,7 @@ struct tar_extra {
 };
 
 struct tar_reader {
-	int fd; /* borrowed */
+	const struct blob *blob; /* borrowed */
 	const char *path; /* borrowed; for faults */
 	uint64_t file_size;
 	uint64_t next; /* offset of the next header */
@@ -70,8 +71,9 @@ struct tar_reader {
 	uint8_t window[TAR_WINDOW];
 };
 
-/* Begins at the start of a file of `file_size` bytes. `fd` and `path` must outlive the reader. */
-void tar_init(struct tar_reader *reader, int fd, uint64_t file_size, const char *path);
+/* Begins at the start of a file of `file_size` bytes. `blob` and `path` must outlive the reader. */
+void tar_init(
+	struct tar_reader *reader, const struct blob *blob, uint64_t file_size, const char *path);
 void tar_deinit(struct tar_reader *reader);
 
 /* 1 and a member; 0 at the end; -EINVAL not a tar, damaged or cut off (the fault names the file,

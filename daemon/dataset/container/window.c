@@ -2,15 +2,14 @@
 #include "dataset/container/window.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-void window_init(struct window *window, int fd, const char *path, uint64_t size)
+void window_init(struct window *window, const struct blob *blob, const char *path, uint64_t size)
 {
-	*window = (struct window){.fd = fd, .path = path, .size = size};
+	*window = (struct window){.blob = blob, .path = path, .size = size};
 }
 
 void window_deinit(struct window *window)
@@ -48,10 +47,10 @@ static int window_fill(struct window *window, uint64_t offset, struct fault *fau
 {
 	size_t size = (size_t)UTIL_MIN((uint64_t)window->room, window->size - offset);
 	window->used = 0;
-	ssize_t n = whole_read(window->fd, window->buffer, size, offset);
+	ssize_t n = blob_read(window->blob, window->buffer, size, offset);
 	if (n < 0)
 		return fault_set(fault, (int)n, "%s cannot be read at byte %llu: %s", window->path,
-			(unsigned long long)offset, strerror((int)-n));
+			(unsigned long long)offset, blob_error((int)n));
 	window->at = offset;
 	window->used = (size_t)n;
 	return 0;

@@ -1,11 +1,12 @@
 /* window: reads a file in any order through one buffer, and never beyond its end.
  *
  * Readers of containers look at a few bytes here and there: headers, offsets, small tables. A
- * window reads at least WINDOW_LEAST bytes at a time, so that neighbors cost one pread. It does not
+ * window reads at least WINDOW_LEAST bytes at a time, so that neighbors cost one read. It does not
  * map the file, because a map of a file that is cut short ends the process. Blocks. One thread. */
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/blob.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@ enum {
 };
 
 struct window {
-	int fd; /* borrowed */
+	const struct blob *blob; /* borrowed */
 	const char *path; /* borrowed; for faults */
 	uint64_t size; /* of the file, as it was when the dataset was opened */
 	uint64_t at; /* of the buffer's first byte */
@@ -25,7 +26,7 @@ struct window {
 	uint8_t *buffer;
 };
 
-void window_init(struct window *window, int fd, const char *path, uint64_t size);
+void window_init(struct window *window, const struct blob *blob, const char *path, uint64_t size);
 void window_deinit(struct window *window);
 
 /* Points *ret to `size` bytes at `offset` of the file, valid until the next call. 0; -EINVAL if the

@@ -11,6 +11,8 @@
  * One thread; blocks. */
 #pragma once
 
+#include "dataset/blob.h"
+
 #include "dataset/dataset_impl.h"
 #include "dataset/index_progress.h"
 
@@ -57,9 +59,9 @@ struct opening {
 	char example[512]; /* a shard, for the notice */
 };
 
-/* Opens the shard, or the folder's root, for reading. A descriptor, or a negative errno with a
- * fault. */
-int opening_shard(const struct opening *opening, uint32_t number);
+/* Opens the shard, or the folder's root, for reading. The caller calls blob_close in every case. 0,
+ * or a negative errno with a fault. */
+int opening_shard(const struct opening *opening, uint32_t number, struct blob *ret);
 
 /* First pass, for one shard: finds its index, or marks it as missing. 0, or a negative errno with a
  * fault. */

@@ -5,7 +5,6 @@
 #include "base/store.h"
 #include "base/util.h"
 #include "dataset/container/folder.h"
-#include "dataset/mtime.h"
 #include "labels/labels.h"
 
 #include <errno.h>
@@ -13,14 +12,13 @@
 #include <sys/stat.h>
 
 /* The shard must not have changed between the first read and the last. */
-static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
+static int shard_unchanged(struct opening *opening, uint32_t number, const struct blob *blob)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
-	struct stat st;
+	struct blob now;
 	if (opening->dataset->container->files)
 		return 0; /* folder_walk has checked each directory */
-	if (fstat(fd, &st) < 0 || mtime_of(&st) != shard->mtime_ns ||
-		(uint64_t)st.st_size != shard->size)
+	if (blob_look(blob, &now) < 0 || now.stamp != shard->mtime_ns || now.size != shard->size)
 		return fault_set(opening->fault, -ESTALE,
 			"%s changed while it was indexed: open it again when it is complete",
 			shard->path);
@@ -28,8 +26,8 @@ static int shard_unchanged(struct opening *opening, uint32_t number, int fd)
 }
 
 /* Builds an index in `file`. `ret_place`: a failure was the place's fault, not the shard's. */
-static int index_write(
-	struct opening *opening, uint32_t number, int fd, struct store_file *file, bool *ret_place)
+static int index_write(struct opening *opening, uint32_t number, const struct blob *blob,
+	struct store_file *file, bool *ret_place)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
 	struct index_writer writer;
@@ -46,7 +44,7 @@ static int index_write(
 		.path = shard->path,
 		.joint = container->joint,
 		.first = &first,
-		.fd = fd,
+		.blob = blob,
 		.size = shard->size,
 		.asked = opening->asked,
 		.class_order = opening->options.class_order,
@@ -79,7 +77,7 @@ static int index_write(
 	writer.head.shard_mtime_ns = container->files ? 0 : shard->mtime_ns;
 	rc = container->index(&job, opening->fault);
 	if (rc == 0)
-		rc = shard_unchanged(opening, number, fd);
+		rc = shard_unchanged(opening, number, blob);
 	if (rc == 0 && job.labels)
 		rc = labels_unchanged(opening->labels, opening->fault);
 	if (rc == 0 && opening->replaced.magic)
@@ -107,17 +105,17 @@ static int index_readback(struct opening *opening, uint32_t number, int found, b
 }
 
 /* Builds the index at `path`. `ret_place`: a failure was the place's fault. */
-static int index_build_at(
-	struct opening *opening, uint32_t number, int fd, const char *path, bool *ret_place)
+static int index_build_at(struct opening *opening, uint32_t number, const struct blob *blob,
+	const char *path, bool *ret_place)
 {
 	struct stat st;
 	struct store_file file;
-	mode_t mode = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_mode : 0600;
+	mode_t mode = fstat(blob->fd, &st) == 0 && S_ISREG(st.st_mode) ? st.st_mode : 0600;
 	*ret_place = true;
 	int rc = store_begin(&file, path, mode);
 	if (rc < 0)
 		return rc;
-	rc = index_write(opening, number, fd, &file, ret_place);
+	rc = index_write(opening, number, blob, &file, ret_place);
 	if (rc == 0) {
 		*ret_place = true;
 		rc = store_commit(&file);
@@ -129,7 +127,7 @@ static int index_build_at(
 }
 
 /* The last resort: appends the index to the scratch file. */
-static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
+static int index_build_scratch(struct opening *opening, uint32_t number, const struct blob *blob)
 {
 	struct dataset *dataset = opening->dataset;
 	const char *shard = dataset->shard[number].path;
@@ -141,7 +139,7 @@ static int index_build_scratch(struct opening *opening, uint32_t number, int fd)
 	int rc = dataset->scratch_fd < 0 ? dataset->scratch_fd
 					 : store_begin_unlinked(&file, dataset->scratch_fd, base);
 	if (rc == 0) {
-		rc = index_write(opening, number, fd, &file, &place);
+		rc = index_write(opening, number, blob, &file, &place);
 		store_end(&file);
 	}
 	if (rc == 0)
@@ -178,7 +176,8 @@ static void place_tidy(struct opening *opening, enum place place, const char *pa
 
 /* Tries one place: 0 the index exists (built here, or meanwhile by another process), 1 the place
  * cannot be used, or a fault. */
-static int index_build_place(struct opening *opening, uint32_t number, int fd, enum place place)
+static int index_build_place(
+	struct opening *opening, uint32_t number, const struct blob *blob, enum place place)
 {
 	cleanup(free_ptr) char *path = opening_place(opening, number, place, opening->asked);
 	bool at_fault = true;
@@ -194,7 +193,7 @@ static int index_build_place(struct opening *opening, uint32_t number, int fd, e
 		place_tidy(opening, place, path);
 		rc = rc == FOUND_FOREIGN ? -EEXIST
 		     : rc < 0            ? rc
-					 : index_build_at(opening, number, fd, path, &at_fault);
+					 : index_build_at(opening, number, blob, path, &at_fault);
 	}
 	if (rc < 0 && at_fault) {
 		opening->place_error[place] = rc;
@@ -206,14 +205,14 @@ static int index_build_place(struct opening *opening, uint32_t number, int fd, e
 /* The kind of a dataset is that of its first file. The others are looked into here, where they are
  * about to be read as a whole; a file whose index was found needs no look, because that index says
  * of which kind it is. */
-static int kind_check(const struct opening *opening, uint32_t number, int fd)
+static int kind_check(const struct opening *opening, uint32_t number, const struct blob *blob)
 {
 	const struct dataset *dataset = opening->dataset;
 	const struct dataset_shard *shard = &dataset->shard[number];
 	enum dataset_kind kind = DATASET_TARS;
 	if (number == 0 || dataset->container->files)
 		return 0;
-	int rc = container_kind(shard->path, fd, shard->size, &kind, opening->fault);
+	int rc = container_kind(shard->path, blob, &kind, opening->fault);
 	return rc <= 0 || kind == dataset->kind
 		       ? UTIL_MIN(rc, 0)
 		       : container_mixture(dataset->shard[0].path, dataset->kind, shard->path, kind,
@@ -223,10 +222,11 @@ static int kind_check(const struct opening *opening, uint32_t number, int fd)
 int opening_build(struct opening *opening, uint32_t number)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
-	cleanup(close_fd) int fd = opening_shard(opening, number);
-	if (fd < 0)
-		return fd;
-	int kind = kind_check(opening, number, fd);
+	cleanup(close_blob) struct blob blob = {0};
+	int opened = opening_shard(opening, number, &blob);
+	if (opened < 0)
+		return opened;
+	int kind = kind_check(opening, number, &blob);
 	if (kind < 0)
 		return kind;
 	if (!opening->dataset->container->files)
@@ -237,10 +237,10 @@ int opening_build(struct opening *opening, uint32_t number)
 	const uint64_t before = head->samples;
 	int rc = 1;
 	for (enum place place = 0; rc > 0 && place < PLACES; place++)
-		rc = index_build_place(opening, number, fd, place);
+		rc = index_build_place(opening, number, &blob, place);
 	if (rc > 0) {
 		opening_example(opening, shard->path);
-		rc = index_build_scratch(opening, number, fd);
+		rc = index_build_scratch(opening, number, &blob);
 	}
 	if (rc == 0 && old && head->samples > before)
 		opening->gained += head->samples - before;

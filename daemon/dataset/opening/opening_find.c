@@ -391,32 +391,32 @@ static int index_find(
 	return FOUND_NOTHING;
 }
 
-int opening_shard(const struct opening *opening, uint32_t number)
+int opening_shard(const struct opening *opening, uint32_t number, struct blob *ret)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
-	int fd = opening->dataset->container->files
-			 ? dup(opening->dataset->root_fd)
-			 : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
+	if (!opening->dataset->container->files)
+		return blob_open(shard->path, ret, opening->fault);
+	*ret = BLOB_OF(dup(opening->dataset->root_fd));
+	if (ret->fd < 0)
 		return fault_set(opening->fault, -errno, "%s cannot be opened: %s%s", shard->path,
 			strerror(errno), limits_hint(errno));
-	return fd;
+	int rc = blob_look(ret, ret);
+	return rc < 0 ? fault_set(opening->fault, rc, "%s cannot be examined: %s", shard->path,
+				strerror(-rc))
+		      : 0;
 }
 
 static int shard_look(struct opening *opening, uint32_t number)
 {
 	struct dataset_shard *shard = &opening->dataset->shard[number];
-	cleanup(close_fd) int fd = opening_shard(opening, number);
-	struct stat st;
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		return fault_set(opening->fault, -errno, "%s cannot be examined: %s", shard->path,
-			strerror(errno));
-	shard->dev = st.st_dev;
-	shard->ino = st.st_ino;
-	shard->mtime_ns = mtime_of(&st);
-	shard->size = opening->dataset->container->files ? 0 : (uint64_t)st.st_size;
+	cleanup(close_blob) struct blob blob = {0};
+	int rc = opening_shard(opening, number, &blob);
+	if (rc < 0)
+		return rc;
+	shard->dev = blob.dev;
+	shard->ino = blob.ino;
+	shard->mtime_ns = blob.stamp;
+	shard->size = opening->dataset->container->files ? 0 : blob.size;
 	return 0;
 }
 

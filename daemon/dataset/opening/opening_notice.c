@@ -23,10 +23,11 @@ int opening_nonempty(const struct opening *opening)
 	/* dataset_labels_settle names a line of a manifest that names no sample. */
 	if (dataset->count || (opening->labels && labels_rule(opening->labels)->only))
 		return 0;
-	cleanup(close_fd) int fd = opening_shard(opening, 0);
+	cleanup(close_blob) struct blob blob = {0};
+	const int opened = opening_shard(opening, 0, &blob);
 	struct container_empty empty = {
 		.path = dataset->shard[0].path,
-		.fd = fd,
+		.blob = opened < 0 ? NULL : &blob,
 		.size = dataset->shard[0].size,
 		.shards = dataset->shards,
 		.dotted = opening->dotted,

@@ -50,7 +50,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	static struct tar_reader reader;
-	tar_init(&reader, fd, (uint64_t)st.st_size, argv[1]);
+	const struct blob blob = {.fd = fd};
+	tar_init(&reader, &blob, (uint64_t)st.st_size, argv[1]);
 	int rc = list(&reader);
 	tar_deinit(&reader);
 	return rc;

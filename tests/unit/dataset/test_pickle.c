@@ -12,18 +12,19 @@
 static struct fault fault;
 static struct pickle_dict dict;
 static struct window window;
+static struct blob blob;
 
 static void begin(const void *bytes, size_t size)
 {
-	int fd = memfd_create("pickle", MFD_CLOEXEC);
-	assert_int_equal(pwrite(fd, bytes, size, 0), size);
-	window_init(&window, fd, "x.pkl", size);
+	blob = BLOB_OF(memfd_create("pickle", MFD_CLOEXEC));
+	assert_int_equal(pwrite(blob.fd, bytes, size, 0), size);
+	window_init(&window, &blob, "x.pkl", size);
 	fault.text[0] = 0;
 }
 
 static void end(void)
 {
-	(void)close(window.fd);
+	blob_close(&blob);
 	window_deinit(&window);
 }
 

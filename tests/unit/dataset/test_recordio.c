@@ -12,6 +12,8 @@ static struct recordio_idx idx;
 static uint8_t file[4096];
 static size_t size;
 
+static struct blob blob;
+
 static int file_open(void)
 {
 	int fd = memfd_create("rec", MFD_CLOEXEC);
@@ -36,13 +38,14 @@ static void begin(void)
 
 static int first(struct recordio_record *ret)
 {
-	recordio_init(&reader, file_open(), "x.rec", size);
+	blob = BLOB_OF(file_open());
+	recordio_init(&reader, &blob, "x.rec", size);
 	return recordio_at(&reader, 0, ret, &fault);
 }
 
 static void end(void)
 {
-	(void)close(reader.window.fd);
+	blob_close(&blob);
 	recordio_deinit(&reader);
 }
 
@@ -168,13 +171,14 @@ static int line(const char *text, struct recordio_line *ret)
 {
 	size = strlen(text);
 	memcpy(file, text, size);
-	recordio_idx_init(&idx, file_open(), "x.idx", size);
+	blob = BLOB_OF(file_open());
+	recordio_idx_init(&idx, &blob, "x.idx", size);
 	return recordio_idx_next(&idx, ret, &fault);
 }
 
 static void line_end(void)
 {
-	(void)close(idx.window.fd);
+	blob_close(&blob);
 	recordio_idx_deinit(&idx);
 }
 

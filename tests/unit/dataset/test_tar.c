@@ -26,7 +26,8 @@ static void list_bytes(const void *data, size_t size, struct listed *ret)
 	int fd = memfd_create("tar", MFD_CLOEXEC);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, data, size), size);
-	tar_init(&reader, fd, size, "test.tar");
+	const struct blob blob = {.fd = fd};
+	tar_init(&reader, &blob, size, "test.tar");
 	struct tar_member member;
 	ret->count = 0;
 	while ((ret->rc = tar_next(&reader, &member, &ret->fault)) > 0) {
@@ -263,7 +264,8 @@ static void ends(const struct fixture_tar *tar, size_t size, enum tar_end want, 
 	static struct tar_reader reader;
 	int fd = memfd_create("tar", MFD_CLOEXEC);
 	assert_int_equal(write(fd, tar->data, size), size);
-	tar_init(&reader, fd, size, "test.tar");
+	const struct blob blob = {.fd = fd};
+	tar_init(&reader, &blob, size, "test.tar");
 	struct tar_member member;
 	struct fault fault;
 	while (tar_next(&reader, &member, &fault) > 0)
@@ -389,7 +391,8 @@ static void test_shrinks(void **state)
 	struct tar_member member;
 	struct fault fault;
 	int fd = memfd_create("tar", MFD_CLOEXEC);
-	tar_init(&reader, fd, 10240, "test.tar");
+	const struct blob blob = {.fd = fd};
+	tar_init(&reader, &blob, 10240, "test.tar");
 	assert_int_equal(tar_next(&reader, &member, &fault), -ESTALE);
 	assert_non_null(strstr(fault.text, "became shorter"));
 	tar_deinit(&reader);

@@ -65,7 +65,8 @@ static void read_all(int fd, const char *path, uint64_t bytes, bool slashes)
 	struct fault fault;
 	uint8_t data[1600];
 	char name[MEMBERS + 1];
-	tar_init(&reader, fd, bytes, path);
+	const struct blob blob = {.fd = fd};
+	tar_init(&reader, &blob, bytes, path);
 	for (size_t i = 1; i <= MEMBERS; i++) {
 		make_name(name, i, slashes);
 		assert_int_equal(tar_next(&reader, &member, &fault), 1);

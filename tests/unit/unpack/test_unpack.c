@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "fuzz/random.h"
 #include "fuzz/snappy_make.h"
+#include "unpack_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,6 +9,7 @@
 #include "unpack/unpack.h"
 
 #include "base/util.h"
+#include "unpack_fixture.h"
 
 #include <errno.h>
 #include <string.h>

@@ -204,15 +204,15 @@ static int value_take(const struct walk *walk, struct index_record *record, stru
 	uint8_t head[RECORDS_IMAGE_HEAD];
 	struct datum datum;
 	const size_t most = UTIL_MIN((size_t)entry->size, sizeof head);
-	const ssize_t n = whole_read(walk->job->fd, head, most, entry->offset);
+	const ssize_t n = blob_read(walk->job->blob, head, most, entry->offset);
 	*record = (struct index_record){
 		.offset = entry->offset, .size = entry->size, .format = SAMPLE_OTHER};
 	if (n > 0 && records_image(head, (size_t)n, &record->format))
 		return 0;
-	int rc = n < 0 ? (int)n : datum_read(walk->job->fd, entry->offset, entry->size, &datum);
+	int rc = n < 0 ? (int)n : datum_read(walk->job->blob, entry->offset, entry->size, &datum);
 	if (rc < 0)
 		return fault_set(fault, rc, "%s cannot be read at byte %llu: %s", path,
-			(unsigned long long)entry->offset, strerror(-rc));
+			(unsigned long long)entry->offset, blob_error(rc));
 	if (rc == 0)
 		return fault_other(walk, head, (size_t)n, fault);
 	record->format = SAMPLE_OTHER;
@@ -238,7 +238,7 @@ static int entry_take(struct walk *walk, struct fault *fault)
 static int walk_run(struct walk *walk, struct fault *fault)
 {
 	const struct index_job *job = walk->job;
-	int rc = lmdb_init(&walk->lmdb, job->fd, job->path, job->size, fault);
+	int rc = lmdb_init(&walk->lmdb, job->blob, job->path, job->size, fault);
 	if (rc < 0)
 		return rc;
 	while ((rc = lmdb_next(&walk->lmdb, &walk->entry, fault)) > 0) {

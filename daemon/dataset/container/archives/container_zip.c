@@ -314,7 +314,7 @@ static int samples_emit(struct listing *listing, struct fault *fault)
 static int listing_run(struct listing *listing, struct fault *fault)
 {
 	const struct index_job *job = listing->job;
-	int rc = zip_init(&listing->zip, job->fd, job->path, job->size, fault);
+	int rc = zip_init(&listing->zip, job->blob, job->path, job->size, fault);
 	if (rc == 0)
 		rc = zip_root_find(&listing->root, &listing->zip, job->class_order, fault);
 	if (rc == 0)

@@ -2,7 +2,6 @@
 #include "dataset/container/archives/datum.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 
 #include <errno.h>
 
@@ -10,7 +9,7 @@ enum { WIRE_NUMBER = 0, WIRE_BYTES = 2, WIRE_FLOAT = 5, PIECE = 256 };
 
 /* A message that is being read, in small pieces. */
 struct message {
-	int fd;
+	const struct blob *blob;
 	uint64_t at, end; /* of the rest in the file */
 	uint64_t piece_at;
 	size_t piece_size;
@@ -25,7 +24,7 @@ static int byte_take(struct message *message, uint8_t *ret)
 	if (message->at < message->piece_at ||
 		message->at - message->piece_at >= message->piece_size) {
 		const size_t most = (size_t)UTIL_MIN((uint64_t)PIECE, message->end - message->at);
-		const ssize_t n = whole_read(message->fd, message->piece, most, message->at);
+		const ssize_t n = blob_read(message->blob, message->piece, most, message->at);
 		if (n <= 0)
 			return n < 0 ? (int)n : -ENODATA;
 		message->piece_at = message->at;
@@ -128,9 +127,9 @@ static int field_take(struct message *message, struct datum *datum)
 	return skip(message, 4);
 }
 
-int datum_read(int fd, uint64_t at, uint64_t size, struct datum *ret)
+int datum_read(const struct blob *blob, uint64_t at, uint64_t size, struct datum *ret)
 {
-	struct message message = {.fd = fd, .at = at, .end = at + size};
+	struct message message = {.blob = blob, .at = at, .end = at + size};
 	*ret = (struct datum){0};
 	if (size == 0)
 		return 0;

@@ -7,6 +7,8 @@
  * magic number. Blocks; any thread. */
 #pragma once
 
+#include "dataset/blob.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,4 +20,4 @@ struct datum {
 };
 
 /* Reads the Datum in bytes [at, at + size) of the file. 1; 0: it is none; -errno. */
-int datum_read(int fd, uint64_t at, uint64_t size, struct datum *ret);
+int datum_read(const struct blob *blob, uint64_t at, uint64_t size, struct datum *ret);

@@ -51,10 +51,10 @@ static int bytes_read(
 			"byte %llu: %s",
 			lmdb->path, (unsigned long long)at, size, (unsigned long long)lmdb->size,
 			damaged);
-	const ssize_t n = whole_read(lmdb->fd, buffer, size, at);
+	const ssize_t n = blob_read(lmdb->blob, buffer, size, at);
 	if (n < 0)
 		return fault_set(fault, (int)n, "%s cannot be read at byte %llu: %s", lmdb->path,
-			(unsigned long long)at, strerror((int)-n));
+			(unsigned long long)at, blob_error((int)n));
 	if ((size_t)n < size)
 		return fault_at(
 			lmdb, at + (uint64_t)n, "the file has become shorter", damaged, fault);
@@ -148,10 +148,11 @@ static int meta_take(struct lmdb *lmdb, const struct meta *meta, struct fault *f
 	return 0;
 }
 
-int lmdb_init(struct lmdb *lmdb, int fd, const char *path, uint64_t size, struct fault *fault)
+int lmdb_init(struct lmdb *lmdb, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault)
 {
 	struct meta first, second = {0};
-	*lmdb = (struct lmdb){.fd = fd, .path = path, .size = size, .loaded = P_INVALID};
+	*lmdb = (struct lmdb){.blob = blob, .path = path, .size = size, .loaded = P_INVALID};
 	int rc = meta_read(lmdb, 0, &first, fault);
 	if (rc == 0)
 		rc = meta_read(lmdb, first.page, &second, fault);

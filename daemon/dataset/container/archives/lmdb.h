@@ -20,6 +20,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "dataset/blob.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +33,7 @@ enum {
 };
 
 struct lmdb {
-	int fd; /* borrowed */
+	const struct blob *blob; /* borrowed */
 	const char *path; /* borrowed; for faults */
 	uint64_t size; /* of the file */
 	uint32_t page; /* bytes of one */
@@ -67,7 +68,8 @@ bool lmdb_looks(const uint8_t *head, size_t size);
 
 /* Reads and checks the two meta pages. 0; -EINVAL with "PATH: byte N: ..."; -ENOMEM; -errno. Call
  * lmdb_deinit in all cases. */
-int lmdb_init(struct lmdb *lmdb, int fd, const char *path, uint64_t size, struct fault *fault);
+int lmdb_init(struct lmdb *lmdb, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault);
 void lmdb_deinit(struct lmdb *lmdb);
 
 /* 1 and the next entry, whose value is within the file; 0 after the last one; -EINVAL; -errno. */

@@ -184,11 +184,12 @@ static int directory_find(struct zip_reader *zip, const struct ends *ends, struc
 	return 0;
 }
 
-int zip_init(struct zip_reader *zip, int fd, const char *path, uint64_t size, struct fault *fault)
+int zip_init(struct zip_reader *zip, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault)
 {
 	struct ends ends = {0};
 	*zip = (struct zip_reader){.near_last = UINT64_MAX};
-	window_init(&zip->window, fd, path, size);
+	window_init(&zip->window, blob, path, size);
 	int rc = end_read(zip, &ends, fault);
 	if (rc == 0)
 		rc = end64_read(zip, &ends, fault);
@@ -371,12 +372,12 @@ static int near_get(struct zip_reader *zip, const struct zip_member *member, siz
 		const size_t want = UTIL_MAX(size, (size_t)(close ? ZIP_NEAR : NEAR_LEAST));
 		const size_t most = (size_t)UTIL_MIN((uint64_t)want, zip->window.size - at);
 		zip->near_used = 0;
-		ssize_t n = whole_read(zip->window.fd, zip->near, most, at);
+		ssize_t n = blob_read(zip->window.blob, zip->near, most, at);
 		if (n < (ssize_t)size)
 			return fault_set(fault, n < 0 ? (int)n : -EINVAL,
 				"%s cannot be read at byte %llu: %s", zip->window.path,
 				(unsigned long long)at,
-				n < 0 ? strerror((int)-n) : "it has become shorter");
+				n < 0 ? blob_error((int)n) : "it has become shorter");
 		zip->near_at = at;
 		zip->near_used = (size_t)n;
 	}

@@ -56,7 +56,8 @@ struct zip_member {
 
 /* Reads the end records. 0; -EINVAL with "PATH: byte N: ..."; -ENOMEM; -errno. Call zip_deinit in
  * all cases. */
-int zip_init(struct zip_reader *zip, int fd, const char *path, uint64_t size, struct fault *fault);
+int zip_init(struct zip_reader *zip, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault);
 void zip_deinit(struct zip_reader *zip);
 
 /* Goes back to the first member. */

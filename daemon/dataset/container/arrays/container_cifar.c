@@ -118,7 +118,7 @@ static int names_pickled(const struct index_job *job, const struct label_kind *k
 	struct pickle_cursor cursor;
 	struct pickle_value item;
 	struct window window;
-	window_init(&window, beside->fd, beside->path, beside->size);
+	window_init(&window, &beside->blob, beside->path, beside->size);
 	int rc = pickle_scan(&window, &dict, fault);
 	const struct pickle_value *list = rc == 0 ? pickle_find(&dict, kind->meta_key) : NULL;
 	if (rc == 0 && (!list || list->type != PICKLE_LIST || list->items != PICKLE_ITEMS_TEXTS))
@@ -146,7 +146,7 @@ static int names_text(const struct index_job *job, const struct beside *beside,
 	struct window window;
 	uint64_t at = 0;
 	int rc = 0;
-	window_init(&window, beside->fd, beside->path, beside->size);
+	window_init(&window, &beside->blob, beside->path, beside->size);
 	while (rc == 0 && at < beside->size) {
 		const size_t room =
 			(size_t)UTIL_MIN(beside->size - at, UINT64_C(2) + INDEX_NAME_MAX);
@@ -188,7 +188,7 @@ static int binary_rows(const struct index_job *job, struct pixels *pixels, uint6
 {
 	struct window window;
 	int rc = 0;
-	window_init(&window, job->fd, job->path, job->size);
+	window_init(&window, job->blob, job->path, job->size);
 	for (uint64_t row = 0; rc >= 0 && row < job->size / pixels->step; row++) {
 		struct pixels_label label = {
 			.path = job->path, .place = row * pixels->step + place};
@@ -365,9 +365,9 @@ static int pickled_index(const struct index_job *job, struct fault *fault)
 	cleanup(free_ptr) struct batch *batch = calloc(1, sizeof *batch);
 	if (!batch)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
-	window_init(&batch->window, job->fd, job->path, job->size);
-	window_init(&batch->label_window, job->fd, job->path, job->size);
-	window_init(&batch->name_window, job->fd, job->path, job->size);
+	window_init(&batch->window, job->blob, job->path, job->size);
+	window_init(&batch->label_window, job->blob, job->path, job->size);
+	window_init(&batch->name_window, job->blob, job->path, job->size);
 	int rc = pickle_scan(&batch->window, &batch->dict, fault);
 	if (rc == 0)
 		rc = array_take(job, batch, &pixels, fault);
@@ -387,7 +387,7 @@ static int cifar_index(const struct index_job *job, struct fault *fault)
 {
 	struct window window;
 	const uint8_t *head = NULL;
-	window_init(&window, job->fd, job->path, job->size);
+	window_init(&window, job->blob, job->path, job->size);
 	const size_t size = (size_t)UTIL_MIN(job->size, UINT64_C(12));
 	int rc = container_begin(job, "a batch of CIFAR", fault);
 	if (rc == 0)

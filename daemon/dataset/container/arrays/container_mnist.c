@@ -158,7 +158,7 @@ static int labels_open_beside(const struct index_job *job, struct labels_file *l
 	uint64_t count, struct fault *fault)
 {
 	char name[NAME_MAX + 1];
-	labels->beside.fd = -1;
+	labels->beside.blob = BLOB_OF(-1);
 	labels->present = false;
 	if (job->asked != DATASET_LABELS_AUTO || !labels_name(job->path, name, sizeof name))
 		return 0;
@@ -170,7 +170,8 @@ static int labels_open_beside(const struct index_job *job, struct labels_file *l
 			job->path, labels->beside.path);
 	if (rc < 0)
 		return rc;
-	window_init(&labels->window, labels->beside.fd, labels->beside.path, labels->beside.size);
+	window_init(
+		&labels->window, &labels->beside.blob, labels->beside.path, labels->beside.size);
 	labels->present = true;
 	return labels_head(job, labels, count, fault);
 }
@@ -195,11 +196,11 @@ static int samples_write(const struct index_job *job, const struct pixels *pixel
 
 static int mnist_index(const struct index_job *job, struct fault *fault)
 {
-	struct labels_file labels = {.beside = {.fd = -1}};
+	struct labels_file labels = {.beside = {.blob = BLOB_OF(-1)}};
 	struct pixels pixels;
 	struct window window;
 	uint64_t count = 0;
-	window_init(&window, job->fd, job->path, job->size);
+	window_init(&window, job->blob, job->path, job->size);
 	int rc = container_begin(job, "an idx file of MNIST", fault);
 	if (rc == 0)
 		rc = images_head(job, &window, &pixels, &count, fault);

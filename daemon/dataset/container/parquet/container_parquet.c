@@ -80,7 +80,7 @@ static int rows_open(struct rows *rows, struct fault *fault)
 	struct parquet *parquet = &rows->parquet;
 	const bool labelled =
 		job->asked != DATASET_LABELS_NONE && job->asked != DATASET_LABELS_MANIFEST;
-	int rc = parquet_open(parquet, job->fd, job->path, job->size, fault);
+	int rc = parquet_open(parquet, job->blob, job->path, job->size, fault);
 	if (rc == 0)
 		rc = features_read(&rows->features, parquet->features, parquet->features_size,
 			job->path, fault);

@@ -16,7 +16,7 @@ struct cursor *cursor_new(const struct parquet *parquet, uint32_t node, bool rea
 	cursor->reads_text = reads_text;
 	schema_path(&parquet->schema, node, cursor->name, sizeof cursor->name);
 	(void)snprintf(cursor->what, sizeof cursor->what, "a page of column %s", cursor->name);
-	window_init(&cursor->window, parquet->fd, parquet->path, parquet->size);
+	window_init(&cursor->window, parquet->blob, parquet->path, parquet->size);
 	return cursor;
 }
 

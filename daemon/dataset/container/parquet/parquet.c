@@ -168,11 +168,11 @@ static int footer_read(struct parquet *parquet)
 	return 0;
 }
 
-int parquet_open(
-	struct parquet *parquet, int fd, const char *path, uint64_t size, struct fault *fault)
+int parquet_open(struct parquet *parquet, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault)
 {
-	*parquet = (struct parquet){.path = path, .fd = fd, .size = size};
-	window_init(&parquet->window, fd, path, size);
+	*parquet = (struct parquet){.path = path, .blob = blob, .size = size};
+	window_init(&parquet->window, blob, path, size);
 	int rc = footer_find(parquet, fault);
 	if (rc < 0)
 		return rc;

@@ -20,6 +20,8 @@
  * the other from the footer, so that memory does not grow with their number. Blocks. One thread. */
 #pragma once
 
+#include "dataset/blob.h"
+
 #include "dataset/container/parquet/schema.h"
 #include "dataset/container/parquet/thrift.h"
 #include "dataset/container/window.h"
@@ -57,7 +59,7 @@ struct parquet_chunk {
 
 struct parquet {
 	const char *path; /* borrowed */
-	int fd; /* borrowed */
+	const struct blob *blob; /* borrowed */
 	uint64_t size;
 	uint64_t footer; /* of its first byte */
 	struct schema schema;
@@ -72,8 +74,8 @@ struct parquet {
 
 /* Reads the footer up to its row groups. The caller calls parquet_close, also after a fault. 0;
  * -EINVAL damaged, cut off, encrypted, not Parquet; -ENOMEM; -errno of a read. */
-int parquet_open(
-	struct parquet *parquet, int fd, const char *path, uint64_t size, struct fault *fault);
+int parquet_open(struct parquet *parquet, const struct blob *blob, const char *path, uint64_t size,
+	struct fault *fault);
 void parquet_close(struct parquet *parquet);
 
 /* The next row group: how many rows it has, and the chunks of the wanted nodes, which are leaves.

@@ -60,11 +60,11 @@ int stream_packed(struct stream *stream, struct window *window, struct unpack *u
 	stream->unpack = unpack;
 	stream->base = base;
 	stream->end = size;
-	stream->file = (struct unpack_file){.fd = window->fd, .offset = base};
+	stream->part = (struct blob_part){.blob = window->blob, .offset = base};
 	/* Some writers store nothing for nothing. */
 	if (!size)
 		return 0;
-	const struct unpack_source source = {.read = unpack_file_read, .context = &stream->file};
+	const struct unpack_source source = {.read = blob_part_read, .context = &stream->part};
 	int rc = unpack_begin(unpack, method, stored, size, &source, fault);
 	return rc < 0 ? stream_fault(stream, rc, fault) : 0;
 }

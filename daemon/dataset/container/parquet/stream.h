@@ -23,7 +23,7 @@ struct stream {
 	uint64_t base; /* in the file, of the first byte (as stored) */
 	uint64_t at, end; /* unpacked bytes: given out, and all of them */
 	const uint8_t *piece, *piece_end; /* what comes next */
-	struct unpack_file file;
+	struct blob_part part;
 	uint8_t buffer[STREAM_PIECE];
 };
 

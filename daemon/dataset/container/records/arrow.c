@@ -2,7 +2,6 @@
 #include "dataset/container/records/arrow.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 #include "dataset/container/records/aside.h"
 #include "dataset/container/records/flat.h"
 
@@ -137,10 +136,10 @@ static int again(const struct arrow *arrow, const char *what, struct fault *faul
 static int shard_read(const struct arrow *arrow, uint64_t at, void *to, size_t size,
 	const char *what, struct fault *fault)
 {
-	const ssize_t n = whole_read(arrow->job->fd, to, size, at);
+	const ssize_t n = blob_read(arrow->job->blob, to, size, at);
 	if (n < 0)
 		return fault_set(fault, (int)n, "%s cannot be read at byte %llu: %s",
-			arrow->job->path, (unsigned long long)at, strerror((int)-n));
+			arrow->job->path, (unsigned long long)at, blob_error((int)n));
 	return (size_t)n == size ? 0 : damaged(arrow, at, what, fault);
 }
 
@@ -344,8 +343,8 @@ int arrow_open(const struct index_job *job, uint64_t begin, uint64_t size, uint6
 		arrow->node = calloc(NODES_MAX, sizeof *arrow->node);
 		arrow->column = calloc(COLUMNS_MAX, sizeof *arrow->column);
 		arrow->metadata = malloc(METADATA_MAX);
-		window_init(&arrow->window, job->fd, job->path, job->size);
-		aside_init(&arrow->aside, job->fd, job->path);
+		window_init(&arrow->window, job->blob, job->path, job->size);
+		aside_init(&arrow->aside, job->blob, job->path);
 	}
 	if (!arrow || !arrow->node || !arrow->column || !arrow->metadata)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);

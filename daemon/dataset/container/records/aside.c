@@ -10,16 +10,16 @@
 
 enum { PIECE = 64 << 10 };
 
-void aside_init(struct aside *aside, int shard, const char *path)
+void aside_init(struct aside *aside, const struct blob *shard, const char *path)
 {
-	*aside = (struct aside){.shard = shard, .path = path, .fd = -1};
+	*aside = (struct aside){.shard = shard, .path = path, .own = BLOB_OF(-1)};
 }
 
 void aside_deinit(struct aside *aside)
 {
 	unpack_free(aside->unpack);
 	window_deinit(&aside->window);
-	util_close_fd(&aside->fd);
+	blob_close(&aside->own);
 }
 
 void aside_clear(struct aside *aside)
@@ -33,15 +33,15 @@ static int aside_open(struct aside *aside, struct fault *fault)
 {
 	if (!aside->unpack && !(aside->unpack = unpack_new()))
 		return fault_set(fault, -ENOMEM, "no memory to index %s", aside->path);
-	if (aside->fd >= 0)
+	if (aside->own.fd >= 0)
 		return 0;
 	const int fd = store_unlinked(NULL);
 	if (fd < 0)
 		return fault_set(fault, fd,
 			"%s is compressed, but no file to unpack it into can be made in TMPDIR: %s",
 			aside->path, strerror(-fd));
-	aside->fd = fd;
-	window_init(&aside->window, fd, aside->path, 0);
+	aside->own = BLOB_OF(fd);
+	window_init(&aside->window, &aside->own, aside->path, 0);
 	return 0;
 }
 
@@ -65,7 +65,7 @@ static int aside_copy(struct aside *aside, uint64_t *ret_size, struct fault *fau
 			rc = fault_set(fault, -EBADMSG, "it unpacks to more than 4 GiB");
 		if (rc < 0)
 			return rc;
-		rc = whole_write(aside->fd, piece, got, aside->end + size);
+		rc = whole_write(aside->own.fd, piece, got, aside->end + size);
 		if (rc < 0)
 			return fault_set(
 				fault, rc, "it cannot be unpacked into TMPDIR: %s", strerror(-rc));
@@ -77,8 +77,8 @@ static int aside_copy(struct aside *aside, uint64_t *ret_size, struct fault *fau
 int aside_put(struct aside *aside, uint64_t offset, uint64_t stored, uint64_t whole,
 	const char *what, uint64_t *ret_at, uint64_t *ret_size, struct fault *fault)
 {
-	struct unpack_file file = {.fd = aside->shard, .offset = offset};
-	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct blob_part part = {.blob = aside->shard, .offset = offset};
+	const struct unpack_source source = {.read = blob_part_read, .context = &part};
 	int rc = aside_open(aside, fault);
 	if (rc < 0)
 		return rc;

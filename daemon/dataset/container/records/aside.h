@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 struct aside {
-	int shard; /* borrowed */
+	const struct blob *shard; /* borrowed */
 	const char *path; /* the same; for faults */
-	int fd; /* -1: nothing was unpacked */
+	struct blob own; /* not open: nothing was unpacked */
 	uint64_t end; /* of what it holds */
 	struct unpack *unpack;
 	struct window window;
 };
 
-void aside_init(struct aside *aside, int shard, const char *path);
+void aside_init(struct aside *aside, const struct blob *shard, const char *path);
 void aside_deinit(struct aside *aside);
 
 /* Forgets what it holds. */

@@ -597,8 +597,8 @@ int columns_index(const struct index_job *job, const struct columns *columns,
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	reader->job = job;
 	reader->columns = columns;
-	window_init(&reader->table, job->fd, job->path, job->size);
-	window_init(&reader->items, job->fd, job->path, job->size);
+	window_init(&reader->table, job->blob, job->path, job->size);
+	window_init(&reader->items, job->blob, job->path, job->size);
 	int rc = items_read(reader, table, fault);
 	window_deinit(&reader->table);
 	window_deinit(&reader->items);

@@ -14,7 +14,6 @@
 #include "dataset/container/container.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 #include "dataset/container/beside.h"
 #include "dataset/container/records/arrow.h"
 #include "dataset/container/records/columns.h"
@@ -325,12 +324,12 @@ static int has_arrow(const struct index_job *job, const struct columns_table *ta
 	const uint64_t at = table->offsets + 4 * (uint64_t)table->count;
 	ssize_t n = 0;
 	if (table->count && job->size >= table->begin + sizeof end &&
-		(n = whole_read(job->fd, last, sizeof last, at)) == (ssize_t)sizeof last &&
+		(n = blob_read(job->blob, last, sizeof last, at)) == (ssize_t)sizeof last &&
 		records_u32(last) == table->begin)
-		n = whole_read(job->fd, end, sizeof end, job->size - sizeof end);
+		n = blob_read(job->blob, end, sizeof end, job->size - sizeof end);
 	if (n < 0)
 		return fault_set(
-			fault, (int)n, "%s cannot be read: %s", job->path, strerror((int)-n));
+			fault, (int)n, "%s cannot be read: %s", job->path, blob_error((int)n));
 	if (n != (ssize_t)sizeof end || memcmp(end + 4, arrow_magic, sizeof arrow_magic) != 0)
 		return 0;
 	*ret_size = records_u32(end);
@@ -368,10 +367,10 @@ static int litdata_index(const struct index_job *job, struct fault *fault)
 	records_begin(job);
 	bool sample = false;
 	int rc = config_read(job, &columns, &sample, fault);
-	const ssize_t n = rc == 0 ? whole_read(job->fd, head, sizeof head, 0) : 0;
+	const ssize_t n = rc == 0 ? blob_read(job->blob, head, sizeof head, 0) : 0;
 	if (n < 0)
 		rc = fault_set(
-			fault, (int)n, "%s cannot be read: %s", job->path, strerror((int)-n));
+			fault, (int)n, "%s cannot be read: %s", job->path, blob_error((int)n));
 	const struct columns_table table = {.offsets = 4,
 		.count = records_u32(head),
 		.begin = 4 + 4 * ((uint64_t)records_u32(head) + 1)};

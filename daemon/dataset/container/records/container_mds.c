@@ -11,7 +11,6 @@
 #include "dataset/container/container.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 #include "dataset/container/records/columns.h"
 #include "dataset/container/records/index_json.h"
 #include "dataset/container/window.h"
@@ -130,7 +129,7 @@ static int head_read(const struct index_job *job, struct columns *columns,
 {
 	struct window window;
 	const uint8_t *bytes;
-	window_init(&window, job->fd, job->path, job->size);
+	window_init(&window, job->blob, job->path, job->size);
 	int rc = window_get(&window, 0, 8, "the head of a shard", &bytes, fault);
 	if (rc == 0) {
 		table->count = records_u32(bytes);
@@ -156,10 +155,10 @@ static int end_check(
 {
 	uint8_t bytes[4] = {0};
 	const uint64_t at = table->offsets + 4 * (uint64_t)table->count;
-	const ssize_t n = whole_read(job->fd, bytes, sizeof bytes, at);
+	const ssize_t n = blob_read(job->blob, bytes, sizeof bytes, at);
 	if (n < 0)
 		return fault_set(
-			fault, (int)n, "%s cannot be read: %s", job->path, strerror((int)-n));
+			fault, (int)n, "%s cannot be read: %s", job->path, blob_error((int)n));
 	if (records_u32(bytes) == job->size)
 		return 0;
 	return fault_set(fault, -EINVAL,
@@ -276,7 +275,7 @@ static bool mds_sniff(const struct container_probe *probe)
 	const uint64_t json = 4 + 4 * (count + 1);
 	return begin > json + 2 && begin <= probe->size && begin - json <= MDS_HEAD_MAX &&
 	       records_u32(probe->head + 8) >= begin &&
-	       whole_read(probe->fd, text, sizeof text, json) == (ssize_t)sizeof text &&
+	       blob_read(probe->blob, text, sizeof text, json) == (ssize_t)sizeof text &&
 	       text[0] == '{' && text[1] == '"';
 }
 

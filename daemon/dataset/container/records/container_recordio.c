@@ -91,9 +91,9 @@ static uint32_t recordio_beside(const char *path, const struct column_choice *co
 static void reading_begin(struct reading *reading)
 {
 	const struct index_job *job = reading->job;
-	recordio_init(&reading->reader, job->fd, job->path, job->size);
+	recordio_init(&reading->reader, job->blob, job->path, job->size);
 	recordio_idx_init(
-		&reading->idx, reading->beside.fd, reading->beside.path, reading->beside.size);
+		&reading->idx, &reading->beside.blob, reading->beside.path, reading->beside.size);
 	reading->at = 0;
 	reading->number = 0;
 	reading->parts = 0;
@@ -334,7 +334,7 @@ static int recordio_index(const struct index_job *job, struct fault *fault)
 	if (!reading)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	reading->job = job;
-	reading->beside.fd = -1;
+	reading->beside.blob = BLOB_OF(-1);
 	int rc = container_begin(job, "a RecordIO file", fault);
 	if (rc == 0)
 		rc = idx_open(reading, fault);

@@ -609,7 +609,7 @@ static int tfrecord_index(const struct index_job *job, struct fault *fault)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);
 	file->job = job;
 	records_begin(job);
-	window_init(&file->window, job->fd, job->path, job->size);
+	window_init(&file->window, job->blob, job->path, job->size);
 	while (rc == 0 && file->at < job->size) {
 		rc = record_next(file, fault);
 		if (rc == 0)

@@ -213,9 +213,9 @@ int frames_index(
 	frames->columns = columns;
 	frames->batch = batch;
 	frames->row = UINT64_MAX;
-	window_init(&frames->table, job->fd, job->path, job->size);
-	window_init(&frames->listing, job->fd, job->path, job->size);
-	aside_init(&frames->aside, job->fd, job->path);
+	window_init(&frames->table, job->blob, job->path, job->size);
+	window_init(&frames->listing, job->blob, job->path, job->size);
+	aside_init(&frames->aside, job->blob, job->path);
 	int rc = head_read(frames, fault);
 	if (rc == 0)
 		rc = columns_rows(job, columns, &source, frames->count, fault);

@@ -11,9 +11,10 @@ enum { LENGTH_BITS = 29, PART_WHOLE = 0, PART_FIRST = 1, PART_MIDDLE = 2, PART_L
 /* dmlc's writer takes records below 2^30 bytes. */
 #define SIZE_MOST (UINT64_C(1) << 30)
 
-void recordio_init(struct recordio *reader, int fd, const char *path, uint64_t size)
+void recordio_init(
+	struct recordio *reader, const struct blob *blob, const char *path, uint64_t size)
 {
-	window_init(&reader->window, fd, path, size);
+	window_init(&reader->window, blob, path, size);
 }
 
 void recordio_deinit(struct recordio *reader)
@@ -201,9 +202,10 @@ int recordio_image(struct recordio *reader, const struct recordio_record *record
 
 /* ---- the .idx file ---- */
 
-void recordio_idx_init(struct recordio_idx *idx, int fd, const char *path, uint64_t size)
+void recordio_idx_init(
+	struct recordio_idx *idx, const struct blob *blob, const char *path, uint64_t size)
 {
-	window_init(&idx->window, fd, path, size);
+	window_init(&idx->window, blob, path, size);
 	idx->next = 0;
 	idx->number = 0;
 }

@@ -51,7 +51,8 @@ struct recordio {
 	struct window window;
 };
 
-void recordio_init(struct recordio *reader, int fd, const char *path, uint64_t size);
+void recordio_init(
+	struct recordio *reader, const struct blob *blob, const char *path, uint64_t size);
 void recordio_deinit(struct recordio *reader);
 
 /* Reads the headers of the record that begins at byte `at`. 1; 0: the file ends there; -EINVAL: it
@@ -82,7 +83,8 @@ struct recordio_idx {
 	uint64_t next, number; /* of lines */
 };
 
-void recordio_idx_init(struct recordio_idx *idx, int fd, const char *path, uint64_t size);
+void recordio_idx_init(
+	struct recordio_idx *idx, const struct blob *blob, const char *path, uint64_t size);
 void recordio_idx_deinit(struct recordio_idx *idx);
 
 /* The next line that is not empty: 1; 0 at the end; -EINVAL: not a line of the form above; -ENOMEM;

@@ -2,7 +2,6 @@
 #include "dataset/container/records/records.h"
 
 #include "base/util.h"
-#include "base/whole.h"
 #include "dataset/container/beside.h"
 
 #include <errno.h>
@@ -95,10 +94,10 @@ int records_beside(const char *path, const char *name, size_t most, char **ret, 
 			beside.path, (unsigned long long)beside.size, most);
 	if (rc == 0 && !(text = malloc((size_t)beside.size + 1)))
 		rc = fault_set(fault, -ENOMEM, "no memory for %s", beside.path);
-	const ssize_t n = rc == 0 ? whole_read(beside.fd, text, (size_t)beside.size, 0) : 0;
+	const ssize_t n = rc == 0 ? blob_read(&beside.blob, text, (size_t)beside.size, 0) : 0;
 	if (n < 0)
 		rc = fault_set(
-			fault, (int)n, "%s cannot be read: %s", beside.path, strerror((int)-n));
+			fault, (int)n, "%s cannot be read: %s", beside.path, blob_error((int)n));
 	beside_close(&beside);
 	if (rc != 0) {
 		free(text);

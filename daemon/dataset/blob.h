@@ -1,0 +1,52 @@
+/* blob: a file that a dataset is read from. Readers of containers and of samples ask a blob, not a
+ * file descriptor, so that they need not know where its bytes are.
+ *
+ * A blob belongs to its opener; reading does not change it, so any thread may read it. Blocks. */
+#pragma once
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct blob {
+	int fd; /* of a local file, or of the root of a folder; -1: not open */
+	uint64_t size;
+	int64_t stamp; /* when it was last changed, in ns (mtime.h) */
+	bool regular; /* a file, neither a folder nor a device */
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Opens a file for reading. 0; or -errno with a fault. The caller calls blob_close in every case.
+ * A FIFO or a device is opened without waiting, and fails when it is read. */
+int blob_open(const char *path, struct blob *ret, struct fault *fault);
+void blob_close(struct blob *blob); /* takes one that is not open or already closed */
+
+/* A blob that borrows a descriptor. Only `fd` of it is known. */
+#define BLOB_OF(descriptor) ((struct blob){.fd = (descriptor)})
+
+/* Looks again at an open file. 0, with everything but `fd` in *ret; or -errno. */
+int blob_look(const struct blob *blob, struct blob *ret);
+
+/* Reads `size` bytes at `offset`; fewer only at the end of the file. Returns how many, or
+ * -errno. */
+ssize_t blob_read(const struct blob *blob, void *buffer, size_t size, uint64_t offset);
+
+/* Why this thread's last blob_read failed with `code`, for the end of a sentence. Valid until this
+ * thread reads again. */
+const char *blob_error(int code);
+
+/* For unpack.h: the bytes of a blob from `offset` on, read by blob_part_read. */
+struct blob_part {
+	const struct blob *blob; /* borrowed */
+	uint64_t offset;
+};
+ssize_t blob_part_read(void *context, uint64_t at, void *buffer, size_t size);
+
+static inline void util_close_blob(struct blob *blob)
+{
+	blob_close(blob);
+}
