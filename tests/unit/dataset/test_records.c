@@ -3,7 +3,7 @@
  * tests/containers. */
 #include "dataset_fixture.h"
 
-#include "dataset/container/records/crc32c.h"
+#include "base/crc32c.h"
 
 #include "base/host/roots.h"
 

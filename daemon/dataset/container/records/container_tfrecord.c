@@ -15,10 +15,10 @@
  * TensorFlow Datasets stores the names of the classes beside the shards, as LABEL.labels.txt. */
 #include "dataset/container/container.h"
 
+#include "base/crc32c.h"
 #include "base/util.h"
 #include "base/whole.h"
 #include "dataset/container/beside.h"
-#include "dataset/container/records/crc32c.h"
 #include "dataset/container/records/example.h"
 #include "dataset/container/records/records.h"
 #include "dataset/container/window.h"

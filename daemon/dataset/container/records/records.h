@@ -4,7 +4,6 @@
  *   records.[ch]           what these containers share: labels, names, files beside a shard
  *   container_tfrecord.c   TFRecord: records of tf.Example
  *   example.[ch]           reads a tf.Example, which is a protobuf, without copying it
- *   crc32c.[ch]            the checksum of TFRecord
  *   container_mds.c        MosaicML's MDS: the header of a shard, and index.json
  *   container_litdata.c    LitData: index.json, and the chunks that it names
  *   columns.[ch]           the items of MDS and LitData: which column is what, and where it is
