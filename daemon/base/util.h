@@ -7,7 +7,6 @@
  *   array.h        room in an array that grows while it is filled
  *   choose.[ch]    which table of kernels to use: forced, widest, or the winner of a race
  *   clock.h        monotonic nanoseconds
- *   crc32c.[ch]    the checksum of Castagnoli's polynomial
  *   fault.[ch]     one sentence for the person who has to fix what stopped the program
  *   gauge.h        a number that goes up and down, and its integral over time
  *   hash.h         64-bit hashes
@@ -25,6 +24,7 @@
  *   util.h         this file
  *   whole.h        reads and writes that continue after a short answer
  *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
+ *   sum/           checksums
  *   host/          what the kernel and the machine allow
  */
 #pragma once

@@ -49,15 +49,15 @@ const char *remote_object_etag(const struct remote_object *object);
  * Last-Modified where there is no ETag. */
 int64_t remote_object_stamp(const struct remote_object *object);
 
-/* Reads exactly `size` bytes. Blocks. 0; -ESTALE: the object was replaced; -ENODATA: it ends before;
- * -ETIMEDOUT and others, with a fault. */
+/* Reads exactly `size` bytes. Blocks. 0; -ESTALE: the object was replaced; -ENODATA: it ends
+ * before; -ETIMEDOUT and others, with a fault. */
 int remote_object_read(struct remote_object *object, void *buffer, size_t size, uint64_t offset,
 	struct fault *fault);
 
 /* Whether the whole range is in the cache and its checksums were verified: then *ret_fd is the
- * cache's file, where the range has the same offsets. The descriptor stays valid, and the bytes stay
- * in it, until the object is unreferenced. Does not block and takes no lock; false also where the
- * blocks are stored, but not yet verified: a read verifies them. */
+ * cache's file, where the range has the same offsets. The descriptor stays valid, and the bytes
+ * stay in it, until the object is unreferenced. Does not block and takes no lock; false also where
+ * the blocks are stored, but not yet verified: a read verifies them. */
 bool remote_object_local(struct remote_object *object, uint64_t offset, uint64_t size, int *ret_fd);
 
 /* An asynchronous read. The caller fills the first part; it may not touch the struct and `buffer`
@@ -91,9 +91,9 @@ void remote_object_cancel(struct remote_read *read);
 /* Reading from front to back, as the making of an index does: large ranges are requested ahead of
  * the reader, several at once, and what the cache has room for is kept. A stream has one reader.
  *
- * remote_stream_read reads exactly `size` bytes as remote_object_read does. Offsets may jump: a jump
- * ahead by more than the window starts reading ahead there; a jump back is a plain read. A stream
- * takes REMOTE_STREAM_BYTES of memory, from its first read on. */
+ * remote_stream_read reads exactly `size` bytes as remote_object_read does. Offsets may jump: a
+ * jump ahead by more than the window starts reading ahead there; a jump back is a plain read. A
+ * stream takes REMOTE_STREAM_BYTES of memory, from its first read on. */
 enum { REMOTE_STREAM_RANGE = 2 << 20, REMOTE_STREAM_RANGES = 4 };
 #define REMOTE_STREAM_BYTES ((size_t)REMOTE_STREAM_RANGE * REMOTE_STREAM_RANGES)
 
@@ -104,9 +104,9 @@ int remote_stream_read(struct remote_stream *stream, void *buffer, size_t size, 
 /* Blocks until its requests ended. Accepts NULL. */
 void remote_stream_close(struct remote_stream *stream);
 
-/* While an object is open, no process drops it from the cache. A dataset of many small objects, which
- * does not keep them open, holds all objects whose URL begins with `prefix` instead. Blocks for a
- * file. 0 or -ENOMEM; where the cache cannot be written, a hold has no effect. */
+/* While an object is open, no process drops it from the cache. A dataset of many small objects,
+ * which does not keep them open, holds all objects whose URL begins with `prefix` instead. Blocks
+ * for a file. 0 or -ENOMEM; where the cache cannot be written, a hold has no effect. */
 int remote_hold(const char *prefix, struct remote_hold **ret);
 /* Accepts NULL. */
 void remote_hold_free(struct remote_hold *hold);

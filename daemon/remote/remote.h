@@ -50,8 +50,8 @@ struct remote_stats {
 	uint64_t retries, hedges, slowdowns, errors;
 	uint64_t connections; /* requests that are under way now */
 	uint64_t first_byte_p50_ns, first_byte_p99_ns; /* of the latest requests */
-	uint64_t
-		waiting_ns; /* requests times the time they waited for a connection or for a retry */
+	uint64_t waiting_ns; /* time with requests for servers that do not answer */
+	char waiting[256]; /* "waiting for https://host: connection refused for 12 s"; or "" */
 	uint64_t reads; /* under way now */
 	uint64_t hit_bytes, miss_bytes; /* what readers asked for, from the cache and not */
 	uint64_t shared_bytes; /* of miss_bytes: came with the request of another reader */

@@ -2,7 +2,7 @@
  * order, packed and unpacked numbers, fields that no reader knows, and damage: changed bytes, with
  * checksums that fit and that do not, lengths that lie, and ends that are cut off. shard.h says
  * what is expected. */
-#include "base/crc32c.h"
+#include "base/sum/crc32c.h"
 
 #include "fuzz/drive.h"
 #include "fuzz/number.h"

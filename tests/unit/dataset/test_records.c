@@ -3,7 +3,7 @@
  * tests/containers. */
 #include "dataset_fixture.h"
 
-#include "base/crc32c.h"
+#include "base/sum/crc32c.h"
 
 #include "base/host/roots.h"
 

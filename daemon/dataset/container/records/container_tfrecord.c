@@ -15,7 +15,7 @@
  * TensorFlow Datasets stores the names of the classes beside the shards, as LABEL.labels.txt. */
 #include "dataset/container/container.h"
 
-#include "base/crc32c.h"
+#include "base/sum/crc32c.h"
 #include "base/util.h"
 #include "base/whole.h"
 #include "dataset/container/beside.h"

@@ -1,6 +1,6 @@
 /* crc32c: see crc32c.h. Eight bytes at a time with eight tables ("slicing by 8": Kounavis and
  * Berry, "Novel Table Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
-#include "base/crc32c.h"
+#include "base/sum/crc32c.h"
 
 #include <pthread.h>
 
