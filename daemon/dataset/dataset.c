@@ -576,6 +576,13 @@ int dataset_verify_blob(const struct dataset *dataset, uint32_t shard, const str
 											: -ESTALE;
 }
 
+int dataset_verify_object(const struct dataset *dataset, uint32_t shard, uint64_t size,
+	int64_t stamp, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	return s->size == size && s->mtime_ns == stamp ? 0 : fault_changed(s, fault);
+}
+
 static int sample_open(const struct dataset *dataset, const struct sample *sample, struct blob *ret,
 	struct fault *fault)
 {

@@ -275,6 +275,11 @@ int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct f
 /* The same for a shard that is open, without looking at its path: 0 or -ESTALE. */
 int dataset_verify_file(const struct dataset *dataset, uint32_t shard, int fd);
 
+/* The same for a shard that is an object of remote storage, with the size and the stamp
+ * (remote_object_stamp) that it has there. Pure. */
+int dataset_verify_object(const struct dataset *dataset, uint32_t shard, uint64_t size,
+	int64_t stamp, struct fault *fault);
+
 /* For fetch. A dataset may have more shards than a process may have open files, so index files are
  * borrowed:
  *

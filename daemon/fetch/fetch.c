@@ -342,7 +342,8 @@ void fetch_expect(struct fetch *fetch, const struct dataset *dataset)
 	if (!fetch->cache)
 		return;
 	pthread_mutex_lock(&fetch->lock);
-	bool kept = fetch->options.cache == FETCH_CACHE_ON || fetch_plan_direct(fetch, dataset);
+	const struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
+	bool kept = fetch->options.cache == FETCH_CACHE_ON || mode->direct || mode->remote;
 	pthread_mutex_unlock(&fetch->lock);
 	if (kept)
 		cache_join(fetch->cache, dataset, dataset_count(dataset), dataset_bytes(dataset));
@@ -426,6 +427,7 @@ static int fetch_choose(struct fetch *fetch, struct fault *fault)
 static void fetch_destroy(struct fetch *fetch)
 {
 	fetch_plan_deinit(fetch);
+	fetch_far_deinit(fetch);
 	arena_deinit(&fetch->arena);
 	cache_free(fetch->cache);
 	inbox_deinit(&fetch->inbox);
@@ -450,6 +452,7 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	pthread_mutex_init(&fetch->meter.lock, NULL);
 	pthread_mutex_init(&fetch->fields_lock, NULL);
 	inbox_init(&fetch->inbox);
+	fetch_far_init(fetch);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
 	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&
 		cache_new(options->ledger, &fetch->cache) < 0)

@@ -17,6 +17,7 @@
  *   fetch_uring.c           the engine that asks through io_uring
  *   fetch_pread.c           the engine that asks with threads and pread
  *   shard_files.[ch]        the bounded table of open shards
+ *   far/                    what is read from remote storage
  *   arena.[ch]              the bounded read buffers
  *   cache.[ch]              samples kept in memory that is otherwise unused
  *   quota.h                 how much one of several may hold
@@ -29,7 +30,8 @@
  *   4  fetch_lookup           reads the index pages with its record and, in a folder, its name
  *   5  fetch_plan_read        takes a buffer from the arena and makes an op, merged with neighbors
  *                             of the same shard
- *   6  fetch_uring, _pread    ask the kernel until fetch_op says that the op is done
+ *   6  fetch_uring, _pread    ask the kernel until fetch_op says that the op is done; or ask remote
+ *                             storage (far.h), whose answer wakes the engine's thread
  *   7  fetch_plan_done        the item and those that share its read get the bytes; the cache a
  *      copy
  *   8  fetch_deliver          calls item->done on an engine's thread
@@ -199,8 +201,9 @@ const struct fetch_field *fetch_field(struct fetch *fetch, const char *name, uin
 /* Queues items linked by `next` (NULL-terminated), in order. Any thread; never blocks. */
 void fetch_submit(struct fetch *fetch, struct fetch_item *items);
 
-/* Cancels the items of `reader` that are still queued: they complete with -ECANCELED before this
- * returns or soon after. For closing a stream. */
+/* Cancels the items of `reader` that are still queued, or that are being read from remote storage:
+ * they complete with -ECANCELED before this returns or soon after. Local reads are not canceled.
+ * For closing a stream. */
 void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader);
 
 /* Announces items of a dataset: from now on its samples are cached, if its kind is. Once per

@@ -16,12 +16,13 @@
  * threads compete with each other for about a microsecond. No thread sleeps or reads while it holds
  * the lock, but it may close a shard's file or open an index file.
  *
- * Locks are taken in the order lock, inbox.lock; the arena's lock is a leaf. */
+ * Locks are taken in the order lock, far.lock, inbox.lock; the arena's lock is a leaf. */
 #pragma once
 
 #include "base/gauge.h"
 #include "dataset/index.h"
 #include "fetch/arena.h"
+#include "fetch/far/far.h"
 #include "fetch/fetch.h"
 #include "fetch/fetch_pages.h"
 #include "fetch/fetch_queue.h"
@@ -155,8 +156,10 @@ struct fetch_read {
 struct fetch_mode {
 	const struct dataset *dataset;
 	bool direct;
-	unsigned reads; /* reads of samples, a part of fetch->reads_used */
-	unsigned asked; /* ops of all kinds, a part of fetch->asked */
+	bool remote;
+	/* reads of samples, a part of fetch->reads_used, or of far_used if it is remote */
+	unsigned reads;
+	unsigned asked; /* ops that take a thread, a part of fetch->asked */
 };
 
 /* Where submitters hand items to the engine. A sleeper waits for `items` or `kicked`. */
@@ -213,6 +216,7 @@ struct fetch {
 	struct fetch_counters counters;
 	struct fetch_meter meter;
 	struct cache *cache; /* NULL: there is none */
+	struct far far;
 	_Atomic bool large_wanted; /* a request waits for a permit */
 	pthread_t threads[80]; /* quota_total(64) */
 	unsigned thread_count;
@@ -233,10 +237,12 @@ struct fetch {
 	unsigned window_count, window_bound;
 	struct fetch_read *reads, *read_free;
 	unsigned reads_used, reads_bound;
+	unsigned far_used, far_bound; /* the same, of remote datasets */
 	uint64_t pass; /* number of the current pass over the window */
 	unsigned files_own, files_own_bound; /* files of folders that are open now */
 	struct list_head ready; /* ops for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
+	unsigned asked_far; /* those of them that ask remote storage, and take no thread */
 	struct fetch_item *finished, **finished_tail;
 	struct fetch_item *flight[FETCH_FLIGHTS];
 	struct fetch_mode modes[FETCH_MODES];
@@ -275,8 +281,8 @@ struct fetch_item *fetch_plan_finished(struct fetch *fetch);
 /* Appends an item to the finished items. */
 void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result);
 
-/* Whether a dataset is read with O_DIRECT. */
-bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset);
+/* How a dataset is read. */
+struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *dataset);
 
 /* Completes with -ECANCELED the items that are queued or in the window, of one reader or (NULL) of
  * all. */

@@ -31,13 +31,13 @@ void fetch_plan_meter(struct fetch *fetch)
 }
 
 /* If every op takes a thread, a dataset whose storage hangs must leave some threads to others. A
- * ring takes any number of ops. */
+ * ring takes any number of ops, and remote storage needs no thread. */
 static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
 {
-	if (fetch->ops->reads)
+	if (fetch->ops->reads || op->remote)
 		return true;
 	const struct fetch_mode *mode = fetch_plan_mode(fetch, op->dataset);
-	return quota_allows(mode->asked, fetch->asked, fetch->reads_bound, 1);
+	return quota_allows(mode->asked, fetch->asked - fetch->asked_far, fetch->reads_bound, 1);
 }
 
 static struct fetch_op *plan_next(struct fetch *fetch)
@@ -60,7 +60,10 @@ struct fetch_op *fetch_plan_next(struct fetch *fetch)
 		return NULL;
 	list_remove(&fetch->ready, &op->node);
 	fetch->asked++;
-	fetch_plan_mode(fetch, op->dataset)->asked++;
+	if (op->remote)
+		fetch->asked_far++;
+	else
+		fetch_plan_mode(fetch, op->dataset)->asked++;
 	fetch_plan_meter(fetch);
 	return op;
 }

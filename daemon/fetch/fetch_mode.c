@@ -11,6 +11,10 @@
 int fetch_wants_direct(
 	const struct fetch *fetch, const struct dataset *dataset, char *ret_why, unsigned room)
 {
+	if (fetch_far_is(dataset, 0)) {
+		(void)snprintf(ret_why, room, "it is read from remote storage");
+		return false;
+	}
 	if (fetch->options.io != FETCH_IO_AUTO) {
 		bool direct = fetch->options.io == FETCH_IO_DIRECT;
 		(void)snprintf(
@@ -49,12 +53,8 @@ struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *da
 	mode = &fetch->modes[fetch->modes_next++ % FETCH_MODES];
 	*mode = (struct fetch_mode){
 		.dataset = dataset,
+		.remote = fetch_far_is(dataset, 0),
 		.direct = fetch_wants_direct(fetch, dataset, why, sizeof why),
 	};
 	return mode;
-}
-
-bool fetch_plan_direct(struct fetch *fetch, const struct dataset *dataset)
-{
-	return fetch_plan_mode(fetch, dataset)->direct;
 }

@@ -1,8 +1,10 @@
 /* fetch_op: see fetch_op.h. Runs on engine threads, without the planner's lock. */
 #include "fetch/fetch_op.h"
 
+#include "base/util.h"
 #include "dataset/dataset.h"
 #include "dataset/mtime.h"
+#include "remote/object.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -64,7 +66,9 @@ static void op_complete_unsized(struct fetch_op *op)
 /* All bytes were read: checks that they are the indexed ones. */
 static void op_complete(struct fetch_op *op)
 {
-	if (op->unsized) {
+	if (op->remote) {
+		op_finish(op, 0);
+	} else if (op->unsized) {
 		op_complete_unsized(op);
 	} else if (op->kind == FETCH_OP_RANGE) {
 		op_finish(op, dataset_verify_file(op->dataset, op->shard, op->fd));
@@ -181,11 +185,24 @@ static void op_stopped(struct fetch_op *op)
 		op_ended(op);
 }
 
+/* The cache's file cannot be read, which should not happen: the bytes are fetched again. */
+static void op_uncache(struct fetch_op *op)
+{
+	op->cached = false;
+	op->uncached = true;
+	op->blocking = false;
+	op->fd = -1;
+	op->got = op->tries = 0;
+}
+
 static void op_read(struct fetch_op *op, int answer)
 {
 	if (answer == -EINVAL && op->direct) {
 		if (!op_make_buffered(op))
 			op_finish(op, answer);
+	} else if (op->cached && answer <= 0) {
+		if (answer == 0 || !op_retry(op, answer))
+			op_uncache(op);
 	} else if (answer < 0) {
 		if (!op_retry(op, answer))
 			op_finish(op, answer);
@@ -209,6 +226,48 @@ void fetch_op_answer(struct fetch_op *op, int answer)
 		op_opened(op, answer);
 	else
 		op_read(op, answer);
+}
+
+/* An object was opened: checks that it is the indexed one. */
+static void op_far_opened(struct fetch_op *op, struct fault *fault)
+{
+	uint64_t size = remote_object_size(op->object);
+	op->stage = FETCH_OP_READ;
+	if (op->kind == FETCH_OP_SHARD) {
+		op_finish(op, dataset_verify_object(op->dataset, op->shard, size,
+				      remote_object_stamp(op->object), fault));
+		return;
+	}
+	if (op->unsized)
+		op->need = (uint32_t)UTIL_MIN(size, (uint64_t)op->length);
+	op->changed = size != op->need && !op->unsized;
+	if (op->changed)
+		op_finish(op, FETCH_OP_ENDED);
+	else if (op->need == 0)
+		op_finish(op, 0);
+}
+
+/* An object that was replaced is a changed file, and a shard that does not exist any more is one
+ * that was replaced. */
+static int op_far_result(struct fetch_op *op, int result)
+{
+	bool file = op->kind == FETCH_OP_FILE;
+	op->changed = file && (result == -ESTALE || result == -ENODATA);
+	if (result == -ENODATA || op->changed)
+		return FETCH_OP_ENDED;
+	return result == -ENOENT && !file ? -ESTALE : result;
+}
+
+void fetch_op_answer_far(struct fetch_op *op, int result, struct fault *fault)
+{
+	assert(op->stage != FETCH_OP_DONE);
+	if (result == 0 && op->stage == FETCH_OP_OPEN) {
+		op_far_opened(op, fault);
+		return;
+	}
+	if (result == 0)
+		op->got = op->need;
+	op_finish(op, op->stage == FETCH_OP_OPEN ? result : op_far_result(op, result));
 }
 
 /* True if a test answers in place of the kernel. */

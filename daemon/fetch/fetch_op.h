@@ -25,6 +25,9 @@
 #include <sys/uio.h>
 
 struct dataset;
+struct far_job;
+struct fault;
+struct remote_object;
 
 enum fetch_op_stage {
 	FETCH_OP_OPEN, /* next question: openat(directory, path) */
@@ -75,6 +78,13 @@ struct fetch_op {
 	int64_t mtime_ns; /* of a FILE, when it was opened */
 	struct iovec iov; /* for engines that need it after the call */
 
+	/* `path` is a URL, or the bytes are in an object of remote storage (far/far.h). */
+	bool remote;
+	bool cached; /* `fd` is the cache's file, which has the bytes */
+	bool uncached; /* that file failed: the object is asked */
+	struct remote_object *object; /* NULL: not open */
+	struct far_job *job;
+
 	const struct dataset *dataset;
 	/* the shard to be checked before the question (RANGE) or after opening it (SHARD) */
 	uint32_t shard;
@@ -87,13 +97,16 @@ bool fetch_op_next(struct fetch_op *op);
 /* Takes the kernel's answer: a number of bytes, a file, or a negative errno. */
 void fetch_op_answer(struct fetch_op *op, int answer);
 
+/* Takes the answer of remote storage: 0, or a negative errno. `fault` may get a new sentence. */
+void fetch_op_answer_far(struct fetch_op *op, int result, struct fault *fault);
+
 /* The flags for open(2). */
 int fetch_op_flags(const struct fetch_op *op);
 
 /* Whether a done op has a file of its own that the engine must close. */
 static inline bool fetch_op_owns(const struct fetch_op *op)
 {
-	return op->kind == FETCH_OP_FILE && op->fd >= 0;
+	return op->kind == FETCH_OP_FILE && op->fd >= 0 && !op->remote;
 }
 
 /* For tests: called before every question. 0: the kernel answers (after lowering `op->ask` for a

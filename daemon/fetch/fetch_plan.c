@@ -64,6 +64,7 @@ static void plan_drain(struct fetch *fetch)
  * first. */
 static bool plan_forget(struct fetch *fetch, const struct dataset *dataset)
 {
+	fetch_far_forget(fetch, dataset);
 	bool files = files_forget(&fetch->files, dataset);
 	bool pages = pages_forget(&fetch->pages, dataset);
 	if (!files || !pages)
@@ -115,6 +116,7 @@ void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 {
 	plan_drain(fetch);
 	fetch_share_cancel(fetch, reader);
+	fetch_far_cancel(fetch, reader);
 	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
 		after = request->after;
 		if (!reader || request->item->reader == reader)
@@ -144,9 +146,11 @@ int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault)
 {
 	fetch->finished_tail = &fetch->finished;
 	fetch->requests = calloc(FETCH_WINDOW, sizeof *fetch->requests);
-	fetch->reads = calloc(reads, sizeof *fetch->reads);
+	unsigned far = (unsigned)quota_total(FAR_READS);
+	fetch->reads = calloc(reads + far, sizeof *fetch->reads);
 	fetch->reads_bound = reads;
 	fetch->reads_used = 0;
+	fetch->far_bound = far;
 	if (!fetch->requests || !fetch->reads || plan_files_init(fetch) < 0 ||
 		pages_init(&fetch->pages, fetch->options.index_bytes) < 0) {
 		fetch_plan_deinit(fetch);
@@ -162,7 +166,7 @@ int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault)
 		fetch->requests[i].next = fetch->request_free;
 		fetch->request_free = &fetch->requests[i];
 	}
-	for (unsigned i = reads; i-- > 0;) {
+	for (unsigned i = reads + far; i-- > 0;) {
 		fetch->reads[i].next = fetch->read_free;
 		fetch->read_free = &fetch->reads[i];
 	}

@@ -20,10 +20,8 @@ enum plan_step {
 	PLAN_LARGE, /* a large sample must wait for its permit; smaller ones may continue */
 };
 
-/* A dataset's entry; NULL: nothing of it was read lately. */
+/* A dataset's entry, which fetch_plan_mode makes; NULL: nothing of it was read lately. */
 struct fetch_mode *fetch_plan_known(struct fetch *fetch, const struct dataset *dataset);
-/* The same; makes an entry if there is none. */
-struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *dataset);
 
 /* Updates the meter. */
 void fetch_plan_meter(struct fetch *fetch);

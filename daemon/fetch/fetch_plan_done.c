@@ -31,8 +31,19 @@ static bool plan_reopen(struct fetch *fetch, struct fetch_op *op)
 		return false;
 	op->stage = FETCH_OP_OPEN;
 	op->tries = 0;
+	fetch_far_again(op);
 	fetch_plan_ready(fetch, op);
 	return true;
+}
+
+/* Gives an item the sentence of remote storage, if there is one. */
+static void plan_tell(struct fetch_item *item, const struct fault *why)
+{
+	if (!why->text[0])
+		return;
+	fetch_state(item)->told = true;
+	if (item->fault)
+		*item->fault = *why;
 }
 
 static void plan_file_opened(struct fetch *fetch, struct file *file)
@@ -45,6 +56,12 @@ static void plan_file_opened(struct fetch *fetch, struct file *file)
 	if (file->op.refused)
 		plan_refused(fetch, dataset);
 	bool doomed = file->doomed;
+	struct fault why = {""};
+	if (file->op.remote) {
+		why = *fetch_far_fault(&file->op);
+		file->op.object = fetch_far_take(&file->op);
+		fetch_far_end(&file->op);
+	}
 	if (files_opened(&fetch->files, file, clock_ns()) || doomed)
 		return;
 	if (result == -ENOENT || result == -ENOTDIR)
@@ -52,15 +69,21 @@ static void plan_file_opened(struct fetch *fetch, struct file *file)
 	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
 		after = request->after;
 		if (request->state == REQUEST_READY && request->item->dataset == dataset &&
-			request->at.shard == shard)
+			request->at.shard == shard) {
+			plan_tell(request->item, &why);
 			fetch_lookup_finish(fetch, request, result);
+		}
 	}
 }
 
 /* Storage has many errors for a place that cannot be read: the block layer's for media, protection
- * and target errors, the file systems' for checksums. */
-static bool plan_is_io_error(int result)
+ * and target errors, the file systems' for checksums. An error of remote storage has nothing to do
+ * with the place. */
+static bool plan_is_io_error(const struct fetch_op *op)
 {
+	const int result = op->result;
+	if (op->remote)
+		return false;
 	return result == -EIO || result == -ENODATA || result == -EREMOTEIO || result == -EILSEQ ||
 	       result == -EUCLEAN || result == -EBADMSG;
 }
@@ -82,7 +105,7 @@ static int plan_outcome_file(const struct fetch_op *op)
 	case -ESTALE:
 		return FETCH_E_MISSING;
 	default:
-		return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
+		return plan_is_io_error(op) ? FETCH_E_IO : op->result;
 	}
 }
 
@@ -98,7 +121,7 @@ static int plan_outcome_range(const struct fetch_op *op)
 {
 	if (op->result == FETCH_OP_ENDED)
 		return FETCH_E_SHORT;
-	return plan_is_io_error(op->result) ? FETCH_E_IO : op->result;
+	return plan_is_io_error(op) ? FETCH_E_IO : op->result;
 }
 
 /* Returns followers that cannot have their leader's buffer to the queue. */
@@ -169,6 +192,8 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 			     : item->field   ? plan_outcome_field(op)
 					     : plan_outcome_file(op);
 		struct fetch_item *followers = fetch_share_end(fetch, item);
+		if (result < 0 && op->remote)
+			plan_tell(item, fetch_far_fault(op));
 		item->read_ns = read_ns;
 		item->size = fetch_field_size(op, item, &item->longer);
 		if (item->packed.method == PACKED_NONE)
@@ -203,22 +228,30 @@ static void plan_check_shard(struct fetch *fetch, struct fetch_read *read)
 		read->file->direct = false;
 		read->file->align = 1;
 	}
-	if (op->result == FETCH_OP_ENDED && dataset_verify_shard(op->dataset, op->shard, NULL) < 0)
+	if (op->result == FETCH_OP_ENDED && !op->remote &&
+		dataset_verify_shard(op->dataset, op->shard, NULL) < 0)
 		op->result = -ESTALE;
 	if (op->result == -ESTALE)
 		files_doom(&fetch->files, read->file);
 }
 
+/* Whether reading each item by itself may have other results. What remote storage refuses to one
+ * request, it refuses to all. */
+static bool plan_splits(const struct fetch_op *op)
+{
+	return op->remote ? op->result > 0 : op->result != 0 && op->result != -ESTALE;
+}
+
 static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
 {
 	struct fetch_op *op = &read->op;
-	if (!read->file && op->fd < 0 && plan_reopen(fetch, op))
+	if (!read->file && op->fd < 0 && !op->object && plan_reopen(fetch, op))
 		return;
 	if (op->refused)
 		plan_refused(fetch, op->dataset);
 	if (read->file)
 		plan_check_shard(fetch, read);
-	if (op->result != 0 && op->result != -ESTALE && read->count > 1 && !fetch->stopping)
+	if (plan_splits(op) && read->count > 1 && !fetch->stopping)
 		plan_split(fetch, read);
 	else
 		plan_deal(fetch, read);
@@ -229,7 +262,11 @@ static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
 	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
 	if (mode && mode->reads > 0)
 		mode->reads--;
-	fetch->reads_used--;
+	if (op->remote)
+		fetch->far_used--;
+	else
+		fetch->reads_used--;
+	fetch_far_end(op);
 	read->next = fetch->read_free;
 	fetch->read_free = read;
 }
@@ -240,7 +277,9 @@ void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
 	fetch->asked--;
 	fetch_plan_meter(fetch);
 	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
-	if (mode && mode->asked > 0)
+	if (op->remote)
+		fetch->asked_far--;
+	else if (mode && mode->asked > 0)
 		mode->asked--;
 	switch (op->kind) {
 	case FETCH_OP_PAGE:

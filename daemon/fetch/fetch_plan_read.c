@@ -9,6 +9,9 @@
 #include "fetch/fetch_share.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* --- buffers --- */
@@ -97,7 +100,9 @@ static bool plan_may_read(struct fetch *fetch, const struct fetch_request *reque
 {
 	struct fetch_reader *reader = request->item->reader;
 	const struct fetch_mode *mode = fetch_plan_mode(fetch, request->item->dataset);
-	if (!quota_allows(mode->reads, fetch->reads_used, fetch->reads_bound, 1)) {
+	unsigned used = mode->remote ? fetch->far_used : fetch->reads_used;
+	unsigned bound = mode->remote ? fetch->far_bound : fetch->reads_bound;
+	if (!quota_allows(mode->reads, used, bound, 1)) {
 		reader->pass = fetch->pass;
 		return false;
 	}
@@ -175,11 +180,12 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 	fetch_plan_ready(fetch, &read->op);
 }
 
-static struct fetch_read *plan_take_read(struct fetch *fetch, uint8_t *buffer, uint64_t large)
+static struct fetch_read *plan_take_read(
+	struct fetch *fetch, uint8_t *buffer, uint64_t large, bool remote)
 {
 	struct fetch_read *read = fetch->read_free;
 	fetch->read_free = read->next;
-	fetch->reads_used++;
+	(*(remote ? &fetch->far_used : &fetch->reads_used))++;
 	*read = (struct fetch_read){.buffer = buffer, .large = large, .begun_ns = clock_ns()};
 	return read;
 }
@@ -204,7 +210,10 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 	const struct fetch_request *next, struct plan_span *span)
 {
 	const struct index_record *record = &next->record;
-	uint64_t most = UTIL_MIN((uint64_t)FETCH_MERGE_BYTES, arena_bytes(&fetch->arena) / 8);
+	uint64_t room = arena_bytes(&fetch->arena);
+	bool remote = fetch_plan_mode(fetch, next->item->dataset)->remote;
+	uint64_t most = remote ? UTIL_MIN((uint64_t)FAR_MERGE_BYTES, room / 16)
+			       : UTIL_MIN((uint64_t)FETCH_MERGE_BYTES, room / 8);
 	if (next->state != REQUEST_READY || next->item->dataset != first->item->dataset ||
 		next->at.shard != first->at.shard || fetch_state(next->item)->solo ||
 		!plan_is_near(next, span))
@@ -239,10 +248,19 @@ static struct file *plan_file(struct fetch *fetch, const struct fetch_request *r
 	struct file *file = files_find(&fetch->files, dataset, shard);
 	if (file)
 		return file->state == FILE_OPEN ? file : NULL;
-	file = files_claim(&fetch->files, dataset, shard, dataset_shard_path(dataset, shard),
-		fetch_plan_mode(fetch, dataset)->direct);
-	if (file)
-		fetch_plan_ready(fetch, &file->op);
+	const char *path = dataset_shard_path(dataset, shard);
+	const struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
+	file = files_claim(&fetch->files, dataset, shard, path, mode->direct);
+	if (!file)
+		return NULL;
+	file->op.remote = mode->remote;
+	if (mode->remote && fetch_far_new(fetch, &file->op, path) < 0) {
+		/* No memory: later. */
+		files_abandon(&fetch->files, file);
+		fetch->retry = true;
+		return NULL;
+	}
+	fetch_plan_ready(fetch, &file->op);
 	return NULL;
 }
 
@@ -256,7 +274,9 @@ static struct fetch_op plan_range_op(const struct file *file, uint64_t begin, ui
 		.direct = file->direct,
 		.align = file->align,
 		.fd = file->fd,
-		.slot = file->slot,
+		.slot = file->object ? -1 : file->slot,
+		.remote = file->object != NULL,
+		.object = file->object,
 		.offset = from,
 		.length = (uint32_t)(util_align(end, file->align) - from),
 		.need = (uint32_t)(end - from),
@@ -271,10 +291,22 @@ static void plan_use(struct fetch_read *read, struct file *file)
 {
 	read->file = file;
 	file->users++;
-	if (read->begun_ns - file->verified_ns >= FETCH_VERIFY_NS) {
+	if (!file->object && read->begun_ns - file->verified_ns >= FETCH_VERIFY_NS) {
 		file->verified_ns = read->begun_ns;
 		read->op.verify = true;
 	}
+}
+
+/* A read of remote storage cannot begin. */
+static enum plan_step plan_no_memory(
+	struct fetch *fetch, struct fetch_read *read, struct fetch_request *request)
+{
+	fetch_plan_give_back(fetch, read->buffer, read->large);
+	fetch->far_used--;
+	read->next = fetch->read_free;
+	fetch->read_free = read;
+	fetch_lookup_finish(fetch, request, -ENOMEM);
+	return PLAN_GONE;
 }
 
 static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *request)
@@ -295,10 +327,12 @@ static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *requ
 		if (step != PLAN_READ)
 			return step;
 	}
-	struct fetch_read *read = plan_take_read(fetch, buffer, large);
+	struct fetch_read *read = plan_take_read(fetch, buffer, large, op.remote);
 	op.buffer = buffer;
 	op.registered = large == 0;
 	read->op = op;
+	if (op.remote && fetch_far_new(fetch, &read->op, NULL) < 0)
+		return plan_no_memory(fetch, read, request);
 	plan_use(read, file);
 	plan_begin(fetch, read, request, count, op.offset);
 	return PLAN_READ;
@@ -314,6 +348,19 @@ static int plan_path(const struct fetch_request *request, uint8_t *buffer)
 	if (rc == 0 && item->field && !field_path(path, item->field->name, path, ARENA_PAGE))
 		rc = FETCH_E_FIELD_MISSING;
 	return rc;
+}
+
+/* The job of an op that opens a sample's own object, whose name is in the buffer. */
+static int plan_far_new(struct fetch *fetch, struct fetch_read *read)
+{
+	const char *root = dataset_shard_path(read->op.dataset, 0), *name = read->op.path;
+	size_t bytes = strlen(root) + strlen(name) + 2;
+	cleanup(free_ptr) char *url = malloc(bytes);
+	if (!url)
+		return -ENOMEM;
+	bool joined = root[0] && root[strlen(root) - 1] == '/';
+	(void)snprintf(url, bytes, "%s%s%s", root, joined ? "" : "/", name);
+	return fetch_far_new(fetch, &read->op, url);
 }
 
 /* A folder's sample or field: opened, read up to one byte more than its size, closed. Its path is
@@ -338,9 +385,11 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 		fetch_lookup_finish(fetch, request, rc);
 		return PLAN_GONE;
 	}
-	struct fetch_read *read = plan_take_read(fetch, buffer, large);
+	bool remote = fetch_plan_mode(fetch, dataset)->remote;
+	struct fetch_read *read = plan_take_read(fetch, buffer, large, remote);
 	read->op = (struct fetch_op){
 		.kind = FETCH_OP_FILE,
+		.remote = remote,
 		.stage = FETCH_OP_OPEN,
 		.directory = dataset_root_fd(dataset),
 		.path = (const char *)buffer,
@@ -360,6 +409,8 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 		/* The walk of the folder has checked the links of images, not those of fields. */
 		read->op.nofollow = roots_count() > 0;
 	}
+	if (remote && plan_far_new(fetch, read) < 0)
+		return plan_no_memory(fetch, read, request);
 	fetch->files_own++;
 	plan_begin(fetch, read, request, 1, 0);
 	return PLAN_READ;

@@ -25,13 +25,18 @@ static int pread_ask(const struct fetch_op *op)
 	return answer < 0 ? -errno : (int)answer;
 }
 
-static void pread_perform(struct fetch *fetch, struct fetch_op *op)
+/* False: remote storage was asked, and fetch_far_next will return the op. */
+static bool pread_perform(struct fetch *fetch, struct fetch_op *op)
 {
-	while (fetch_op_next(op))
+	while (fetch_op_next(op)) {
+		if (op->remote && !op->cached && fetch_far_ask(fetch, op))
+			return false;
 		fetch_op_answer(op, pread_ask(op));
+	}
 	if (fetch_op_owns(op))
 		(void)close(op->fd);
 	fetch_share_keep(fetch, op);
+	return true;
 }
 
 /* One turn: delivers what has finished and performs one op, or sleeps. False: there will be no
@@ -39,21 +44,22 @@ static void pread_perform(struct fetch *fetch, struct fetch_op *op)
 static bool pread_turn(struct fetch *fetch)
 {
 	fetch_plan(fetch);
-	struct fetch_op *op = fetch_plan_next(fetch);
+	struct fetch_op *op = fetch_far_next(fetch);
+	if (!op)
+		op = fetch_plan_next(fetch);
 	struct fetch_item *finished = fetch_plan_finished(fetch);
-	bool more = fetch_plan_more(fetch), retry = fetch->retry;
+	bool more = fetch_plan_more(fetch) || fetch_far_more(fetch), retry = fetch->retry;
 	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
 	pthread_mutex_unlock(&fetch->lock);
 	/* A thread that begins to read cannot also plan again soon. */
 	if (more || over || (op && retry))
 		fetch_kick(fetch);
 	fetch_deliver(fetch, finished);
-	if (op)
-		pread_perform(fetch, op);
-	else if (!finished && !over)
+	bool done = op && pread_perform(fetch, op);
+	if (!op && !finished && !over)
 		fetch_sleep(&fetch->inbox, retry);
 	pthread_mutex_lock(&fetch->lock);
-	if (op)
+	if (done)
 		fetch_plan_done(fetch, op);
 	return !over;
 }

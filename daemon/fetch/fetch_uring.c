@@ -152,6 +152,8 @@ static int ring_open_here(const struct fetch_op *op)
 static void ring_ask(struct ring *ring, struct fetch_op *op)
 {
 	while (fetch_op_next(op)) {
+		if (op->remote && !op->cached && fetch_far_ask(ring->fetch, op))
+			return;
 		if (op->stage == FETCH_OP_OPEN && !ring->can_open) {
 			fetch_op_answer(op, ring_open_here(op));
 			continue;
@@ -178,6 +180,14 @@ static void ring_ask_all(struct ring *ring)
 
 /* --- answers --- */
 
+static void ring_answered(struct ring *ring, struct fetch_op *op)
+{
+	if (op->stage == FETCH_OP_DONE)
+		ring_op_done(ring, op);
+	else
+		list_append(&ring->ask, &op->node);
+}
+
 static void ring_answer(struct ring *ring, const struct io_uring_cqe *cqe)
 {
 	void *data = io_uring_cqe_get_data(cqe);
@@ -190,10 +200,7 @@ static void ring_answer(struct ring *ring, const struct io_uring_cqe *cqe)
 	} else if (cqe->user_data != LIBURING_UDATA_TIMEOUT) {
 		struct fetch_op *op = data;
 		fetch_op_answer(op, cqe->res);
-		if (op->stage == FETCH_OP_DONE)
-			ring_op_done(ring, op);
-		else
-			list_append(&ring->ask, &op->node);
+		ring_answered(ring, op);
 	}
 }
 
@@ -207,6 +214,13 @@ static void ring_take_answers(struct ring *ring)
 		count++;
 	}
 	io_uring_cq_advance(&ring->uring, count);
+}
+
+static void ring_take_far(struct ring *ring)
+{
+	struct fetch_op *op;
+	while ((op = fetch_far_next(ring->fetch)))
+		ring_answered(ring, op);
 }
 
 /* --- turns --- */
@@ -263,6 +277,7 @@ static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 		ring_entered(ring, io_uring_submit_and_get_events(&ring->uring));
 	}
 	ring_take_answers(ring);
+	ring_take_far(ring);
 }
 
 /* With the planner's lock: takes ready ops, as many as fit a turn. True if more are ready. */

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "remote/object.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -66,6 +67,8 @@ static void files_reset(struct files *files, struct file *file)
 			files->slot(files->context, file->slot, -1);
 		(void)close(file->fd);
 	}
+	if (file->object)
+		remote_object_unref(file->object);
 	*file = (struct file){.slot = file->slot, .fd = -1, .hash_next = files->free};
 	files->free = file;
 }
@@ -138,6 +141,7 @@ bool files_opened(struct files *files, struct file *file, uint64_t now_ns)
 	const struct fetch_op *op = &file->op;
 	assert(file->state == FILE_OPENING && op->stage == FETCH_OP_DONE);
 	file->fd = op->fd;
+	file->object = op->object;
 	if (op->result < 0 || file->doomed) {
 		files_reset(files, file);
 		return false;
@@ -146,9 +150,15 @@ bool files_opened(struct files *files, struct file *file, uint64_t now_ns)
 	file->direct = op->direct;
 	file->align = op->align;
 	file->verified_ns = now_ns;
-	if (files->slot)
+	if (files->slot && file->fd >= 0)
 		files->slot(files->context, file->slot, file->fd);
 	return true;
+}
+
+void files_abandon(struct files *files, struct file *file)
+{
+	assert(file->state == FILE_OPENING);
+	files_reset(files, file);
 }
 
 void files_drop(struct files *files, struct file *file)

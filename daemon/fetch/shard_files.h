@@ -4,6 +4,9 @@
  * are needed, and the one unused for longest is closed to make room. A shard that is being read is
  * never closed. Entry i is also slot i of the ring's registered files.
  *
+ * A remote shard is an object in place of a descriptor, and counts as one: the cache has a file of
+ * it open.
+ *
  * No locks: the callers hold the planner's lock. Opening is an op like any other. The table itself
  * never blocks, except that closing may on a network file system. */
 #pragma once
@@ -31,6 +34,7 @@ struct file {
 	bool direct;
 	uint32_t users;
 	int fd, slot;
+	struct remote_object *object; /* in place of `fd`, of a remote shard */
 	uint32_t align;
 	uint64_t verified_ns; /* when it was last checked to be what was indexed */
 	struct file *hash_next;
@@ -67,6 +71,9 @@ struct file *files_find(struct files *files, const struct dataset *dataset, uint
  * if all are in use. `path` outlives the entry. */
 struct file *files_claim(struct files *files, const struct dataset *dataset, uint32_t shard,
 	const char *path, bool direct);
+
+/* The entry cannot be opened: FREE again. */
+void files_abandon(struct files *files, struct file *file);
 
 /* The opening's op is done: OPEN and true, or FREE and false. */
 bool files_opened(struct files *files, struct file *file, uint64_t now_ns);

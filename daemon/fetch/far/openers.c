@@ -1,0 +1,179 @@
+/* openers: see openers.h. */
+#include "fetch/far/openers.h"
+
+#include "base/list.h"
+#include "remote/object.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each thread asks one server one question at a time: enough for a few thousand openings a second
+ * at some milliseconds each. */
+enum { OPENERS_MOST = 32, OPENERS_STACK = 256 << 10 };
+
+struct opening {
+	struct list_node node;
+	opened_fn *opened;
+	void *context;
+	struct opening **place; /* NULL: canceled while it was being opened */
+	bool waits; /* in `waiting` */
+	char url[];
+};
+
+struct openers {
+	pthread_mutex_t lock; /* guards everything */
+	pthread_cond_t some;
+	struct list_head waiting;
+	unsigned threads, idle;
+	unsigned queued; /* in `waiting` */
+	unsigned users; /* the threads, and the owner */
+	bool ended; /* the owner has gone */
+};
+
+struct openers *openers_new(void)
+{
+	struct openers *openers = calloc(1, sizeof *openers);
+	if (!openers)
+		return NULL;
+	pthread_mutex_init(&openers->lock, NULL);
+	pthread_cond_init(&openers->some, NULL);
+	openers->users = 1;
+	return openers;
+}
+
+/* Called with the lock, which it releases. */
+static void openers_leave(struct openers *openers)
+{
+	bool last = --openers->users == 0;
+	pthread_mutex_unlock(&openers->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&openers->some);
+	pthread_mutex_destroy(&openers->lock);
+	free(openers);
+}
+
+void openers_free(struct openers *openers)
+{
+	if (!openers)
+		return;
+	pthread_mutex_lock(&openers->lock);
+	assert(list_is_empty(&openers->waiting));
+	openers->ended = true;
+	pthread_cond_broadcast(&openers->some);
+	openers_leave(openers);
+}
+
+/* Called with the lock, which it releases while the object is opened. */
+static void openers_open(struct openers *openers, struct opening *opening)
+{
+	struct remote_object *object = NULL;
+	struct fault fault = {""};
+	opening->waits = false;
+	openers->queued--;
+	pthread_mutex_unlock(&openers->lock);
+	int result = remote_object_open(opening->url, &object, &fault);
+	pthread_mutex_lock(&openers->lock);
+	bool wanted = opening->place != NULL;
+	if (wanted) {
+		*opening->place = NULL;
+		opening->opened(opening->context, result, result < 0 ? NULL : object, &fault);
+	}
+	free(opening);
+	if (wanted || result < 0)
+		return;
+	pthread_mutex_unlock(&openers->lock);
+	remote_object_unref(object);
+	pthread_mutex_lock(&openers->lock);
+}
+
+static void *openers_run(void *context)
+{
+	struct openers *openers = context;
+	pthread_mutex_lock(&openers->lock);
+	while (!openers->ended) {
+		struct opening *opening = list_take(&openers->waiting, struct opening, node);
+		if (opening) {
+			openers_open(openers, opening);
+			continue;
+		}
+		openers->idle++;
+		pthread_cond_wait(&openers->some, &openers->lock);
+		openers->idle--;
+	}
+	openers->threads--;
+	openers_leave(openers);
+	return NULL;
+}
+
+/* Called with the lock. 0 or negative errno. */
+static int openers_start(struct openers *openers)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* The event loop handles all signals. */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	(void)pthread_attr_setstacksize(&attr, OPENERS_STACK);
+	int rc = pthread_create(&thread, &attr, openers_run, openers);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc != 0)
+		return -rc;
+	(void)pthread_setname_np(thread, "penstock-open");
+	openers->threads++;
+	openers->users++;
+	return 0;
+}
+
+int openers_ask(struct openers *openers, const char *url, opened_fn *opened, void *context,
+	struct opening **place)
+{
+	size_t bytes = strlen(url) + 1;
+	struct opening *opening = malloc(sizeof *opening + bytes);
+	if (!opening)
+		return -ENOMEM;
+	*opening = (struct opening){
+		.opened = opened, .context = context, .place = place, .waits = true};
+	memcpy(opening->url, url, bytes);
+	pthread_mutex_lock(&openers->lock);
+	bool more = openers->queued >= openers->idle && openers->threads < OPENERS_MOST;
+	int rc = more ? openers_start(openers) : 0;
+	/* Opening with fewer threads is better than not opening at all. */
+	if (rc < 0 && openers->threads > 0)
+		rc = 0;
+	if (rc == 0) {
+		*place = opening;
+		openers->queued++;
+		list_append(&openers->waiting, &opening->node);
+		pthread_cond_signal(&openers->some);
+	}
+	pthread_mutex_unlock(&openers->lock);
+	if (rc < 0)
+		free(opening);
+	return rc;
+}
+
+bool openers_cancel(struct openers *openers, struct opening **place)
+{
+	pthread_mutex_lock(&openers->lock);
+	struct opening *opening = *place;
+	*place = NULL;
+	if (opening) {
+		opening->place = NULL;
+		if (opening->waits) {
+			list_remove(&openers->waiting, &opening->node);
+			openers->queued--;
+			free(opening);
+		}
+	}
+	pthread_mutex_unlock(&openers->lock);
+	return opening != NULL;
+}
