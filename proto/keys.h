@@ -24,9 +24,9 @@
  *   plain    the default of a number or a flag; otherwise 0
  *   extra    the table of words of a WORD, the reader of a NODE; otherwise 0
  *   option   its form in struct penstock_options (OPEN_... in open.c): TEXT, PATH, U32, I32, U64,
- *            REAL, FLAG (int32_t), SWITCH (int32_t, -1: unset), JSON, CHANNELS, SIZE (uint32_t, and
- *            image_sizes), VIEWS (uint32_t, and view_groups); NONE: the struct does not have it,
- *            or open.c has code for it
+ *            REAL, FLAG (int32_t), SWITCH (int32_t, -1: unset), SHUFFLE (the same, 2: blocks),
+ *            JSON, CHANNELS, SIZE (uint32_t, and image_sizes), VIEWS (uint32_t, and view_groups);
+ *            NONE: the struct does not have it, or open.c has code for it
  *   who      who may write it: DEFINITION (configuration and clients, and not beside `stream:`),
  *            READER (also beside it), CLIENT (clients only, also beside it)
  *   alike    SAME: all members of a group must agree; OWN: each member may have its own value
@@ -73,7 +73,10 @@
 	KEY(with, std, NODE, shape.std, ELSEWHERE, 0, 0, 0, shape_read_std, CHANNELS, DEFINITION, SAME, \
 		OPTION, "std", 0, "LIST", "standard deviation, likewise (ImageNet's)") \
 	KEY(with, train, FLAG, train, OWN, 0, 0, true, 0, FLAG, DEFINITION, SAME, NONE, , , , ) \
-	KEY(with, shuffle, FLAG, shuffle, OWN, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
+	KEY(with, shuffle, NODE, shuffle, ELSEWHERE, 0, 0, true, shuffle_read, SHUFFLE, DEFINITION, SAME, \
+		OPTION, "shuffle", 0, "full|blocks", "blocks: shuffle within a window of blocks, which reads in large pieces (full)") \
+	KEY(with, window, U32, window, OWN, 1, 65536, 16, 0, U32, DEFINITION, SAME, \
+		OPTION, "window", 0, "N", "blocks of 8 to 16 MiB that are open at once with --shuffle blocks (16)") \
 	KEY(with, drop_last, FLAG, drop_last, OWN, 0, 0, true, 0, SWITCH, DEFINITION, SAME, NONE, , , , ) \
 	KEY(with, seed, U64, seed, OWN, 0, UINT64_MAX, 0, 0, U64, DEFINITION, SAME, \
 		OPTION, "seed", 's', "N", "seed of order and augmentation (0)") \

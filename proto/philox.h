@@ -61,6 +61,11 @@ enum philox_operation {
 	/* For positions: the order of batches whose samples are divided into buckets. The position
 	 * is the number of a block of batches, or of a bucket. */
 	PHILOX_BUCKETS = 40,
+	/* For positions: a shuffle by blocks. */
+	PHILOX_BLOCKS = 41, /* the order of the blocks */
+	/* The order of the samples of a group of blocks: a draw, whose position is the group's
+	 * number, makes the seed of a permutation. */
+	PHILOX_WINDOW = 42,
 	/* For samples: */
 	PHILOX_TIMM = 50, /* timm's policies: which operations */
 	PHILOX_TIMM_AMOUNT = 51, /* how much each does */

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROW = re.compile(r"\tKEY\(with, (\w+), (\w+), ([\w.]+), (?:OWN|ELSEWHERE), ([^,]+), ([^,]+), ([^,]+), (\w+), (\w+), (\w+), (\w+), (.*)\) *\\?$", re.MULTILINE)
-TYPES = {"U32": "uint32_t", "I32": "int32_t", "SIZE": "uint32_t", "VIEWS": "uint32_t", "U64": "uint64_t", "REAL": "double", "FLAG": "int32_t", "SWITCH": "int32_t",
+TYPES = {"U32": "uint32_t", "I32": "int32_t", "SIZE": "uint32_t", "VIEWS": "uint32_t", "U64": "uint64_t", "REAL": "double", "FLAG": "int32_t", "SWITCH": "int32_t", "SHUFFLE": "int32_t",
          "TEXT": "const char", "PATH": "const char", "JSON": "const char", "CHANNELS": "const float"}
 NUMBERS = {"UINT32_MAX": 2**32 - 1, "UINT64_MAX": 2**64 - 1}
 # Keys that Loader does not have (a loader is iterated epoch by epoch), or has by another name.

@@ -235,7 +235,8 @@ static int recipe_read_sources(struct recipe *recipe, const char *source, struct
 			"mixed");
 	if (!r)
 		r = sampling_read_sources(&text, text.root, &recipe->spec.sampling.sources, fault);
-	recipe->spec.shuffle |= !r;
+	if (!r && !recipe->spec.shuffle)
+		recipe->spec.shuffle = SHUFFLE_FULL;
 	return r;
 }
 
@@ -272,8 +273,10 @@ static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 {
 	struct fault fault = {{0}};
 	struct stream_spec *spec = &recipe->spec;
-	const struct sampling_order order = {
-		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
+	const struct sampling_order order = {.seed = spec->seed,
+		.shuffle = spec->shuffle,
+		.window = spec->shuffle == SHUFFLE_BLOCKS ? spec->window : 0,
+		.indices = spec->indices};
 	int r = sampling_lists_open(
 		&recipe_shelf, spec->indices, spec->sampling.weights, NULL, &recipe->lists, &fault);
 	if (!r)
@@ -283,6 +286,8 @@ static int recipe_lay_out(struct recipe *recipe, const struct concat *parts)
 		r = catalog_divide(&recipe_shelf, parts->dataset[0], &spec->buckets,
 			&recipe->sampler, &recipe->lists.buckets, &fault);
 	spec_note_lists(spec, &recipe->lists);
+	if (!r)
+		spec_note_sampler(spec, &recipe->sampler);
 	return r < 0 ? cli_fail(cli_exit_code(r), "%s", fault.text) : CLI_OK;
 }
 
@@ -308,11 +313,7 @@ void recipe_unload(struct recipe *recipe)
 
 uint64_t recipe_list_bytes(const struct recipe *recipe)
 {
-	const struct sampling_lists *lists = &recipe->lists;
-	return (lists->indices ? lists->indices->bytes : 0) +
-	       (lists->weights ? lists->weights->bytes : 0) +
-	       (lists->classes ? lists->classes->bytes : 0) +
-	       (lists->buckets ? lists->buckets->bytes : 0);
+	return sampling_lists_bytes(&recipe->lists);
 }
 
 int recipe_check_cut(const struct recipe *recipe, const struct recipe_cut *cut)
@@ -351,6 +352,9 @@ struct order_epoch recipe_epoch(
 #define RECIPE_FILL_REAL RECIPE_FILL_VALUE
 #define RECIPE_FILL_FLAG RECIPE_FILL_VALUE
 #define RECIPE_FILL_SWITCH RECIPE_FILL_VALUE
+#define RECIPE_FILL_SHUFFLE(name, kind, field, extra) \
+	if (spec_given(spec, SPEC_KEY_##name))        \
+		ret_options->name = (int32_t)spec->field;
 #define RECIPE_FILL_PATH RECIPE_FILL_VALUE
 #define RECIPE_FILL_TEXT(name, kind, field, extra) RECIPE_FILL_TEXT_##kind(name, kind, field, extra)
 #define RECIPE_FILL_TEXT_NAME RECIPE_FILL_VALUE
@@ -436,6 +440,9 @@ void recipe_learn(struct recipe *recipe, const struct node *definition)
 		if (told && !recipe_learn_key(spec, recipe_names[i].key, told))
 			recipe->unknown = recipe_names[i].name;
 	}
+	/* A status says whether samples are shuffled, and the window only if there is one. */
+	if (spec->shuffle && document_get(definition, "window"))
+		spec->shuffle = SHUFFLE_BLOCKS;
 	struct pixel_size largest = shape_settle_sizes(&spec->shape.sizes);
 	if (largest.height)
 		spec->image_size = largest;
@@ -494,7 +501,7 @@ static void recipe_describe_samples(const struct stream_spec *spec, char *buffer
 	const struct sampling *sampling = &spec->sampling;
 	const bool split = sampling->split[0];
 	const struct sampling_per_class *each = &sampling->per_class;
-	char repeats[48] = "", length[48] = "", classes[64] = "";
+	char repeats[48] = "", length[48] = "", classes[64] = "", shuffled[SHUFFLE_TEXT];
 	if (each->classes)
 		(void)snprintf(classes, sizeof classes,
 			"batches of %" PRIu32 " classes with %" PRIu32 " samples of each",
@@ -508,8 +515,7 @@ static void recipe_describe_samples(const struct stream_spec *spec, char *buffer
 	(void)snprintf(buffer, room, "%s%s%s%s%s%s",
 		sampling->weights[0] ? "drawn by weights"
 		: classes[0]         ? classes
-		: spec->shuffle      ? "shuffled"
-				     : "in order",
+			     : shuffle_text(spec->shuffle, spec->window, shuffled, sizeof shuffled),
 		spec->indices[0] ? ", of a subset" : "", split ? ", of " : "", sampling->split,
 		repeats, length);
 }

@@ -259,6 +259,7 @@ static const struct open_key {
 #define OPEN_ROW_REAL(...) OPEN_ROW_AS(REAL, __VA_ARGS__)
 #define OPEN_ROW_FLAG(...) OPEN_ROW_AS(FLAG, __VA_ARGS__)
 #define OPEN_ROW_SWITCH(key, plain, ...) OPEN_ROW_AS(FLAG, key, -1, __VA_ARGS__)
+#define OPEN_ROW_SHUFFLE OPEN_ROW_SWITCH
 #define OPEN_ROW_JSON(...) OPEN_ROW_AS(JSON, __VA_ARGS__)
 #define OPEN_ROW_CHANNELS(...) OPEN_ROW_AS(CHANNELS, __VA_ARGS__)
 #define OPEN_ROW(with, key, kind, field, place, low, high, plain, extra, option, who, alike, ...) \
@@ -379,7 +380,10 @@ static int open_write_key(
 		jsontext_number(json, key->name, value.real, 9);
 		return 0;
 	case OPEN_FLAG:
-		jsontext_bool(json, key->name, value.flag);
+		if (key->offset == OPEN_AT(shuffle) && value.flag == PENSTOCK_SHUFFLE_BLOCKS)
+			jsontext_string(json, key->name, "blocks");
+		else
+			jsontext_bool(json, key->name, value.flag);
 		return 0;
 	default:
 		jsontext_string(json, key->name, value.text);

@@ -19,7 +19,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum list_kind { LIST_INDICES, LIST_WEIGHTS, LIST_BALANCED, LIST_CLASSES, LIST_BUCKETS };
+enum list_kind {
+	LIST_INDICES,
+	LIST_WEIGHTS,
+	LIST_BALANCED,
+	LIST_CLASSES,
+	LIST_BUCKETS,
+	LIST_PLACES
+};
 
 struct list {
 	enum list_kind kind;

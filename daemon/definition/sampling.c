@@ -4,8 +4,10 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "definition/class_table.h"
+#include "definition/shuffle/places.h"
 #include "definition/subset.h"
 #include "definition/weigh.h"
+#include "order/blocks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -229,12 +231,28 @@ uint64_t sampling_hash(const struct sampling *sampling, uint64_t h)
 
 /* ---- lists ---- */
 
+static uint64_t sampling_list_bytes(const struct list *list)
+{
+	return list ? list->bytes : 0;
+}
+
+uint64_t sampling_lists_bytes(const struct sampling_lists *lists)
+{
+	uint64_t bytes = sampling_list_bytes(lists->indices) + sampling_list_bytes(lists->weights) +
+			 sampling_list_bytes(lists->classes) + sampling_list_bytes(lists->buckets);
+	for (uint32_t i = 0; i < SAMPLER_PARTS; i++)
+		bytes += sampling_list_bytes(lists->places[i]);
+	return bytes;
+}
+
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists)
 {
 	list_close(shelf, lists->indices);
 	list_close(shelf, lists->weights);
 	list_close(shelf, lists->classes);
 	list_close(shelf, lists->buckets);
+	for (uint32_t i = 0; i < SAMPLER_PARTS; i++)
+		list_close(shelf, lists->places[i]);
 	*lists = (struct sampling_lists){0};
 }
 
@@ -276,6 +294,23 @@ static int sampling_place(const struct sampling *sampling, const struct sampling
 	order->subset.of = samples;
 	return split_places(
 		&split, sampling->split, samples, &order->subset.from, &order->samples, fault);
+}
+
+/* The blocks of a part: neighbors in storage, also those of a subset. */
+static int sampling_block_places(const struct sampling_order *given, const struct dataset *dataset,
+	struct list_shelf *shelf, struct sampling_lists *lists, struct order *order,
+	struct fault *fault)
+{
+	struct list **places = &lists->places[order->part];
+	if (!given->shuffle || !given->window)
+		return 0;
+	order->window = given->window;
+	order->block = blocks_size(dataset_count(dataset), dataset_bytes(dataset));
+	int result =
+		places_open(shelf, order, lists->indices ? lists->indices->hash : 0, places, fault);
+	if (!result && *places)
+		order->subset = subset_numbers(*places);
+	return result;
 }
 
 static uint64_t sampling_number(const void *context, uint64_t place)
@@ -356,6 +391,9 @@ int sampling_make(const struct sampling *sampling, const struct sampling_order *
 			(struct order){.seed = order->seed, .shuffle = order->shuffle, .part = i};
 		result = sampling_place(sampling, order, lists, dataset_count(parts->dataset[i]),
 			&sampler.order[i], fault);
+		if (!result)
+			result = sampling_block_places(
+				order, parts->dataset[i], shelf, lists, &sampler.order[i], fault);
 		sampler.quota[i] = sampling->sources.quota[i];
 		sampler.length += sampler.order[i].samples;
 	}

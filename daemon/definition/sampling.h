@@ -78,7 +78,10 @@ struct sampling_lists {
 	struct list *indices, *weights;
 	struct list *classes; /* made of labels, not read from a file */
 	struct list *buckets; /* made of the images' sizes (divide.h) */
+	struct list *places[SAMPLER_PARTS]; /* of subsets, sorted (shuffle/places.h) */
 };
+/* The bytes that they have in memory. */
+uint64_t sampling_lists_bytes(const struct sampling_lists *lists);
 void sampling_lists_close(struct list_shelf *shelf, struct sampling_lists *lists);
 
 /* Reads the files that a definition names ("": none). Returns what subset_open returns. */
@@ -89,13 +92,14 @@ int sampling_lists_open(struct list_shelf *shelf, const char *indices, const cha
 struct sampling_order {
 	uint64_t seed;
 	bool shuffle;
+	uint32_t window; /* with shuffle: of `shuffle: blocks`; otherwise 0 */
 	const char *indices; /* for messages */
 };
 
-/* Makes the sampler over the datasets. `lists` has the files that were read; for `balanced` and
- * `sampling`, this function makes the table and stores it there. `progress` is as in
- * weigh_balance. 0; -EINVAL with a fault, for example if a list does not fit or a split is empty;
- * otherwise as weigh_balance or class_table_open. */
+/* Makes the sampler over the datasets. `lists` has the files that were read; for `balanced`,
+ * `sampling` and a shuffle by blocks, this function makes the tables and stores them there.
+ * `progress` is as in weigh_balance. 0; -EINVAL with a fault, for example if a list does not fit or
+ * a split is empty; otherwise as weigh_balance or class_table_open. */
 int sampling_make(const struct sampling *sampling, const struct sampling_order *order,
 	const struct concat *parts, struct list_shelf *shelf, struct sampling_lists *lists,
 	progress_fn *progress, void *progress_context, struct sampler *ret, struct fault *fault);

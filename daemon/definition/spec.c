@@ -229,6 +229,11 @@ void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *list
 			(struct sampling_content){lists->weights->count, lists->weights->hash};
 }
 
+void spec_note_sampler(struct stream_spec *spec, const struct sampler *sampler)
+{
+	spec->blocks_hash = shuffle_blocks_hash(sampler);
+}
+
 const char *spec_client_key(const struct stream_spec *spec)
 {
 	for (size_t i = 0; i < SPEC_KEYS; i++)
@@ -297,6 +302,8 @@ static void spec_json_value(struct jsontext *json, const struct yaml_key *key, c
 			sampling_json_sources(json, key->name, field);
 		else if (key->read == sampling_read_per_class)
 			sampling_json_per_class(json, key->name, field);
+		else if (key->read == shuffle_read)
+			shuffle_json(json, key->name, field);
 		else if (key->read == bucket_keys_read)
 			bucket_keys_json(json, key->name, field);
 		else
@@ -326,6 +333,9 @@ static bool spec_printed(const struct stream_spec *spec, size_t key)
 		return spec->sampling.per_class.classes;
 	if (key == SPEC_KEY_buckets)
 		return spec->buckets.count;
+	if (key == SPEC_KEY_window)
+		return spec->shuffle == SHUFFLE_BLOCKS &&
+		       (spec->source[0] || spec->given & SPEC_BIT(key));
 	if (key == SPEC_KEY_image_size && spec->buckets.count)
 		return false;
 	if (key == SPEC_KEY_group || key == SPEC_KEY_indices || key == SPEC_KEY_split ||

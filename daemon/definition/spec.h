@@ -17,6 +17,7 @@
  *   sampling.[ch]           which samples an epoch has: weights, repeats, sources, ...
  *   split.[ch]              the key `split`: "train[:90%]"
  *   subset.[ch]             the file of `indices`
+ *   shuffle/                the keys `shuffle` and `window`
  *   buckets/                the key `buckets`, and which bucket each sample belongs to
  *   weigh.[ch]              the file of `weights`, and balanced weights
  *   list.[ch]               the content of those files, kept once for all streams
@@ -34,6 +35,7 @@
 #include "definition/buckets/bucket_keys.h"
 #include "definition/sampling.h"
 #include "definition/shape.h"
+#include "definition/shuffle/shuffle.h"
 #include "definition/transforms/transforms.h"
 #include "definition/views.h"
 #include "labels/label_rule.h"
@@ -108,6 +110,8 @@ struct stream_spec {
 	struct pixel_size image_size;
 	struct bucket_keys buckets;
 	struct sampling_content divided; /* which sample is in which bucket, once that is known */
+	enum shuffle shuffle; /* default: full in training, none in evaluation */
+	uint64_t blocks_hash; /* of shuffle_blocks_hash, once the blocks are known */
 	struct shape shape; /* the other keys that shape a row */
 	struct label_rule labels;
 	struct field_list fields; /* count 0: none */
@@ -156,7 +160,7 @@ static inline bool spec_given(const struct stream_spec *spec, enum spec_key key)
 	{                                                                                   \
 		PENSTOCK_KEYS(SPEC_PLAIN, ).image_size = {224, 224}, .shape.views = 1,      \
 					  .shape.mean = SHAPE_MEAN, .shape.std = SHAPE_STD, \
-					  .views.count = 1                                  \
+					  .views.count = 1, .shuffle = SHUFFLE_FULL         \
 	}
 void spec_init(struct stream_spec *ret);
 
@@ -190,6 +194,8 @@ bool spec_is_alone(const struct stream_spec *spec);
  * can be compared (sampling_lists_open). spec_note_lists records the content that was read. */
 bool spec_has_lists(const struct stream_spec *spec);
 void spec_note_lists(struct stream_spec *spec, const struct sampling_lists *lists);
+/* Records what the order of samples depends on besides the definition. */
+void spec_note_sampler(struct stream_spec *spec, const struct sampler *sampler);
 
 /* The first written key that only a client can know (state, rank, ...); NULL: none. */
 const char *spec_client_key(const struct stream_spec *spec);
@@ -244,6 +250,11 @@ struct pixel_recipe spec_pixels_place(
 /* The hashes that states contain: one of everything that decides the order of samples, and one of
  * everything that decides their pixels. */
 uint64_t spec_order_hash(const struct stream_spec *spec);
+
+/* Whether a stream of this definition would have that order with `shuffle: blocks`, some window
+ * and blocks of some size; *ret_window becomes the window. Tries the sizes that blocks of one
+ * source may have and windows up to 256, and the definition's own. */
+bool spec_find_blocks(const struct stream_spec *spec, uint64_t order, uint32_t *ret_window);
 
 /* A hash of `salt`, or 0 without one. */
 uint32_t spec_salt(const struct stream_spec *spec);

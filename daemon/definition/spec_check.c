@@ -159,6 +159,31 @@ static bool spec_draws(const struct stream_spec *spec)
 	       spec->sampling.per_class.classes;
 }
 
+/* A window is cut out of the order of the dataset. */
+static int spec_check_blocks(const struct stream_spec *spec, struct spec_wrong *ret)
+{
+	static const struct {
+		enum spec_key key;
+		const char *why;
+	} apart[] = {
+		{SPEC_KEY_weights, "samples that are drawn by weights come from anywhere"},
+		{SPEC_KEY_sampling, "the classes of a batch come from anywhere"},
+		{SPEC_KEY_buckets, "the samples of a bucket come from anywhere"},
+	};
+	const bool blocks = spec_given(spec, SPEC_KEY_shuffle) && spec->shuffle == SHUFFLE_BLOCKS;
+	for (size_t i = 0; blocks && i < UTIL_COUNT(apart); i++)
+		if (spec_given(spec, apart[i].key))
+			return spec_refuse(ret, SPEC_KEY_shuffle, SPEC_AT_VALUE,
+				"shuffle: expected true, or nothing, beside %s: %s, not from a "
+				"window of blocks",
+				spec_keys[apart[i].key].name, apart[i].why);
+	if (blocks || !spec_given(spec, SPEC_KEY_window))
+		return 0;
+	return spec_refuse(ret, SPEC_KEY_window, SPEC_AT_KEY,
+		"window needs shuffle: blocks: it is the number of blocks that such a shuffle has "
+		"open");
+}
+
 /* Samples that are drawn or mixed have no order of their own. Without shuffling, `repeats` would
  * deliver the same samples in every epoch, and never the others. */
 static int spec_check_shuffle(const struct stream_spec *spec, struct spec_wrong *ret)
@@ -401,7 +426,7 @@ static void spec_imply(struct stream_spec *spec)
 	if (spec->sampling.sources.count)
 		sampling_say_sources(&spec->sampling.sources, spec->source, sizeof spec->source);
 	if (!spec_given(spec, SPEC_KEY_shuffle))
-		spec->shuffle = spec->train || spec_draws(spec);
+		spec->shuffle = spec->train || spec_draws(spec) ? SHUFFLE_FULL : SHUFFLE_NONE;
 	if (!spec_given(spec, SPEC_KEY_drop_last))
 		spec->drop_last = spec->train || spec->sampling.per_class.classes;
 	if (!spec_given(spec, SPEC_KEY_on_broken))
@@ -412,8 +437,8 @@ int spec_settle(struct stream_spec *spec, struct spec_wrong *ret)
 {
 	static int (*const checks[])(const struct stream_spec *, struct spec_wrong *) = {
 		spec_check_source, spec_check_named, spec_check_apart, spec_check_classes,
-		spec_check_columns, spec_check_shuffle, spec_check_per_class, spec_check_split,
-		spec_check_rank, spec_check_reconnect, spec_check_shape};
+		spec_check_columns, spec_check_blocks, spec_check_shuffle, spec_check_per_class,
+		spec_check_split, spec_check_rank, spec_check_reconnect, spec_check_shape};
 	int result = spec_unfold(spec, ret);
 	if (spec_given(spec, SPEC_KEY_image_size))
 		spec->image_size = shape_settle_sizes(&spec->shape.sizes);

@@ -126,6 +126,8 @@ static void differ_node(
 		(void)snprintf(buffer, room, "default transforms");
 	} else if (key == SPEC_KEY_sampling) {
 		differ_per_class(&spec->sampling.per_class, buffer, room);
+	} else if (key == SPEC_KEY_shuffle) {
+		(void)shuffle_text(spec->shuffle, spec->window, buffer, room);
 	} else if (key == SPEC_KEY_buckets) {
 		differ_buckets(&spec->buckets, buffer, room);
 	} else {
@@ -138,8 +140,6 @@ static void differ_flag(enum spec_key key, const char *name, bool on, char *buff
 {
 	if (key == SPEC_KEY_train)
 		(void)snprintf(buffer, room, "%s", on ? "train" : "eval");
-	else if (key == SPEC_KEY_shuffle)
-		(void)snprintf(buffer, room, "%s", on ? "shuffled" : "in order");
 	else
 		(void)snprintf(buffer, room, "%s%s", on ? "" : "no ", name);
 }
@@ -181,7 +181,7 @@ static void differ_value(
 static bool differ_is_implied(const struct stream_spec *spec, enum spec_key key)
 {
 	if (key == SPEC_KEY_shuffle)
-		return spec->shuffle == spec->train;
+		return spec->shuffle == (spec->train ? SHUFFLE_FULL : SHUFFLE_NONE);
 	if (key == SPEC_KEY_drop_last)
 		return spec->drop_last == spec->train;
 	if (key == SPEC_KEY_on_broken)

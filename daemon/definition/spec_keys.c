@@ -97,6 +97,10 @@ bool spec_keys_equal(enum spec_key key, const struct stream_spec *a, const struc
 		return shape_channels_equal(&a->shape.mean, &b->shape.mean);
 	case SPEC_KEY_std:
 		return shape_channels_equal(&a->shape.std, &b->shape.std);
+	case SPEC_KEY_shuffle:
+		return a->shuffle == b->shuffle;
+	case SPEC_KEY_window:
+		return a->shuffle != SHUFFLE_BLOCKS || a->window == b->window;
 	default:
 		return yaml_equal(&spec_keys[key], a, b);
 	}

@@ -127,8 +127,13 @@ uint64_t spec_draw_seed(const struct stream_spec *spec)
 uint64_t spec_order_hash(const struct stream_spec *spec)
 {
 	/* The hash does not depend on the dataset: its fingerprint covers the number of samples. */
-	const struct order order = {.samples = 1, .seed = spec->seed, .shuffle = spec->shuffle};
+	const struct order order = {.samples = 1,
+		.seed = spec->seed,
+		.shuffle = spec->shuffle,
+		.window = spec->shuffle == SHUFFLE_BLOCKS ? spec->window : 0};
 	uint64_t h = order_hash(&order);
+	if (spec->shuffle == SHUFFLE_BLOCKS && spec->blocks_hash)
+		h = hash_u64(h, spec->blocks_hash);
 	/* Without a subset, the hash is the same as in releases without subsets. */
 	if (spec->subset.count)
 		h = hash_mix(hash_u64(hash_u64(h, spec->subset.count), spec->subset.hash));
@@ -140,6 +145,25 @@ uint64_t spec_order_hash(const struct stream_spec *spec)
 	if (spec->divided.count)
 		h = hash_u64(h, spec->divided.hash);
 	return hash_mix(h);
+}
+
+bool spec_find_blocks(const struct stream_spec *spec, uint64_t order, uint32_t *ret_window)
+{
+	enum { WINDOWS = 256 };
+	struct stream_spec other = *spec;
+	other.shuffle = SHUFFLE_BLOCKS;
+	for (uint32_t i = 0; i <= WINDOWS; i++) {
+		other.window = i ? i : spec->window;
+		for (uint32_t power = 0; power <= SHUFFLE_POWERS; power++) {
+			other.blocks_hash = power < SHUFFLE_POWERS ? shuffle_power_hash(power)
+								   : spec->blocks_hash;
+			if (spec_order_hash(&other) == order) {
+				*ret_window = other.window;
+				return true;
+			}
+		}
+	}
+	return false;
 }
 
 static uint64_t spec_hash_double(uint64_t h, const char *what, double value)

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/util.h"
+#include "order/blocks.h"
 #include "order/permutation.h"
 #include "proto/philox.h"
 
@@ -13,6 +14,17 @@ static struct permutation order_permutation(const struct order *order, uint32_t 
 {
 	return permutation_make(
 		order->samples, order->seed, PHILOX_SHUFFLE, epoch | (uint64_t)order->part << 32);
+}
+
+static struct blocks order_blocks(const struct order *order)
+{
+	return (struct blocks){
+		.samples = order->samples, .block = order->block, .window = order->window};
+}
+
+static struct blocks_key order_blocks_key(const struct order *order, uint32_t epoch)
+{
+	return (struct blocks_key){.seed = order->seed, .epoch = epoch, .part = order->part};
 }
 
 /* A split does not depend on the seed: all streams agree on its samples. */
@@ -37,6 +49,11 @@ uint64_t order_sample(const struct order *order, uint32_t epoch, uint64_t positi
 	assert(position < order->samples);
 	if (!order->shuffle)
 		return order_pick(order, position);
+	if (order->window) {
+		const struct blocks blocks = order_blocks(order);
+		const struct blocks_key key = order_blocks_key(order, epoch);
+		return order_pick(order, blocks_sample(&blocks, &key, position));
+	}
 	struct permutation p = order_permutation(order, epoch);
 	return order_pick(order, permutation_at(&p, position));
 }
@@ -46,6 +63,11 @@ uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t samp
 	assert(sample < order->samples);
 	if (!order->shuffle)
 		return sample;
+	if (order->window) {
+		const struct blocks blocks = order_blocks(order);
+		const struct blocks_key key = order_blocks_key(order, epoch);
+		return blocks_position(&blocks, &key, sample);
+	}
 	struct permutation p = order_permutation(order, epoch);
 	return permutation_find(&p, sample);
 }
@@ -62,6 +84,8 @@ uint64_t order_hash(const struct order *order)
 	uint64_t h = hash_bytes(HASH_SEED, "order 1", 7);
 	h = hash_u64(h, order->seed);
 	h = hash_u64(h, order->shuffle);
+	if (order->shuffle && order->window)
+		h = hash_u64(hash_bytes(h, "window", 6), order->window);
 	return hash_mix(h);
 }
 

@@ -2,6 +2,7 @@
  *
  * A map of this folder:
  *   permutation.[ch]  a keyed permutation of [0, n) without a table
+ *   blocks.[ch]       a permutation that keeps neighbors close, for sequential reads
  *   order.[ch]        the samples of one dataset in order; an epoch's batches, and ranks' slices
  *   sampler.[ch]      the sample at a position of a stream: weights, repeats, a mix of datasets
  *   alias.[ch]        a table that draws samples by weights
@@ -10,9 +11,9 @@
  *   buckets.[ch]      batches of one shape each: their order, and the rows of each
  *   course.[ch]       the batches of a stream, numbered over all epochs
  *
- * A full shuffle is a permutation keyed by (seed, epoch). Nothing is stored per sample, except the
- * list of a subset where a user asks for one. Only (seed, epoch, position) decides which sample
- * comes, so threads, ranks and restarts cannot change the order.
+ * A full shuffle is a permutation keyed by (seed, epoch), and so is a shuffle by blocks. Nothing is
+ * stored per sample, except the list of a subset where a user asks for one. Only (seed, epoch,
+ * position) decides which sample comes, so threads, ranks and restarts cannot change the order.
  *
  * Pure functions; any thread. */
 #pragma once
@@ -39,6 +40,10 @@ struct order {
 	bool shuffle; /* false: the position is the sample, or its place in the subset */
 	struct order_subset subset; /* zeroed: the whole dataset */
 	uint32_t part; /* below 2^16: its number among parts that are read together */
+	/* With shuffle: how many blocks are open at once (blocks.h), and the samples of a block. A
+	 * list of the subset is then in the order of the dataset. 0: a full shuffle. */
+	uint32_t window;
+	uint64_t block;
 };
 
 /* The sample at a place of the subset; without a subset, the place is the sample. */
@@ -56,7 +61,8 @@ uint64_t order_position(const struct order *order, uint32_t epoch, uint64_t samp
 uint64_t order_substitute(
 	const struct order *order, uint32_t epoch, uint64_t position, uint32_t attempt);
 
-/* A hash of seed and shuffle (not of the dataset or the subset), for states and refusals. */
+/* A hash of seed, shuffle and window (not of the dataset, the subset or the size of a block), for
+ * states and refusals. */
 uint64_t order_hash(const struct order *order);
 
 /* How an epoch is cut into global batches, and a global batch into the slices of the ranks. */

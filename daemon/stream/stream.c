@@ -192,12 +192,21 @@ static int stream_dataset_differs(
 static const char *stream_order_differs(const struct stream *stream, uint64_t order)
 {
 	struct stream_spec other = stream->spec;
-	other.shuffle = !other.shuffle;
-	if (spec_order_hash(&other) == order)
-		return "order (shuffle)";
-	for (int i = 0; i < 2 && other.indices[0]; i++) {
+	uint32_t window;
+	if (spec_find_blocks(&other, order, &window))
+		return other.shuffle != SHUFFLE_BLOCKS ? "order (shuffle)"
+		       : window != other.window
+			       ? "order (window)"
+			       : "order (the size of blocks: images whose sizes have changed)";
+	static const enum shuffle shuffles[] = {SHUFFLE_NONE, SHUFFLE_FULL};
+	for (size_t i = 0; i < UTIL_COUNT(shuffles); i++) {
+		other.shuffle = shuffles[i];
+		if (spec_order_hash(&other) == order)
+			return "order (shuffle)";
+	}
+	for (size_t i = 0; i < UTIL_COUNT(shuffles) && other.indices[0]; i++) {
 		other.subset = (struct spec_subset){0};
-		other.shuffle = i;
+		other.shuffle = shuffles[i];
 		if (spec_order_hash(&other) == order)
 			return "order (it had no subset: indices)";
 	}
@@ -347,11 +356,15 @@ static int stream_choose(
 	struct stream *stream, const struct dataset_options *options, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
-	const struct sampling_order order = {
-		.seed = spec->seed, .shuffle = spec->shuffle, .indices = spec->indices};
+	const struct sampling_order order = {.seed = spec->seed,
+		.shuffle = spec->shuffle,
+		.window = spec->shuffle == SHUFFLE_BLOCKS ? spec->window : 0,
+		.indices = spec->indices};
 	int result = sampling_make(&spec->sampling, &order, &stream->parts,
 		stream->environment->lists, &stream->lists, options->progress,
 		options->progress_context, &stream->sampler, fault);
+	if (!result)
+		spec_note_sampler(&stream->spec, &stream->sampler);
 	return !result && spec->buckets.count ? stream_divide(stream, options, fault) : result;
 }
 

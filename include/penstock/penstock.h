@@ -77,6 +77,9 @@ PENSTOCK_API void penstock_error_set(const char *sentence);
 /* Values of timeout_ms: the stream's own timeout, and no limit. */
 enum { PENSTOCK_TIMEOUT_DEFAULT = -1, PENSTOCK_FOREVER = -2 };
 
+/* A value of `shuffle`: within a window of blocks, which are read in large pieces. */
+enum { PENSTOCK_SHUFFLE_BLOCKS = 2 };
+
 /* What to open. Unset values (0, NULL) mean the default named here. penstock_stream_open() copies
  * what it needs: the texts need not outlive the call. penstock.yaml(5) says more about each key. */
 struct penstock_options {
@@ -96,7 +99,7 @@ struct penstock_options {
 	/* 1 (default): RandomResizedCrop and flip, shuffled, last short batch dropped. 0: Resize
 	 * and CenterCrop, in order, last batch short. */
 	int32_t train;
-	/* -1 (default): as train implies; 0; 1. */
+	/* -1 (default): as train implies; 0; 1, a full shuffle; PENSTOCK_SHUFFLE_BLOCKS. */
 	int32_t shuffle;
 	/* -1 (default): as train implies; 0; 1. */
 	int32_t drop_last;
@@ -259,6 +262,10 @@ struct penstock_options {
 	 * the features of TFRecords, that hold the images and the labels. See DATASETS in
 	 * penstock.yaml(5). */
 	const char *image_column, *label_column;
+	/* 0: 16. With PENSTOCK_SHUFFLE_BLOCKS: how many blocks are open at once, 1 to 65536. A
+	 * block has 8 to 16 MiB of samples that are neighbors in storage. SHUFFLE in
+	 * penstock.yaml(5) says how to choose it. */
+	uint32_t window;
 };
 
 /* Sets all defaults, and `size` as given: the size of the struct that the application was compiled

@@ -1,7 +1,7 @@
 """The order of samples as daemon/order/*.h and proto/philox.h describe it, written down apart from the C code."""
 from fractions import Fraction
 
-SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT, CLASSES, CLASS_SAMPLES = 1, 2, 31, 32, 33, 36, 37
+SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT, CLASSES, CLASS_SAMPLES, BLOCKS, WINDOW = 1, 2, 31, 32, 33, 36, 37, 41, 42
 ROUNDS = 10
 MASK = 0xFFFFFFFF
 BLOCK = 1000
@@ -45,6 +45,28 @@ def substitute(samples, seed, epoch, position, attempt):
     return (high << 32 | low) * samples >> 64
 
 
+def block_size(samples, size):
+    """How many samples of so many bytes together a block has."""
+    block = 1
+    while block < samples and size * block * 2 <= samples << 24:
+        block *= 2
+    return block
+
+
+def blocks_of(samples, block, window, seed, epoch, part=0):
+    """The samples of an epoch that is shuffled by blocks, window by window."""
+    count = -(-samples // block)
+    groups = -(-count // window)
+    order = [permuted(count, seed, BLOCKS, epoch | part << 32, slot) for slot in range(count)]
+    windows = []
+    for group in range(groups):
+        slots = order[group * count // groups:(group + 1) * count // groups]
+        mine = [sample for b in slots for sample in range(b * block, min((b + 1) * block, samples))]
+        high, low, *_ = philox((group & MASK, group >> 32 | part << 16, epoch, WINDOW), (seed & MASK, seed >> 32))
+        windows.append([mine[permuted(len(mine), high << 32 | low, WINDOW, 0, at)] for at in range(len(mine))])
+    return windows
+
+
 def epoch_of(indices, seed, epoch, shuffle):
     """The samples of an epoch over a subset, by position."""
     if not shuffle:
@@ -83,15 +105,36 @@ def quotas(weights):
     return got
 
 
-def mixed(sizes, weights, seed, length, epoch, position, repeats=1):
-    """(source, its sample) there, of a mix."""
+def mixed_by(orders, weights, seed, length, epoch, position, repeats=1):
+    """(source, its sample) there, of a mix; orders[i](k) is the k-th permutation of source i, as a list."""
     item = epoch * -(-length // repeats) + position // repeats
     block, rank = item // BLOCK, permuted(BLOCK, seed, SOURCES, item // BLOCK, item % BLOCK)
     for part, quota in enumerate(quotas(weights)):
         if rank < quota:
             ordinal = block * quota + rank
-            return part, place(sizes[part], seed, ordinal // sizes[part], ordinal % sizes[part], part)
+            turn, at = divmod(ordinal, len(orders[part](0)))
+            return part, orders[part](turn)[at]
         rank -= quota
+
+
+class Shuffled:
+    """A permutation of so many that is computed where it is read."""
+
+    def __init__(self, samples, seed, epoch, part):
+        self.at = samples, seed, epoch, part
+
+    def __len__(self):
+        return self.at[0]
+
+    def __getitem__(self, position):
+        samples, seed, epoch, part = self.at
+        return place(samples, seed, epoch, position, part)
+
+
+def mixed(sizes, weights, seed, length, epoch, position, repeats=1):
+    """(source, its sample) there, of a mix."""
+    orders = [lambda turn, part=part, size=size: Shuffled(size, seed, turn, part) for part, size in enumerate(sizes)]
+    return mixed_by(orders, weights, seed, length, epoch, position, repeats)
 
 
 def alias(weights):

@@ -123,8 +123,16 @@ class Values(Refused):
         self.argument("share: expected one of 'all', 'split'", share="some")
         self.argument("laggard: expected one of 'block', 'detach'", laggard="kill")
         self.kind("decode: expected one of .*, got 1", decode=1)
-        for word in ("train", "zero_copy", "channels_last", "private_daemon", "shuffle", "drop_last"):
+        for word in ("train", "zero_copy", "channels_last", "private_daemon", "drop_last"):
             self.kind(f"{word}: expected True or False, got 'no'", **{word: "no"})
+        for value in ("no", 1, []):
+            self.kind(f"shuffle: expected True, False, 'full' or 'blocks', got {re.escape(repr(value))}", shuffle=value)
+        self.argument("window: expected a whole number from 1 to 65536, got 0", shuffle="blocks", window=0)
+        self.argument("^window needs shuffle=.blocks.: it is the number of blocks", window=4)
+        self.argument("^shuffle: expected True or None, beside weights", shuffle="blocks", weights="balanced")
+        with loader(shuffle="blocks", window=2) as blocks:
+            self.assertTrue(blocks.sampler.shuffle)
+
 
     def test_times_and_sizes(self) -> None:
         self.argument("timeout: expected seconds, above 0 .*, or None for no limit, got 0", timeout=0)

@@ -283,7 +283,7 @@ static void compare_options(const struct compare *compare, const struct recipe *
 	shape_json_size(json, "image_size", recipe->spec.image_size);
 	jsontext_u64(json, "seed", recipe->spec.seed & INT64_MAX);
 	jsontext_bool(json, "train", recipe->spec.train);
-	jsontext_bool(json, "shuffle", recipe->spec.shuffle);
+	jsontext_bool(json, "shuffle", recipe->spec.shuffle != SHUFFLE_NONE);
 	jsontext_string(json, "interpolation", spec_word(&recipe->spec, SPEC_KEY_interpolation));
 	jsontext_number(json, "seconds", seconds[0], 3);
 	jsontext_number(json, "warmup", seconds[1], 3);

@@ -404,7 +404,8 @@ static void run_describe(const struct run *run, struct measure *measure)
 	recipe.spec.seed = info->seed;
 	recipe.epoch = document_u64(measure->stats, "epoch", 0);
 	recipe.spec.train = info->train;
-	recipe.spec.shuffle = info->shuffle;
+	if (!info->shuffle != !recipe.spec.shuffle)
+		recipe.spec.shuffle = info->shuffle ? SHUFFLE_FULL : SHUFFLE_NONE;
 	recipe_learn(&recipe, measure->stats);
 	recipe_describe(&recipe, measure->described, sizeof measure->described);
 }

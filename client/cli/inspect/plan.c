@@ -515,7 +515,9 @@ static void plan_json_epoch(struct jsontext *json, const struct plan *plan)
 	jsontext_string(json, "fingerprint", hex);
 	jsontext_u64(json, "samples", plan->epoch.samples);
 	jsontext_bool(json, "train", plan->recipe.spec.train);
-	jsontext_bool(json, "shuffle", plan->recipe.spec.shuffle);
+	jsontext_bool(json, "shuffle", plan->recipe.spec.shuffle != SHUFFLE_NONE);
+	if (plan->recipe.spec.shuffle == SHUFFLE_BLOCKS)
+		jsontext_u64(json, "window", plan->recipe.spec.window);
 	jsontext_bool(json, "drop_last", plan->epoch.drop_last);
 	jsontext_u64(json, "seed", plan->recipe.spec.seed);
 	jsontext_bool(json, "whole_images", plan_is_whole(plan));

@@ -103,10 +103,15 @@ static void resume_recognise_order(const struct spec_state *state, const struct 
 	spec.seed = state->seed;
 	meaning->subset = spec.subset.count;
 	meaning->sampled = resume_is_sampled(&spec);
-	for (int shuffle = 0; shuffle < 2 && !meaning->order_known; shuffle++) {
-		spec.shuffle = shuffle;
+	static const enum shuffle shuffles[] = {SHUFFLE_NONE, SHUFFLE_FULL};
+	for (size_t i = 0; i < UTIL_COUNT(shuffles) && !meaning->order_known; i++) {
+		spec.shuffle = shuffles[i];
 		meaning->order_known = spec_order_hash(&spec) == state->order;
-		meaning->shuffle = shuffle;
+		meaning->shuffle = shuffles[i];
+	}
+	if (!meaning->order_known && spec_find_blocks(&spec, state->order, &meaning->window)) {
+		meaning->order_known = true;
+		meaning->shuffle = SHUFFLE_BLOCKS;
 	}
 }
 
@@ -145,17 +150,20 @@ void resume_recognise(const struct spec_state *state, const struct stream_spec *
 }
 
 /* "shuffled, of the subset, sampled as asked": the combination that fits. */
-static void resume_order_name(bool shuffle, bool subset, bool sampled, char *buffer, size_t room)
+static void resume_order_name(
+	enum shuffle shuffle, uint32_t window, bool subset, bool sampled, char *buffer, size_t room)
 {
-	(void)snprintf(buffer, room, "%s%s%s", shuffle ? "shuffled" : "in order",
+	char order[SHUFFLE_TEXT];
+	(void)snprintf(buffer, room, "%s%s%s", shuffle_text(shuffle, window, order, sizeof order),
 		subset ? ", of the subset" : "", sampled ? ", sampled as asked" : "");
 }
 
 void resume_order_text(const struct spec_state *state, const struct resume_meaning *meaning,
 	char *buffer, size_t room)
 {
-	char name[64];
-	resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, name, sizeof name);
+	char name[96];
+	resume_order_name(meaning->shuffle, meaning->window, meaning->subset, meaning->sampled,
+		name, sizeof name);
 	if (meaning->order_known)
 		(void)snprintf(buffer, room, "%s, seed %" PRIu64, name, state->seed);
 	else
@@ -226,6 +234,25 @@ static bool resume_differs_seed(const struct spec_state *state, const struct str
 	return state->seed != spec->seed;
 }
 
+/* Of a state that was taken with `shuffle: blocks`. */
+static bool resume_differs_blocks(const struct spec_state *state,
+	const struct resume_meaning *meaning, const struct stream_spec *spec,
+	struct resume_difference *ret)
+{
+	struct stream_spec same = *spec;
+	same.seed = state->seed;
+	if (spec_order_hash(&same) == state->order)
+		return false;
+	if (spec->shuffle == SHUFFLE_BLOCKS && spec->window == meaning->window)
+		resume_advise(ret,
+			"the blocks had another number of samples: images were rewritten in "
+			"another size since, or the samples are others");
+	else
+		resume_advise(ret, "open the stream with shuffle blocks and window %" PRIu32,
+			meaning->window);
+	return true;
+}
+
 /* The hash of the order covers the seed, which is compared separately. */
 static bool resume_differs_order(const struct spec_state *state,
 	const struct resume_meaning *meaning, const struct stream_spec *spec,
@@ -235,10 +262,13 @@ static bool resume_differs_order(const struct spec_state *state,
 	if (spec->buckets.count && state->order == spec_order_hash(spec))
 		return false;
 	bool subset = spec->subset.count, sampled = resume_is_sampled(spec);
-	resume_order_name(spec->shuffle, subset, sampled, ret->here, sizeof ret->here);
+	resume_order_name(
+		spec->shuffle, spec->window, subset, sampled, ret->here, sizeof ret->here);
 	if (meaning->order_known) {
-		resume_order_name(meaning->shuffle, meaning->subset, meaning->sampled, ret->state,
-			sizeof ret->state);
+		resume_order_name(meaning->shuffle, meaning->window, meaning->subset,
+			meaning->sampled, ret->state, sizeof ret->state);
+		if (meaning->shuffle == SHUFFLE_BLOCKS)
+			return resume_differs_blocks(state, meaning, spec, ret);
 		resume_advise(ret, "open the stream with shuffle %s%s%s",
 			meaning->shuffle ? "on" : "off",
 			subset && !meaning->subset ? ", and without indices" : "",

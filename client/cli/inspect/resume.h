@@ -20,7 +20,10 @@ struct jsontext;
 int resume_read(const char *named, struct spec_state *ret_state);
 
 struct resume_meaning {
-	bool order_known, shuffle; /* about the samples that were tried: */
+	bool order_known;
+	enum shuffle shuffle;
+	uint32_t window; /* with SHUFFLE_BLOCKS */
+	/* about the samples that were tried: */
 	bool subset, sampled; /* `indices`; weights, epoch_length, repeats, split or sampling */
 	bool rows_known;
 	struct pixel_recipe rows;

@@ -297,7 +297,8 @@ static void show_take_info(struct show *show)
 	show->recipe.spec.image_size = (struct pixel_size){show->info.height, show->info.width};
 	show->recipe.spec.seed = show->info.seed;
 	show->recipe.spec.train = show->info.train;
-	show->recipe.spec.shuffle = show->info.shuffle;
+	if (!show->info.shuffle != !show->recipe.spec.shuffle)
+		show->recipe.spec.shuffle = show->info.shuffle ? SHUFFLE_FULL : SHUFFLE_NONE;
 }
 
 /* Where the batch's images are, group by group. Returns how many groups there are. */

@@ -245,9 +245,11 @@ static void state_json_what(struct jsontext *json, const struct state *state)
 	if (what->cuts.count)
 		spec_state_json_cuts(json, &what->cuts);
 	if (state->meaning.order_known)
-		jsontext_bool(json, "shuffle", state->meaning.shuffle);
+		jsontext_bool(json, "shuffle", state->meaning.shuffle != SHUFFLE_NONE);
 	else
 		jsontext_raw(json, "shuffle", "null");
+	if (state->meaning.order_known && state->meaning.shuffle == SHUFFLE_BLOCKS)
+		jsontext_u64(json, "window", state->meaning.window);
 	state_json_rows(json, &state->meaning);
 }
 

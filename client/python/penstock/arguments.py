@@ -103,11 +103,23 @@ def _maybe(options: dict[str, Any], key: str, value: Any) -> None:
         options[key] = value
 
 
+def _shuffle(key: str, value: Any) -> int:
+    """False, True (or "full") and "blocks", as struct penstock_options numbers them."""
+    words = ("full", "blocks")
+    if isinstance(value, str) and value in words:
+        return 1 + words.index(value)
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return int(value)
+    raise ArgumentTypeError(f"{key}: expected True, False, 'full' or 'blocks', got {checks.shown(value)}")
+
+
 def _value(key: str, value: Any) -> Any:
     """The option for an argument that proto/keys.h describes completely."""
     kind, option, _, words, low, high = KEYS[key]
     if kind == "WORD":
         return checks.choice(key, value, words.split("|"))
+    if option == "SHUFFLE":
+        return _shuffle(key, value)
     if option in ("FLAG", "SWITCH"):
         return int(checks.flag(key, value))
     if option in ("U32", "I32", "U64", "VIEWS"):
@@ -122,7 +134,7 @@ def _keys(given: Mapping[str, Any], wanted: str) -> dict[str, Any]:
     """The options for all keys of `wanted` ("DEFINITION" or "READER") that are given or must be."""
     options: dict[str, Any] = {}
     for key, (_, option, who, *_) in KEYS.items():
-        simple = option in ("U32", "I32", "U64", "REAL", "FLAG", "SWITCH", "TEXT", "VIEWS") and key not in _ELSEWHERE
+        simple = option in ("U32", "I32", "U64", "REAL", "FLAG", "SWITCH", "SHUFFLE", "TEXT", "VIEWS") and key not in _ELSEWHERE
         if simple and who == wanted and (key in _NEEDED or given.get(key) is not None):
             value = _value(key, given[key])
             if _PLAIN.get(key) != value:

@@ -104,7 +104,9 @@ class Loader:
     train           True: RandomResizedCrop and flip, shuffled, without the short last batch.
                     False: Resize and CenterCrop, in order, with the short last batch
     shuffle, drop_last
-                    override what `train` implies
+                    override what `train` implies; shuffle="blocks" shuffles within a window of
+                    blocks, so that storage is read in large pieces
+    window          blocks of 8 to 16 MiB that shuffle="blocks" has open at once; default: 16
     seed            the same seed gives the same bytes
     transforms      torchvision's transforms, instead of what `train` implies:
                     [v2.RandomResizedCrop(176), "RandomHorizontalFlip"]; functions of your own
@@ -175,7 +177,7 @@ class Loader:
         image_size: Any = 224,
         train: bool = True,
         seed: int = 0,
-        shuffle: Optional[bool] = None,
+        shuffle: Union[bool, str, None] = None,
         drop_last: Optional[bool] = None,
         transforms: Any = None,
         threads: Optional[int] = None,
@@ -192,6 +194,7 @@ class Loader:
         salt: Optional[str] = None,
         map_threads: Optional[int] = None,
         prefetch: Optional[int] = None,
+        window: Optional[int] = None,
         split: Optional[str] = None,
         weights: Any = None,
         sampling: Any = None,

@@ -43,7 +43,7 @@ _KEYS = (
     "weights"
 )
 _VALUES = (
-    "all|auto|balanced|bfloat16|bicubic|bilinear|block|box|bytewise|cls|detach|exact|fail|false|fast|float16|float32|folder|"
+    "all|auto|balanced|bfloat16|bicubic|bilinear|block|blocks|box|bytewise|cls|detach|exact|fail|false|fast|float16|float32|folder|"
     "hamming|json|lanczos|mark|natural|NCHW|nearest|NHWC|none|random|split|substitute|true|uint8"
 )
 _PAIR = re.compile(rf"(?<![\w/.-])({_KEYS}): ({_VALUES})\b")

@@ -46,6 +46,7 @@ struct option {
 #define OPTION_OF_REAL(name) OPTION(DOUBLE, name),
 #define OPTION_OF_FLAG(name) OPTION(I32, name),
 #define OPTION_OF_SWITCH(name) OPTION(I32, name),
+#define OPTION_OF_SHUFFLE(name) OPTION(I32, name),
 #define OPTION_OF_CHANNELS(name) OPTION(CHANNELS, name),
 #define OPTION_OF(with, name, kind, field, place, low, high, plain, extra, option, ...) \
 	OPTION_OF_##option(name)

@@ -338,7 +338,9 @@ static void status_group(struct jsontext *json, struct group *group)
 	status_pixels(json, spec);
 	status_sampling(json, spec);
 	jsontext_bool(json, "train", spec->train);
-	jsontext_bool(json, "shuffle", spec->shuffle);
+	jsontext_bool(json, "shuffle", spec->shuffle != SHUFFLE_NONE);
+	if (spec->shuffle == SHUFFLE_BLOCKS)
+		jsontext_u64(json, "window", spec->window);
 	jsontext_u64(json, "seed", spec->seed);
 	if (spec->salt[0])
 		jsontext_string(json, "salt", spec->salt);

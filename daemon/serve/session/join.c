@@ -351,7 +351,7 @@ static void join_send_opened(struct member *m)
 		.rank = spec->rank,
 		.world_size = spec->world_size,
 		.classes = dataset_classes(dataset),
-		.shuffle = spec->shuffle,
+		.shuffle = spec->shuffle != SHUFFLE_NONE,
 		.train = spec->train,
 		.slots = extent->slots,
 	};
