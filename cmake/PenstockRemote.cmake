@@ -1,16 +1,17 @@
-# Data in object stores and on web servers: libcurl makes the requests, libcrypto the signatures.
-# Without either, URLs are refused, and the configuration says so.
-option(PENSTOCK_REMOTE "Read data from URLs (libcurl and libcrypto)" ON)
+# Data in object stores and on web servers: libcurl makes the requests, libcrypto the signatures,
+# expat reads what stores answer. Without one of them, URLs are refused, and the configuration says so.
+option(PENSTOCK_REMOTE "Read data from URLs (libcurl, libcrypto and expat)" ON)
 set(penstock_remote OFF)
 if(NOT PENSTOCK_REMOTE)
 	message(STATUS "URLs: no (PENSTOCK_REMOTE=OFF)")
 else()
 	pkg_check_modules(CURL QUIET IMPORTED_TARGET libcurl>=7.85)
 	pkg_check_modules(CRYPTO QUIET IMPORTED_TARGET libcrypto)
-	if(CURL_FOUND AND CRYPTO_FOUND)
+	pkg_check_modules(EXPAT QUIET IMPORTED_TARGET expat)
+	if(CURL_FOUND AND CRYPTO_FOUND AND EXPAT_FOUND)
 		set(penstock_remote ON)
-		message(STATUS "URLs: libcurl ${CURL_VERSION}, libcrypto ${CRYPTO_VERSION}")
+		message(STATUS "URLs: libcurl ${CURL_VERSION}, libcrypto ${CRYPTO_VERSION}, expat ${EXPAT_VERSION}")
 	else()
-		message(STATUS "URLs: no (libcurl 7.85 or libcrypto not found: install libcurl4-openssl-dev and libssl-dev)")
+		message(STATUS "URLs: no (libcurl 7.85, libcrypto or expat not found: install libcurl4-openssl-dev, libssl-dev and libexpat1-dev)")
 	endif()
 endif()

@@ -2,8 +2,13 @@
  *
  * A map of this folder:
  *   remote.[ch]   this file: starting, stopping, counters
+ *   auth/         credentials, signatures, which requests are allowed
  *   client/       requests to servers
  *   object.[ch]   an open remote object: reads through cache and client
+ *   url.[ch]      URLs: read, checked, printed
+ *   url_address.c  the address that a request is sent to
+ *   url_text.c    URLs as text, without their secrets; percent-encoding
+ *   xml.[ch]      what S3 and STS answer, by expat
  *
  * Nothing of it runs before the first URL is opened: then a thread for the network starts and, with
  * a cache folder, two threads for its files. */

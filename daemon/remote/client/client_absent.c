@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 static const char absent[] =
-	"this penstock was built without libcurl and libcrypto, and cannot read URLs: build it "
+	"this penstock was built without libcurl, libcrypto and expat, and cannot read URLs: build it "
 	"with "
-	"libcurl4-openssl-dev and libssl-dev, or copy the data to a local folder";
+	"libcurl4-openssl-dev, libssl-dev and libexpat1-dev, or copy the data to a local folder";
 
 const char *client_refused(void)
 {
@@ -16,7 +16,7 @@ const char *client_refused(void)
 
 const char *client_describe(char buffer[CLIENT_DESCRIPTION])
 {
-	(void)snprintf(buffer, CLIENT_DESCRIPTION, "none (built without libcurl and libcrypto)");
+	(void)snprintf(buffer, CLIENT_DESCRIPTION, "none (built without libcurl, libcrypto and expat)");
 	return buffer;
 }
 
