@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 static const char absent[] =
-	"this penstock was built without libcurl, libcrypto and expat, and cannot read URLs: build it "
+	"this penstock was built without libcurl, libcrypto and expat, and cannot read URLs: build "
+	"it "
 	"with "
 	"libcurl4-openssl-dev, libssl-dev and libexpat1-dev, or copy the data to a local folder";
 
@@ -16,7 +17,8 @@ const char *client_refused(void)
 
 const char *client_describe(char buffer[CLIENT_DESCRIPTION])
 {
-	(void)snprintf(buffer, CLIENT_DESCRIPTION, "none (built without libcurl, libcrypto and expat)");
+	(void)snprintf(
+		buffer, CLIENT_DESCRIPTION, "none (built without libcurl, libcrypto and expat)");
 	return buffer;
 }
 
