@@ -4,6 +4,7 @@
  *   remote.[ch]   this file: starting, stopping, counters
  *   auth/         credentials, signatures, which requests are allowed
  *   client/       requests to servers
+ *   cache/        blocks of objects on local disk
  *   object.[ch]   an open remote object: reads through cache and client
  *   url.[ch]      URLs: read, checked, printed
  *   url_address.c  the address that a request is sent to

@@ -7,6 +7,9 @@
 
 uint32_t crc32c(const uint8_t *bytes, size_t size);
 
+/* The same without the processor's instruction for it: for tests. */
+uint32_t crc32c_portable(const uint8_t *bytes, size_t size);
+
 /* TFRecord stores this, so that the checksum of data with checksums in it stays a good one. */
 static inline uint32_t crc32c_masked(const uint8_t *bytes, size_t size)
 {
