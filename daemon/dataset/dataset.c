@@ -9,6 +9,7 @@
 #include "base/whole.h"
 #include "dataset/dataset_impl.h"
 #include "dataset/mtime.h"
+#include "remote/object.h"
 #include "unpack/unpack.h"
 
 #include <errno.h>
@@ -37,6 +38,16 @@ bool dataset_has_columns(const struct dataset *dataset)
 bool dataset_in_files(const struct dataset *dataset)
 {
 	return dataset->container->files;
+}
+
+bool dataset_remote(const struct dataset *dataset)
+{
+	return blob_is_url(dataset->shard[0].path);
+}
+
+struct remote_object *dataset_shard_remote(const struct dataset *dataset, uint32_t shard)
+{
+	return dataset->shard[shard].remote;
 }
 
 bool dataset_packed(const struct dataset *dataset)
@@ -556,6 +567,9 @@ int dataset_verify_shard(const struct dataset *dataset, uint32_t shard, struct f
 {
 	const struct dataset_shard *s = &dataset->shard[shard];
 	struct stat st;
+	/* A read of an object that was replaced says so itself. */
+	if (s->remote)
+		return 0;
 	if (stat(s->path, &st) < 0)
 		return fault_set(fault, errno == ENOENT ? -ESTALE : -errno,
 			"%s cannot be examined: %s (put it back, or open the dataset again)",
@@ -588,6 +602,10 @@ static int sample_open(const struct dataset *dataset, const struct sample *sampl
 {
 	const struct dataset_shard *shard = &dataset->shard[sample->shard];
 	bool folder = dataset->container->files;
+	if (shard->remote) {
+		*ret = blob_of_remote(shard->remote);
+		return 0;
+	}
 	*ret = BLOB_OF(
 		folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
 		       : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -783,7 +801,7 @@ int dataset_sample_open(const struct dataset *dataset, const struct sample *samp
 	struct blob blob;
 	int64_t stamp;
 	*ret_offset = 0;
-	if (sample->packed.method != PACKED_NONE)
+	if (sample->packed.method != PACKED_NONE || dataset_remote(dataset))
 		return sample_unpacked(dataset, sample, fault);
 	int rc = sample_open(dataset, sample, &blob, fault);
 	if (rc == 0)
@@ -811,6 +829,7 @@ void dataset_free(struct dataset *dataset)
 	for (uint32_t i = 0; dataset->shard && i < dataset->shards; i++) {
 		free(dataset->shard[i].path);
 		free(dataset->shard[i].index_path);
+		remote_object_unref(dataset->shard[i].remote);
 	}
 	free(dataset->shard);
 	dataset_classes_free(dataset);

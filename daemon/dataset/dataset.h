@@ -8,7 +8,7 @@
  *   dataset_fields.c       reads the fields of a sample, for tools
  *   dataset_labels.c       checks the labels of a rule once all indexes exist
  *   opening/               a dataset while it is being opened: its indexes, what the user is told
- *   source.[ch]            expands what a user names (folder, tar, glob, braces) into paths
+ *   source/                expands what a user names (folder, tar, glob, braces, URL) into paths
  *   container/             the kinds of containers: folders, tars
  *   blob.[ch]              a file that is read from, wherever it is
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
@@ -33,7 +33,7 @@
  *   DIR with DIR/x.jpg         a flat folder, in which no folder has images; unlabeled
  *   X.tar, "train-*.tar", "train-{000000..000146}.tar", "{a,b}/x-{0..9}.tar"
  *                              WebDataset tars: globs sorted bytewise, braces in the order written
- *                              (source.h)
+ *                              (source/source.h)
  *   X.zip                      a ZIP of class folders, or a flat one (container_zip.c)
  *   DIR with DIR/data.mdb      an LMDB database (container_lmdb.c), also a file of any name
  * Images are files with the extensions of images (container/image_names.h); their content is
@@ -79,6 +79,7 @@
 #include <stdint.h>
 
 struct dataset;
+struct remote_object;
 
 /* Indexes store these numbers. */
 enum dataset_kind {
@@ -166,6 +167,11 @@ bool dataset_has_columns(const struct dataset *dataset);
 /* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
  * shard. */
 bool dataset_in_files(const struct dataset *dataset);
+/* Whether its shards are URLs: all are, or none. */
+bool dataset_remote(const struct dataset *dataset);
+/* The open object of a shard of such a dataset (remote/object.h), borrowed; NULL: the shard is
+ * local, or each sample is an object of its own. */
+struct remote_object *dataset_shard_remote(const struct dataset *dataset, uint32_t shard);
 /* Whether some samples or fields are stored packed (packed.h). */
 bool dataset_packed(const struct dataset *dataset);
 uint64_t dataset_count(const struct dataset *dataset);
@@ -210,7 +216,7 @@ uint64_t dataset_label_bytes(const struct dataset *dataset);
 uint32_t dataset_classes(const struct dataset *dataset);
 const char *dataset_class_name(const struct dataset *dataset, uint32_t label);
 uint32_t dataset_shards(const struct dataset *dataset); /* 1 for a folder */
-/* An absolute path; for a folder, its root. */
+/* An absolute path or a URL; for a folder, its root. */
 const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
 /* "" or a sentence that is worth logging once */
 const char *dataset_notice(const struct dataset *dataset);

@@ -100,7 +100,11 @@ static int range_read(
 	const struct dataset *dataset = reading->dataset;
 	const char *path = dataset->shard[shard].path;
 	cleanup(close_blob) struct blob blob = {0};
-	int opened = blob_open(path, &blob, fault);
+	int opened = 0;
+	if (dataset->shard[shard].remote)
+		blob = blob_of_remote(dataset->shard[shard].remote);
+	else
+		opened = blob_open(path, &blob, fault);
 	if (opened < 0)
 		return opened == -ENOENT ? -ESTALE : opened;
 	uint32_t size = UTIL_MIN(at->size, reading->field->max);

@@ -9,11 +9,13 @@
 #include <sys/types.h>
 
 struct labels;
+struct remote_object;
 
 /* One tar, or the folder. Only this grows with the number of shards. */
 struct dataset_shard {
 	char *path; /* absolute */
 	char *index_path; /* NULL: its index is in the dataset's scratch file */
+	struct remote_object *remote; /* of a URL; NULL: local */
 	uint64_t index_base; /* of the index's page 0 in that file */
 	uint64_t first; /* number of its first sample */
 	uint64_t size;

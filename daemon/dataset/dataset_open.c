@@ -11,7 +11,7 @@
 #include "dataset/container/image_names.h"
 #include "dataset/digest.h"
 #include "dataset/opening/opening.h"
-#include "dataset/source.h"
+#include "dataset/source/source.h"
 #include "labels/label_rule.h"
 #include "labels/labels.h"
 
@@ -41,11 +41,31 @@ static int labels_ready(struct opening *opening)
 			     : 0;
 }
 
+/* Each thread that builds reads its shard with several requests at once. */
+enum { BUILD_THREADS = 4 };
+
+/* For a team. */
+static int build_one(struct opening *opening, uint32_t number, struct fault *fault)
+{
+	if (!opening->missing[number])
+		return 0;
+	opening_resume(opening, fault);
+	int rc = opening_build(opening, number);
+	opening_pause(opening);
+	return rc;
+}
+
 static int shards_index(struct opening *opening)
 {
 	uint32_t shards = opening->dataset->shards;
 	bool built = false;
 	uint64_t began = clock_ns();
+	const bool remote = dataset_remote(opening->dataset);
+	/* The labels of a rule are looked up by one thread. */
+	const unsigned threads = opening->rule ? 1 : BUILD_THREADS;
+	int connected = opening_connect(opening);
+	if (connected < 0)
+		return connected;
 	for (uint32_t i = 0; i < shards; i++) {
 		int rc = opening_find(opening, i);
 		if (rc < 0)
@@ -54,10 +74,13 @@ static int shards_index(struct opening *opening)
 	for (uint32_t i = 0; i < shards; i++) {
 		int rc = opening->missing[i] && !built ? labels_ready(opening) : 0;
 		if (rc == 0 && opening->missing[i])
-			rc = opening_build(opening, i);
+			rc = remote ? opening_team(opening, threads, build_one)
+				    : opening_build(opening, i);
 		if (rc < 0)
 			return rc;
 		built |= opening->missing[i];
+		if (built && remote)
+			break; /* the team has built all of them */
 	}
 	opening->dataset->indexed_ns = built ? clock_ns() - began : 0;
 	return 0;

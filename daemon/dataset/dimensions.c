@@ -237,7 +237,7 @@ static int measure_chunk(struct walk *walk, uint64_t first, uint32_t count)
 	pthread_t thread[DIMENSIONS_THREADS];
 	pthread_attr_t attributes;
 	unsigned threads = 0, wanted = UTIL_MIN(count / 16, (uint32_t)DIMENSIONS_THREADS);
-	if (!walk->job->dataset->container->files) {
+	if (!walk->job->dataset->container->files && !dataset_remote(walk->job->dataset)) {
 		team.shard = open_shard(walk, first, walk->fault);
 		if (team.shard < 0)
 			return team.shard;

@@ -181,7 +181,8 @@ static int file_open(const char *path, const char *shard, const struct sidecar_h
 /* Whether the file may be stored beside the shard. */
 static bool is_beside(const struct dataset *dataset)
 {
-	return !dataset->container->files && !dataset->index_in_cache && !dataset->only;
+	return !dataset->container->files && !dataset->index_in_cache && !dataset->only &&
+	       !dataset_remote(dataset);
 }
 
 /* Its path in the cache folder; malloc'ed. NULL if there is no memory. */

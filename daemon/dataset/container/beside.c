@@ -1,12 +1,15 @@
 /* beside: see beside.h. */
 #include "dataset/container/beside.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/host/roots.h"
+#include "base/util.h"
 #include "dataset/mtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,13 +17,26 @@
 
 static int path_make(const char *shard, const char *name, char *ret, struct fault *fault)
 {
-	const char *slash = strrchr(shard, '/');
-	const int folder = slash ? (int)(slash - shard) + 1 : 0;
-	const int n = snprintf(ret, BESIDE_PATH, "%.*s%s", folder, shard, name);
+	/* What follows a question mark in a URL is not part of its path. */
+	const char *end = blob_is_url(shard) ? strchrnul(shard, '?') : strchr(shard, 0);
+	while (end > shard && end[-1] != '/')
+		end--;
+	const int n = snprintf(ret, BESIDE_PATH, "%.*s%s", (int)(end - shard), shard, name);
 	return n >= 0 && n < BESIDE_PATH
 		       ? 0
 		       : fault_set(fault, -ENAMETOOLONG,
 				 "%s: its path is too long for the file %s beside it", shard, name);
+}
+
+/* A server that does not list its folders to everybody also refuses what does not exist. */
+static int remote_open(const char *shard, struct beside *ret, struct fault *fault)
+{
+	struct fault why = {{0}};
+	int rc = blob_open(ret->path, &ret->blob, &why);
+	ret->size = ret->blob.size;
+	if (rc == -ENOENT || rc == -EACCES)
+		return BESIDE_E_NONE;
+	return rc < 0 ? fault_set(fault, rc, "%s, which belongs to %s", why.text, shard) : 0;
 }
 
 int beside_open(const char *shard, const char *name, struct beside *ret, struct fault *fault)
@@ -31,6 +47,8 @@ int beside_open(const char *shard, const char *name, struct beside *ret, struct 
 	int rc = path_make(shard, name, ret->path, fault);
 	if (rc < 0)
 		return rc;
+	if (blob_is_url(shard))
+		return remote_open(shard, ret, fault);
 	/* Without blocking: the name may be that of a FIFO. */
 	ret->blob.fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	const int opened = ret->blob.fd < 0 ? -errno : 0;
@@ -55,12 +73,63 @@ void beside_close(struct beside *beside)
 	blob_close(&beside->blob);
 }
 
+/* The states of remote files that were asked for lately: the shards of a folder have the same files
+ * beside them, and each question is a request. */
+static struct {
+	pthread_mutex_t lock;
+	unsigned next;
+	struct asked {
+		uint64_t until_ns; /* 0: none */
+		char path[BESIDE_PATH];
+		bool exists;
+		uint64_t size;
+		int64_t stamp;
+	} asked[4];
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum { MEMORY_MS = 5000 };
+
+static const struct asked *memory_find(const char *path)
+{
+	const uint64_t now = clock_ns();
+	for (size_t i = 0; i < UTIL_COUNT(memory.asked); i++)
+		if (memory.asked[i].until_ns > now && !strcmp(memory.asked[i].path, path))
+			return &memory.asked[i];
+	return NULL;
+}
+
+/* Asks with the lock held: the other threads want the same answer. */
+static uint64_t remote_state(uint64_t mixed, const char *path)
+{
+	(void)pthread_mutex_lock(&memory.lock);
+	const struct asked *found = memory_find(path);
+	if (!found) {
+		struct asked *fresh = &memory.asked[memory.next++ % UTIL_COUNT(memory.asked)];
+		struct blob blob;
+		fresh->exists = blob_open(path, &blob, NULL) == 0;
+		fresh->size = blob.size;
+		fresh->stamp = blob.stamp;
+		blob_close(&blob);
+		(void)snprintf(fresh->path, sizeof fresh->path, "%s", path);
+		fresh->until_ns = clock_ns() + (uint64_t)MEMORY_MS * 1000000;
+		found = fresh;
+	}
+	if (found->exists)
+		mixed = hash_u64(hash_u64(mixed, found->size + 1), (uint64_t)found->stamp);
+	(void)pthread_mutex_unlock(&memory.lock);
+	return mixed;
+}
+
 uint32_t beside_state(uint32_t hash, const char *shard, const char *name)
 {
 	char path[BESIDE_PATH];
 	struct stat st;
 	uint64_t mixed = hash_u64(HASH_SEED, hash);
-	if (path_make(shard, name, path, NULL) == 0 && stat(path, &st) == 0) {
+	if (path_make(shard, name, path, NULL) < 0)
+		return (uint32_t)hash_mix(mixed);
+	if (blob_is_url(path))
+		return (uint32_t)hash_mix(remote_state(mixed, path));
+	if (stat(path, &st) == 0) {
 		mixed = hash_u64(mixed, (uint64_t)st.st_size + 1);
 		mixed = hash_u64(mixed, (uint64_t)mtime_of(&st));
 	}

@@ -6,9 +6,11 @@
  *   opening_find.c     where indexes are stored, and whether the stored one can be used
  *   opening_build.c    builds a missing index in the first place that can be written;
  *                      opening_find.c reads it back before it is used
+ *   opening_remote.c   shards that are URLs: opens their objects, gets the indexes beside them
+ *   opening_team.c     several threads that open one dataset
  *   opening_notice.c   what the user is told: why a dataset is empty, what was noticed
  *
- * One thread; blocks. */
+ * One thread; blocks. The indexes of remote shards are built by several (opening_team). */
 #pragma once
 
 #include "dataset/blob.h"
@@ -54,10 +56,10 @@ struct opening {
 	bool classes_known;
 	uint32_t classes_shard; /* the shard whose class names the dataset has */
 	bool reordered; /* an index of a folder had the order of earlier releases */
-	bool partless; /* an index of an earlier release had whole pages only */
 	int place_error[PLACES]; /* why the last index could not be written there */
 	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */
 	char example[512]; /* a shard, for the notice */
+	struct opening_team *team; /* NULL: one thread builds indexes */
 };
 
 /* Opens the shard, or the folder's root, for reading. The caller calls blob_close in every case. 0,
@@ -79,6 +81,35 @@ int opening_examine(
  * without memory. */
 char *opening_place(const struct opening *opening, uint32_t number, enum place place,
 	enum dataset_labels labels);
+
+/* Before the first pass: opens the objects of shards that are URLs, several at once. 0, or a
+ * negative errno with a fault. */
+int opening_connect(struct opening *opening);
+
+/* Gets an index from beside a remote shard into the cache folder: the one that serves any request,
+ * or else the one for the labels that were asked for. FOUND_*; -ENOMEM. */
+int opening_download(struct opening *opening, uint32_t number);
+
+/* Calls `work` for each shard, on several threads. They share `opening` under one lock, which
+ * `work` takes with opening_resume and gives back with opening_pause. 0, or the error of the lowest
+ * shard that failed. */
+typedef int opening_work(struct opening *opening, uint32_t number, struct fault *fault);
+int opening_team(struct opening *opening, unsigned threads, opening_work *work);
+
+/* A thread of a team gives the lock back while it waits for its own shard, and takes it again;
+ * `fault` is its own. With `alone` it keeps the lock from then on. On other threads all do
+ * nothing. */
+void opening_pause(struct opening *opening);
+void opening_resume(struct opening *opening, struct fault *fault);
+void opening_alone(bool alone);
+
+/* Where a shard that is being indexed reports to: in a team `own`, which adds up what all threads
+ * have reached; otherwise &opening->progress. */
+struct index_progress *opening_progress(struct opening *opening, struct index_progress *own);
+
+/* The path of an index beside its shard, or its URL, which the caller frees; NULL if this index is
+ * not stored beside shards, or without memory. */
+char *opening_beside(const struct opening *opening, uint32_t number, enum dataset_labels labels);
 
 /* Second pass, for one shard: builds its index. 0, or a negative errno with a fault. */
 int opening_build(struct opening *opening, uint32_t number);

@@ -40,6 +40,8 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
 	const struct container *container = opening->dataset->container;
 	struct index_first first = {.empty = false};
+	struct index_progress own;
+	struct fault *fault = opening->fault;
 	struct index_job job = {
 		.path = shard->path,
 		.joint = container->joint,
@@ -54,7 +56,7 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 		.fields = &opening->fields,
 		.columns = &opening->columns,
 		.writer = &writer,
-		.progress = &opening->progress,
+		.progress = opening_progress(opening, &own),
 	};
 	writer.head.version = container->files ? INDEX_VERSION_FOLDER : INDEX_VERSION;
 	if (opening->dataset->kind > DATASET_TARS)
@@ -75,7 +77,9 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 			opening->dataset->kind > DATASET_TARS ? LABEL_TYPE_AUTO : LABEL_TYPE_CLASS;
 	writer.head.shard_size = shard->size;
 	writer.head.shard_mtime_ns = container->files ? 0 : shard->mtime_ns;
-	rc = container->index(&job, opening->fault);
+	opening_pause(opening);
+	rc = container->index(&job, fault);
+	opening_resume(opening, fault);
 	if (rc == 0)
 		rc = shard_unchanged(opening, number, blob);
 	if (rc == 0 && job.labels)
@@ -133,6 +137,8 @@ static int index_build_scratch(struct opening *opening, uint32_t number, const s
 	const char *shard = dataset->shard[number].path;
 	struct store_file file;
 	bool place = true;
+	/* All such indexes are in one file, one after the other. */
+	opening_alone(true);
 	if (dataset->scratch_fd < 0)
 		dataset->scratch_fd = store_unlinked(NULL);
 	uint64_t base = dataset->scratch_bytes;
@@ -145,6 +151,7 @@ static int index_build_scratch(struct opening *opening, uint32_t number, const s
 	if (rc == 0)
 		rc = index_readback(opening, number,
 			opening_examine(opening, number, dataset->scratch_fd, base, 0), &place);
+	opening_alone(false);
 	if (rc < 0 && place)
 		return fault_set(opening->fault, rc,
 			"the index of %s cannot be written beside it (%s), in the cache folder %s "
@@ -205,14 +212,17 @@ static int index_build_place(
 /* The kind of a dataset is that of its first file. The others are looked into here, where they are
  * about to be read as a whole; a file whose index was found needs no look, because that index says
  * of which kind it is. */
-static int kind_check(const struct opening *opening, uint32_t number, const struct blob *blob)
+static int kind_check(struct opening *opening, uint32_t number, const struct blob *blob)
 {
 	const struct dataset *dataset = opening->dataset;
 	const struct dataset_shard *shard = &dataset->shard[number];
 	enum dataset_kind kind = DATASET_TARS;
 	if (number == 0 || dataset->container->files)
 		return 0;
-	int rc = container_kind(shard->path, blob, &kind, opening->fault);
+	struct fault *fault = opening->fault;
+	opening_pause(opening);
+	int rc = container_kind(shard->path, blob, &kind, fault);
+	opening_resume(opening, fault);
 	return rc <= 0 || kind == dataset->kind
 		       ? UTIL_MIN(rc, 0)
 		       : container_mixture(dataset->shard[0].path, dataset->kind, shard->path, kind,
@@ -226,10 +236,13 @@ int opening_build(struct opening *opening, uint32_t number)
 	int opened = opening_shard(opening, number, &blob);
 	if (opened < 0)
 		return opened;
+	if (opening_download(opening, number) == FOUND)
+		return 0;
 	int kind = kind_check(opening, number, &blob);
 	if (kind < 0)
 		return kind;
-	if (!opening->dataset->container->files)
+	blob_ahead(&blob);
+	if (!opening->dataset->container->files && !blob.remote)
 		folder_settle(shard->mtime_ns);
 	const struct index_head *head = &opening->heads[number];
 	const bool old =

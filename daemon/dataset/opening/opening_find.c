@@ -20,6 +20,7 @@
 #include "dataset/container/class_folders.h"
 #include "dataset/container/image_names.h"
 #include "dataset/mtime.h"
+#include "remote/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -286,10 +287,6 @@ int opening_examine(
 	if (!container->files &&
 		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
-	if (container->parts && head.packed == INDEX_PACKED_WHOLE) {
-		opening->partless = true;
-		return FOUND_STALE;
-	}
 	if (container->beside && head.beside != container->beside(shard->path, &opening->columns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
@@ -371,13 +368,23 @@ char *opening_place(const struct opening *opening, uint32_t number, enum place p
 	enum dataset_labels labels)
 {
 	const char *shard = opening->dataset->shard[number].path;
-	char *path = NULL, suffix[PLACE_SUFFIX];
+	char suffix[PLACE_SUFFIX];
 	if (place == PLACE_CACHE) {
 		place_suffix(opening, labels, suffix);
 		return opening->cache ? store_cache_path(opening->cache, shard, suffix) : NULL;
 	}
+	if (opening->options.index_in_cache || blob_is_url(shard))
+		return NULL;
+	return opening_beside(opening, number, labels);
+}
+
+char *opening_beside(const struct opening *opening, uint32_t number, enum dataset_labels labels)
+{
+	const char *shard = opening->dataset->shard[number].path;
+	char *path = NULL;
+	/* A query is a signature for the shard only. */
 	if (opening->rule || opening->fields_hash || opening->columns_hash ||
-		opening->options.index_in_cache || opening->dataset->container->files)
+		opening->dataset->container->files || (blob_is_url(shard) && strchr(shard, '?')))
 		return NULL;
 	return asprintf(&path, "%s%s", shard, suffixes[labels]) < 0 ? NULL : path;
 }
@@ -398,6 +405,10 @@ static int index_find(
 int opening_shard(const struct opening *opening, uint32_t number, struct blob *ret)
 {
 	const struct dataset_shard *shard = &opening->dataset->shard[number];
+	if (shard->remote) {
+		*ret = blob_of_remote(shard->remote);
+		return 0;
+	}
 	if (!opening->dataset->container->files)
 		return blob_open(shard->path, ret, opening->fault);
 	*ret = BLOB_OF(dup(opening->dataset->root_fd));
@@ -421,6 +432,8 @@ static int shard_look(struct opening *opening, uint32_t number)
 	shard->ino = blob.ino;
 	shard->mtime_ns = blob.stamp;
 	shard->size = opening->dataset->container->files ? 0 : blob.size;
+	if (blob.remote && !shard->remote)
+		shard->remote = remote_object_ref(blob.remote);
 	return 0;
 }
 

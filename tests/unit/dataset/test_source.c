@@ -1,5 +1,5 @@
 /* source: braces, globs, and the sentences for paths that do not exist. */
-#include "dataset/source.h"
+#include "dataset/source/source.h"
 
 #include "base/util.h"
 #include "unit/source_fixture.h"
@@ -119,9 +119,8 @@ static void test_expand(void **state)
 	expect("dir/gone", -ENOENT, "dir/gone does not exist (its path exists only up to dir)", 0,
 		0);
 	expect("~/photos", -ENOENT, "(quotes keep the shell from expanding ~): expected", 0, 0);
-	expect("s3://bucket/a.tar", -ENOENT, "(only local paths are read: mount the storage", 0, 0);
-	expect("hf://datasets/org/name/*.parquet", -ENOENT, "`hf download ORG/NAME", 0, 0);
-	expect("hf://datasets/org/name", -ENOENT, "`hf download ORG/NAME", 0, 0);
+	expect("{s3://bucket,/data}/a.tar", -EINVAL, "names both URLs (s3://bucket/a.tar) and", 0,
+		0);
 	expect("org/name", -ENOENT, "(if it is a dataset of the Hugging Face Hub", 0, 0);
 	expect("a.zip@/train", -ENOENT, "(name the ZIP without what follows the @)", 0, 0);
 	expect("stream:train", -ENOENT, "(a stream that penstockd knows by name", 0, 0);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "dataset/source.h"
+#include "dataset/source/source.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,5 +1,10 @@
 /* source: expands what a user names into the paths of a folder or of files of one kind.
  *
+ * A map of this folder:
+ *   source.[ch]         this file: local paths
+ *   source_remote.[ch]  URLs
+ *   braces.[ch]         a list of paths; braces
+ *
  *   DIR                          a folder of images, or of the files of one dataset that a
  *                                container recognizes (container/container.h)
  *   X.tar, any other file name   a file; its content says of which kind
@@ -15,33 +20,19 @@
  * backslash is an ordinary character. Paths from braces come in the order written, and each must
  * exist; a path that is named twice appears twice.
  *
- * Blocks on the file system. Any thread. */
+ * URLs (s3://, gs://, hf://, https://, http://) have braces everywhere, and globs and folders (a
+ * prefix that ends with a slash) where the server lists what it has: not by https and http. URLs
+ * and local paths are not mixed in one source.
+ *
+ * Blocks on the file system and the network. Any thread. */
 #pragma once
 
 #include "base/fault.h"
 #include "dataset/dataset.h"
+#include "dataset/source/braces.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-enum {
-	/* a mistake such as {0..100000000} must not use up the memory */
-	SOURCE_PATHS_MAX = 1000000,
-	SOURCE_TEXT_MAX = 4095, /* bytes of one path */
-};
-
-struct source_paths {
-	char **path; /* absolute; links are resolved only before a part such as ".." */
-	size_t count;
-	size_t room;
-};
-
-/* Expands braces only. 0; -E2BIG more than SOURCE_PATHS_MAX; -ENAMETOOLONG; -ENOMEM. `paths` starts
- * zeroed; the caller frees it, also after a fault. */
-int source_braces(const char *spec, struct source_paths *paths, struct fault *fault);
-
-/* Takes over `path`, which may be NULL after a failed allocation. 0; -E2BIG; -ENOMEM. */
-int source_paths_add(struct source_paths *paths, char *path, struct fault *fault);
 
 /* Expands braces and globs, and examines what exists. 0 and *ret: DATASET_FOLDER if the only path
  * is a folder of images; if all paths are regular files, or the folder is a dataset of another
@@ -51,5 +42,3 @@ int source_paths_add(struct source_paths *paths, char *path, struct fault *fault
  * -EACCES and the like. The caller frees `paths`, also after a fault. */
 int source_expand(
 	const char *spec, struct source_paths *paths, enum dataset_kind *ret, struct fault *fault);
-
-void source_paths_free(struct source_paths *paths);
