@@ -164,6 +164,15 @@ void stream_groups_deinit(struct stream *stream);
 /* Makes what packed samples need, with blocks as large as the budget allows. 0 or -ENOMEM. */
 int stream_groups_unpack(struct stream *stream, struct fault *fault);
 
+/* tickets_broken.c */
+
+/* The sample's number among all that the stream reads, as records have it. */
+uint64_t ticket_number(const struct stream_ticket *t);
+/* Ends the stream, unless it has failed before. */
+void tickets_fail(struct stream *stream, int code, const char *text);
+/* Counts and notes a broken sample. False: the stream has failed. */
+bool ticket_note_broken(struct stream_ticket *t, unsigned reason, const char *message);
+
 /* tickets_fields.c */
 
 /* What the fields of `tickets` tickets take of the memory budget. */
