@@ -17,11 +17,20 @@
 #include "fuzz/want.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#include <sanitizer/common_interface_defs.h>
+#define SHARD_SANITIZED
+#endif
+#endif
 
 /* Of a sample or field that is unpacked. */
 enum { SHARD_ROOM = 1 << 20 };
@@ -64,19 +73,51 @@ struct shard {
 
 static struct {
 	int shard, beside, index, names, tables;
-	char folder[64], link[256];
+	char folder[PATH_MAX], link[PATH_MAX + 256];
 	struct unpack *unpack;
 	uint8_t bytes[SHARD_ROOM];
 } shard_files;
 
-/* For drive.end. */
-static inline void shard_end(void)
+static inline void shard_tidy(void)
 {
 	if (shard_files.link[0])
 		(void)unlink(shard_files.link);
 	if (shard_files.folder[0])
 		(void)rmdir(shard_files.folder);
+}
+
+/* For drive.end. */
+static inline void shard_end(void)
+{
+	shard_tidy();
 	unpack_free(shard_files.unpack);
+}
+
+static struct sigaction shard_before[NSIG];
+
+/* A finding ends the process: the folder goes first, then the signal does what it did before. */
+static inline void shard_finding(int number)
+{
+	shard_tidy();
+	(void)sigaction(number, &shard_before[number], NULL);
+	(void)raise(number);
+}
+
+/* The folder in which the container finds the shard and the file beside it. */
+static inline void shard_folder(void)
+{
+	static const int signals[] = {
+		SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM, SIGTERM, SIGINT};
+	const struct sigaction action = {.sa_handler = shard_finding};
+	const char *above = getenv("TMPDIR");
+	(void)snprintf(shard_files.folder, sizeof shard_files.folder, "%s/penstock-fuzz-XXXXXX",
+		above && above[0] ? above : "/tmp");
+	want(mkdtemp(shard_files.folder), "a folder cannot be made in TMPDIR");
+	for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+		(void)sigaction(signals[i], &action, &shard_before[signals[i]]);
+#ifdef SHARD_SANITIZED
+	__sanitizer_set_death_callback(shard_tidy);
+#endif
 }
 
 static inline void shard_memory(int *fd)
@@ -96,7 +137,7 @@ static inline void shard_file(int *fd, const uint8_t *bytes, size_t size)
 
 static inline void shard_file_beside(const struct shard *shard)
 {
-	char target[64], path[256] = "";
+	char target[64], path[sizeof shard_files.link] = "";
 	if (shard->beside) {
 		shard_file(&shard_files.beside, shard->beside_bytes, shard->beside_size);
 		(void)snprintf(target, sizeof target, "/proc/self/fd/%d", shard_files.beside);
@@ -106,14 +147,14 @@ static inline void shard_file_beside(const struct shard *shard)
 		return;
 	if (shard_files.link[0])
 		(void)unlink(shard_files.link);
-	want(!path[0] || symlink(target, path) == 0, "no link in /tmp");
+	want(!path[0] || symlink(target, path) == 0, "a link cannot be made in TMPDIR");
 	(void)strcpy(shard_files.link, path);
 }
 
 /* Makes the files. Returns the shard's path. */
 static inline const char *shard_begin(const struct shard *shard)
 {
-	static char path[256];
+	static char path[sizeof shard_files.link];
 	if (!shard_files.unpack)
 		shard_files.unpack = unpack_new();
 	want(shard_files.unpack, "no memory");
@@ -123,10 +164,8 @@ static inline const char *shard_begin(const struct shard *shard)
 	shard_memory(&shard_files.tables);
 	if (!shard->container->beside)
 		return shard->name;
-	if (!shard_files.folder[0]) {
-		(void)strcpy(shard_files.folder, "/tmp/penstock-fuzz-XXXXXX");
-		want(mkdtemp(shard_files.folder), "no folder in /tmp");
-	}
+	if (!shard_files.folder[0])
+		shard_folder();
 	shard_file_beside(shard);
 	(void)snprintf(path, sizeof path, "%s/%s", shard_files.folder, shard->name);
 	return path;
