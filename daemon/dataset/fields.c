@@ -22,7 +22,7 @@ const char *field_name_refused(const char *name)
 			return "an extension, such as txt, without slashes and spaces";
 	char file[FIELD_NAME_MAX + 3];
 	(void)snprintf(file, sizeof file, "x.%s", name);
-	/* Of the other types, a tar may have members that are fields: see dataset_open.c. */
+	/* A tar may have members of the other image types that are fields: see dataset_open.c. */
 	if (folder_format(file) == SAMPLE_JPEG || folder_format(file) == SAMPLE_PNG)
 		return "an extension other than those of images (jpg, jpeg, png): files with "
 		       "these are samples";

@@ -12,7 +12,8 @@ struct magic {
 	const char *text;
 	size_t size;
 	const char *format;
-	/* Of a compressed file: the command that unpacks it. Otherwise what else to do. */
+	/* The command that unpacks it, if it is a compressed file; otherwise `advice` says what
+	 * else to do. */
 	const char *command, *advice;
 };
 

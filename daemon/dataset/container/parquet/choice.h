@@ -16,7 +16,7 @@ struct choice {
 	uint32_t image; /* the leaf of the bytes */
 	uint32_t path; /* the leaf of the names, or SCHEMA_NONE */
 	uint32_t label; /* its leaf, or SCHEMA_NONE */
-	/* Of a label that is a list: the definition level from which on it has an element; else
+	/* If the label is a list, the definition level from which on it has an element; otherwise
 	 * 0. */
 	uint32_t list;
 	const json_t *classes; /* borrowed from the features, or NULL */

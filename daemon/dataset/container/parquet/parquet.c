@@ -279,7 +279,7 @@ static int chunk_take(struct parquet *parquet, uint32_t node, const struct chunk
 	ret->at = found->dictionary >= 4 ? UTIL_MIN(found->dictionary, found->pages) : found->pages;
 	ret->values = found->values;
 	ret->codec = (uint8_t)found->codec;
-	/* Of an empty row group, writers do not give the place. */
+	/* Writers do not give the place of an empty row group. */
 	if (!found->values) {
 		ret->at = ret->end = parquet->footer;
 		return 0;

@@ -43,8 +43,8 @@ enum type {
 	TYPE_LARGE_LIST = 21,
 };
 
-/* Of each type, as Schema.fbs numbers them: how many buffers a field has, and how many fields are
- * inside of it. */
+/* How many buffers a field of each type has, and how many fields are inside of it. The types are
+ * numbered as in Schema.fbs. */
 static const struct layout {
 	const char *name; /* NULL: not read */
 	uint8_t buffers;
