@@ -387,7 +387,8 @@ int index_writer_name_label(struct index_writer *writer, const char *name, size_
 	memcpy(all + size, label, label_size);
 	for (uint32_t i = 0; i < writer->head.field_count; i++) {
 		memcpy(all + size + label_size + i * field, &writer->field[i], field);
-		writer->head.packed |= writer->field[i].packed.method != PACKED_NONE;
+		if (writer->field[i].packed.method != PACKED_NONE)
+			writer->head.packed = INDEX_PACKED;
 	}
 	int rc = section_put_whole(names, all, bytes);
 	if (rc < 0)
@@ -414,7 +415,8 @@ int index_writer_add_hashed(struct index_writer *writer, const struct index_reco
 	struct index_head *head = &writer->head;
 	struct index_record whole = *record;
 	whole.position = head->bytes;
-	head->packed |= record->packed.method != PACKED_NONE;
+	if (record->packed.method != PACKED_NONE)
+		head->packed = INDEX_PACKED;
 	int rc = section_put_whole(&writer->records, &whole,
 		head->version == INDEX_VERSION_PACKED ? sizeof whole : INDEX_RECORD_PLAIN);
 	if (rc < 0)

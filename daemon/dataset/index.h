@@ -180,11 +180,17 @@ struct index_head {
 	 * are. 0: none. */
 	uint64_t fields;
 	uint32_t field_count;
-	uint32_t packed; /* 1: some samples or fields are packed; only in version 6 */
+	/* In version 6 only: 0, or enum index_packed if some samples or fields are packed. */
+	uint32_t packed;
 	uint64_t columns; /* column_choice_hash of the columns that were asked for; 0: none */
 };
 
 _Static_assert(sizeof(struct index_head) == 512, "index head");
+
+enum index_packed {
+	INDEX_PACKED_WHOLE = 1, /* by an earlier release, which had no PACKED_SNAPPY_PART */
+	INDEX_PACKED = 2,
+};
 
 enum {
 	INDEX_E_FOREIGN = 1, /* not one of our indexes: must not be overwritten */

@@ -21,6 +21,9 @@ enum packed_method {
 	PACKED_PIXELS, /* height x width x channels bytes; becomes a PGM or PPM file */
 	PACKED_PLANES, /* channels x height x width bytes; the same */
 	PACKED_PARTS, /* a RecordIO record of several parts, with their headers */
+	/* Elements of a Snappy block from one on that needs nothing before it; `whole` ends with
+	 * the sample, and elements or parts of them may follow. */
+	PACKED_SNAPPY_PART,
 	PACKED_METHODS,
 };
 
@@ -56,7 +59,7 @@ static inline bool packed_sound(const struct packed *packed, uint32_t size)
 		return !packed->stored && !packed->inner && !packed->whole;
 	if (packed->method >= PACKED_METHODS || (uint64_t)packed->inner + size > packed->whole)
 		return false;
-	if (packed->method < PACKED_PIXELS)
+	if (packed->method < PACKED_PIXELS || packed->method == PACKED_SNAPPY_PART)
 		return true;
 	if (packed->method == PACKED_PARTS) /* headers are larger than what is put in their place */
 		return packed->whole <= packed->stored;

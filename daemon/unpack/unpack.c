@@ -19,6 +19,7 @@ static const struct unpack_method *const methods[PACKED_METHODS] = {
 	[PACKED_PIXELS] = &unpack_pixels,
 	[PACKED_PLANES] = &unpack_planes,
 	[PACKED_PARTS] = &unpack_parts,
+	[PACKED_SNAPPY_PART] = &unpack_snappy_part,
 };
 
 struct unpack *unpack_new(void)
@@ -296,6 +297,21 @@ int unpack_skip(struct unpack *unpack, uint64_t size, uint64_t *ret_size, struct
 	}
 	*ret_size = done;
 	return 0;
+}
+
+void unpack_part_begin(struct unpack *unpack, uint64_t at)
+{
+	assert(unpack->method);
+	if (unpack->method->part_begin)
+		unpack->method->part_begin(unpack, at);
+}
+
+bool unpack_part_end(const struct unpack *unpack, uint64_t at, uint32_t size, uint64_t *ret_from,
+	struct packed *ret)
+{
+	assert(unpack->method);
+	return unpack->method->part_end &&
+	       unpack->method->part_end(unpack, at, size, ret_from, ret);
 }
 
 int unpack_slice(struct unpack *unpack, const struct packed *packed, uint32_t size,

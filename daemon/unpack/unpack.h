@@ -28,6 +28,7 @@
 #include "base/fault.h"
 #include "dataset/packed.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -60,7 +61,7 @@ struct unpack *unpack_new(void);
 void unpack_free(struct unpack *unpack); /* takes NULL */
 
 /* Begins a stream of `stored` bytes that unpacks to `whole` bytes (or UNPACK_UNKNOWN; Snappy always
- * says). PIXELS, PLANES and PARTS, which only samples have, are not for this function. The
+ * says). PIXELS and all methods after it, which only samples have, are not for this function. The
  * source and its memory outlive the reading. Ends the stream before. 0; -EBADMSG; -EOPNOTSUPP: this
  * build has no such method; -ENOMEM; -errno of the source. */
 int unpack_begin(struct unpack *unpack, enum packed_method method, uint64_t stored, uint64_t whole,
@@ -80,6 +81,19 @@ int unpack_read(
 
 /* The same without the bytes. */
 int unpack_skip(struct unpack *unpack, uint64_t size, uint64_t *ret_size, struct fault *fault);
+
+/* The part of a stream that a sample needs: a caller that reads a stream from front to back to find
+ * its samples can say with unpack_part_begin that one begins at byte `at`, which is at most 64 KiB
+ * before what it has read, and after it has read or skipped the sample's last byte ask for the
+ * part with unpack_part_end. That is true, and *ret_from is the stored byte at which the part
+ * begins, *ret how it unpacks to the sample; or false: only the whole stream does.
+ *
+ * Only Snappy has parts. The elements that all known compressors make of a piece of 64 KiB refer
+ * only to that piece, so that a part begins less than 64 KiB before its sample. It is not taken
+ * for granted: a part begins where no element of it has referred to anything before. */
+void unpack_part_begin(struct unpack *unpack, uint64_t at);
+bool unpack_part_end(const struct unpack *unpack, uint64_t at, uint32_t size, uint64_t *ret_from,
+	struct packed *ret);
 
 /* Forgets the stream and its source. */
 void unpack_end(struct unpack *unpack);

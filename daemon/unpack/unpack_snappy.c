@@ -5,11 +5,17 @@
  * before. The format allows a copy to reach back over the whole block. All known compressors work
  * on pieces of 64 KiB (kBlockSize in snappy.cc, in the Go, Rust and Java ports too), so no copy
  * reaches back further; one that does is refused. The window is HISTORY bytes that were unpacked
- * before, and up to AHEAD bytes after them. */
+ * before, and up to AHEAD bytes after them.
+ *
+ * Points are places between elements from which unpacking can begin with an empty window. The
+ * first place after each 64 KiB is one until a copy after it reaches back over it. That copy then
+ * reaches back over all later ones, too, and leaves those alone that are further back than copies
+ * can reach, so that the latest few are a stack. The block's first element is always a point. */
 #include "unpack/unpack_method.h"
 
 #include "base/util.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +25,20 @@ enum {
 	SLACK = 16, /* copies of up to this many bytes write this many */
 	PREAMBLE_MOST = 5, /* bytes of a varint of 32 bits */
 	LITERAL_SHORT = 60, /* lengths below are in the tag */
+	POINT_STEP = 64 << 10,
+	/* Two that a copy can reach, one that it cannot, one that a caller's sample begins
+	 * before. */
+	POINTS = 6,
+};
+
+struct snappy_point {
+	uint64_t total; /* bytes unpacked before it */
+	uint64_t from; /* stored bytes before it */
+};
+
+struct snappy_points {
+	unsigned count; /* in ascending order; the first is the block's first element */
+	struct snappy_point at[POINTS];
 };
 
 struct snappy {
@@ -27,6 +47,9 @@ struct snappy {
 	uint32_t literal; /* bytes still to be copied of the element that was read last */
 	uint32_t copy, distance; /* the same for a copy */
 	size_t filled, taken; /* of the window */
+	uint64_t point_next; /* value of `total` from which on there is another point */
+	struct snappy_points points;
+	struct snappy_points sample; /* those before the caller's sample */
 	uint8_t window[HISTORY + AHEAD + SLACK];
 };
 
@@ -76,14 +99,24 @@ static int snappy_preamble(struct unpack *unpack, uint64_t *ret, struct fault *f
 	return 0;
 }
 
-static int snappy_begin(struct unpack *unpack, struct fault *fault)
+static struct snappy *snappy_state(struct unpack *unpack)
 {
 	struct snappy *own = unpack_state(unpack, sizeof *own);
 	if (!own)
-		return unpack_no_memory(unpack, fault);
+		return NULL;
 	own->total = own->left = 0;
 	own->literal = own->copy = own->distance = 0;
 	own->filled = own->taken = 0;
+	own->point_next = 0;
+	own->points.count = own->sample.count = 0;
+	return own;
+}
+
+static int snappy_begin(struct unpack *unpack, struct fault *fault)
+{
+	struct snappy *own = snappy_state(unpack);
+	if (!own)
+		return unpack_no_memory(unpack, fault);
 	int rc = snappy_preamble(unpack, &own->left, fault);
 	if (rc == 0 && unpack->whole == UNPACK_UNKNOWN)
 		unpack->whole = unpack->end = own->left;
@@ -94,6 +127,65 @@ static int snappy_begin(struct unpack *unpack, struct fault *fault)
 	return unpack_damaged(
 		unpack, "it says that it has fewer bytes than its container says", fault);
 }
+
+static int snappy_part_begin(struct unpack *unpack, struct fault *fault)
+{
+	struct snappy *own = snappy_state(unpack);
+	if (!own)
+		return unpack_no_memory(unpack, fault);
+	own->left = unpack->whole;
+	return 0;
+}
+
+/* ---- points ---- */
+
+static void point_add(const struct unpack *unpack, struct snappy *own)
+{
+	struct snappy_points *points = &own->points;
+	if (points->count == POINTS) {
+		points->count--;
+		memmove(points->at + 1, points->at + 2, (POINTS - 2) * sizeof points->at[0]);
+	}
+	points->at[points->count++] =
+		(struct snappy_point){own->total, unpack->at - unpack->input_size};
+	own->point_next = (own->total / POINT_STEP + 1) * POINT_STEP;
+}
+
+/* A copy refers to byte `from`. */
+static void points_drop(struct snappy_points *points, uint64_t from)
+{
+	while (points->count > 1 && points->at[points->count - 1].total > from)
+		points->count--;
+}
+
+static void snappy_sample_begin(struct unpack *unpack, uint64_t at)
+{
+	struct snappy *own = unpack->state[unpack->packed.method];
+	own->sample = own->points;
+	points_drop(&own->sample, at);
+}
+
+static bool snappy_sample_end(const struct unpack *unpack, uint64_t at, uint32_t size,
+	uint64_t *ret_from, struct packed *ret)
+{
+	const struct snappy *own = unpack->state[unpack->packed.method];
+	const struct snappy_points *points = &own->sample;
+	const uint64_t to = unpack->at - unpack->input_size;
+	if (!points->count)
+		return false;
+	const struct snappy_point *point = &points->at[points->count - 1];
+	assert(at >= point->total && unpack->made >= at + size);
+	if (to - point->from > UINT32_MAX || at - point->total + size > UINT32_MAX)
+		return false;
+	*ret_from = point->from;
+	*ret = (struct packed){.stored = (uint32_t)(to - point->from),
+		.inner = (uint32_t)(at - point->total),
+		.whole = (uint32_t)(at - point->total) + size,
+		.method = PACKED_SNAPPY_PART};
+	return true;
+}
+
+/* ---- elements ---- */
 
 /* Makes room in a window that is full: what copies can still refer to stays. */
 static void snappy_slide(struct snappy *own)
@@ -172,6 +264,8 @@ static int snappy_back(struct unpack *unpack, struct snappy *own, uint8_t tag, u
 		return unpack_damaged(unpack,
 			"a copy begins more than 64 KiB back, as no known writer has it", fault);
 	own->distance = distance;
+	points_drop(&own->points, own->total - distance);
+	points_drop(&own->sample, own->total - distance);
 	return 0;
 }
 
@@ -180,14 +274,18 @@ static int snappy_element(struct unpack *unpack, struct snappy *own, struct faul
 {
 	uint64_t length = 0;
 	uint8_t tag = 0;
+	const bool part = unpack->packed.method == PACKED_SNAPPY_PART;
+	if (own->total >= own->point_next)
+		point_add(unpack, own);
 	int rc = snappy_byte(unpack, &tag, fault);
 	if (rc == 0)
 		rc = tag & 3 ? snappy_back(unpack, own, tag, &length, fault)
 			     : snappy_long(unpack, tag, &length, fault);
 	if (rc < 0)
 		return rc;
-	if (length > own->left)
+	if (length > own->left && !part)
 		return unpack_too_long(unpack, fault);
+	length = UTIL_MIN(length, own->left);
 	own->left -= length;
 	if (tag & 3)
 		own->copy = (uint32_t)length;
@@ -239,7 +337,8 @@ static int snappy_make(
 	memcpy(out, own->window + own->taken, made);
 	own->taken += made;
 	*ret_made = made;
-	return made ? 0 : snappy_end(unpack, fault);
+	const bool ends = !made && unpack->packed.method == PACKED_SNAPPY;
+	return ends ? snappy_end(unpack, fault) : 0;
 }
 
 static const char *snappy_library(void)
@@ -251,6 +350,16 @@ const struct unpack_method unpack_snappy = {
 	.name = "Snappy",
 	.library = snappy_library,
 	.begin = snappy_begin,
+	.make = snappy_make,
+	.part_begin = snappy_sample_begin,
+	.part_end = snappy_sample_end,
+	.unmake = free,
+};
+
+const struct unpack_method unpack_snappy_part = {
+	.name = "Snappy",
+	.library = snappy_library,
+	.begin = snappy_part_begin,
 	.make = snappy_make,
 	.unmake = free,
 };

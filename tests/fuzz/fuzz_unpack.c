@@ -3,8 +3,9 @@
  * The first bytes say how: the method, what the container says of the sizes and the checksum, and
  * how the stream is read. Expected, for each input: the same bytes and the same result from memory
  * in one read as from a source in pieces of any size; never a byte beyond what the container says;
- * a sentence with every refusal; a checksum that was compared is right; and a Snappy block is
- * accepted, with the same bytes, exactly if a second decoder in this file accepts it. */
+ * a sentence with every refusal; a checksum that was compared is right; a Snappy block or part is
+ * accepted, with the same bytes, exactly if a second decoder in this file accepts it; and the parts
+ * of a block that samples need unpack to them. */
 #include "unpack/unpack.h"
 
 #include "fuzz/drive.h"
@@ -104,28 +105,39 @@ static bool plain_number(
 	return true;
 }
 
-/* False: not a Snappy block of `whole` bytes. *ret_far: a copy reaches back further than the
- * decoder supports. */
-static bool snappy_plain(
-	const uint8_t *bytes, size_t size, uint32_t whole, uint8_t *out, bool *ret_far)
+/* The size in front of a block's elements. */
+static bool snappy_announced(const uint8_t *bytes, size_t size, uint64_t *ret, size_t *ret_at)
 {
-	uint64_t announced = 0;
-	size_t at = 0, made = 0;
 	unsigned shift = 0;
+	*ret = 0;
 	do {
-		if (at == size || shift > 28)
+		if (*ret_at == size || shift > 28)
 			return false;
-		announced |= (uint64_t)(bytes[at] & 0x7f) << shift;
+		*ret |= (uint64_t)(bytes[*ret_at] & 0x7f) << shift;
 		shift += 7;
-	} while (bytes[at++] & 0x80);
-	if (announced != whole)
+	} while (bytes[(*ret_at)++] & 0x80);
+	return true;
+}
+
+/* False: not a Snappy block of `whole` bytes, or a part with them and perhaps more. *ret_far: a
+ * copy reaches back further than the decoder supports. */
+static bool snappy_plain(
+	const uint8_t *bytes, size_t size, uint32_t whole, bool part, uint8_t *out, bool *ret_far)
+{
+	uint64_t announced = whole;
+	size_t at = 0, made = 0;
+	if ((!part && !snappy_announced(bytes, size, &announced, &at)) || announced != whole)
 		return false;
-	while (at < size) {
+	while (part ? made < whole : at < size) {
+		if (at == size)
+			return false;
 		const uint8_t tag = bytes[at++];
 		uint32_t number = tag >> 2, distance = 0;
 		if ((tag & 3) == 0) {
 			if (number >= 60 && !plain_number(bytes, size, &at, number - 59, &number))
 				return false;
+			number = part ? (uint32_t)UTIL_MIN((size_t)number, whole - made - 1)
+				      : number;
 			if (number >= size - at || number >= whole - made)
 				return false;
 			memcpy(out + made, bytes + at, number + 1);
@@ -137,6 +149,7 @@ static bool snappy_plain(
 			return false;
 		number = (tag & 3) == 1 ? (tag >> 2 & 7u) + 4 : number + 1;
 		distance |= (tag & 3) == 1 ? (uint32_t)(tag >> 5) << 8 : 0;
+		number = part ? (uint32_t)UTIL_MIN((size_t)number, whole - made) : number;
 		if (!distance || distance > made || number > whole - made)
 			return false;
 		*ret_far |= distance > 64 << 10;
@@ -149,11 +162,38 @@ static bool snappy_plain(
 static void check_snappy(const uint8_t *bytes, size_t size, const struct packed *packed, int rc)
 {
 	bool far = false;
-	const bool good = snappy_plain(bytes, size, packed->whole, second, &far);
+	const bool part = packed->method == PACKED_SNAPPY_PART;
+	const bool good = snappy_plain(bytes, size, packed->whole, part, second, &far);
 	if (!far)
 		want(good == (rc == 0), "Snappy is accepted or refused wrongly");
 	if (rc == 0)
 		want(memcmp(first, second, packed->whole) == 0, "Snappy unpacks to other bytes");
+}
+
+/* Finds a sample in the block, of which `first` has all bytes, as an indexer does: it reads on for
+ * up to 16 KiB after it has found where the sample begins. */
+static void check_part(const uint8_t *bytes, const struct packed *block, struct random *random)
+{
+	const struct unpack_source source = {.memory = bytes};
+	const uint32_t at = draw(random, block->whole), size = draw(random, block->whole - at + 1);
+	const uint32_t ahead = UTIL_MIN(draw(random, 16 << 10), block->whole - at);
+	uint64_t skipped, from;
+	struct packed part;
+	struct fault fault = {{0}};
+	want(unpack_begin(unpack, PACKED_SNAPPY, block->stored, block->whole, &source, &fault) ==
+				0 &&
+			unpack_skip(unpack, at + ahead, &skipped, &fault) == 0,
+		"a good block is refused");
+	unpack_part_begin(unpack, at);
+	want(unpack_skip(unpack, size > ahead ? size - ahead : 0, &skipped, &fault) == 0 &&
+			unpack_part_end(unpack, at, size, &from, &part),
+		"a good block has no part");
+	want(from <= block->stored && part.stored <= block->stored - from &&
+			packed_sound(&part, size),
+		"an impossible part");
+	want(unpack_slice(unpack, &part, size, bytes + from, second, &fault) == 0 &&
+			memcmp(second, first + at, size) == 0,
+		"a part is another sample");
 }
 
 /* ---- one input ---- */
@@ -201,8 +241,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	want(read_pieces(&packed, wanted, &source) == rc, "in pieces the result is another");
 	if (rc == 0)
 		want(memcmp(first, second, wanted) == 0, "in pieces the bytes are others");
-	if (packed.method == PACKED_SNAPPY && wanted == packed.whole && !packed.checked)
+	const bool snappy = packed.method == PACKED_SNAPPY || packed.method == PACKED_SNAPPY_PART;
+	if (snappy && wanted == packed.whole && !packed.checked) {
 		check_snappy(exact, stored, &packed, rc);
+		if (rc == 0 && packed.method == PACKED_SNAPPY && packed.whole)
+			check_part(exact, &packed, &source.random);
+	}
 	free(exact);
 	return 0;
 }
@@ -236,14 +280,19 @@ static uint32_t put_zlib(uint8_t *to, uint32_t room, uint32_t size, int bits, st
 	return (uint32_t)stream.total_out;
 }
 
-/* Random elements; `plain` becomes what they unpack to. */
-static uint32_t put_snappy(uint8_t *to, uint32_t room, uint32_t *ret_size, struct random *random)
+/* Random elements, at times such that few copies reach back over a multiple of 64 KiB; `plain`
+ * becomes what they unpack to. */
+static uint32_t put_snappy(
+	uint8_t *to, uint32_t room, bool part, uint32_t *ret_size, struct random *random)
 {
 	const uint32_t most = UTIL_MIN(room / 2, one_in(random, 8) ? 30000u : 2000u);
+	const uint32_t over = one_in(random, 2) ? 1 : 2 + draw(random, 1000);
 	made.packed_size = made.plain_size = 0;
 	while (made.packed_size < most && made.plain_size < PLAIN_ROOM - 1000) {
 		const uint32_t offsets = 1u << draw(random, 3);
-		const uint32_t back = UTIL_MIN(made.plain_size, offsets == 1 ? 2047u : 65535u);
+		const uint32_t within =
+			one_in(random, over) ? made.plain_size : made.plain_size % (64 << 10);
+		const uint32_t back = UTIL_MIN(within, offsets == 1 ? 2047u : 65535u);
 		if (!back || one_in(random, 4))
 			snappy_put_literal(&made, plain, 1 + draw(random, 300), draw(random, 5));
 		else
@@ -251,7 +300,10 @@ static uint32_t put_snappy(uint8_t *to, uint32_t room, uint32_t *ret_size, struc
 				offsets == 1 ? 4 + draw(random, 8) : 1 + draw(random, 64), offsets);
 	}
 	*ret_size = made.plain_size;
-	snappy_put_size(&made, made.plain_size);
+	if (part)
+		*ret_size -= draw(random, 100) % made.plain_size;
+	else
+		snappy_put_size(&made, made.plain_size);
 	memcpy(plain, made.plain, made.plain_size);
 	memcpy(to, made.packed, made.packed_size);
 	return made.packed_size;
@@ -306,7 +358,8 @@ static uint32_t put_stream(
 	case PACKED_GZIP:
 		return put_zlib(to, room, *size, one_in(random, 2) ? 15 : 31, random);
 	case PACKED_SNAPPY:
-		return put_snappy(to, room, size, random);
+	case PACKED_SNAPPY_PART:
+		return put_snappy(to, room, head->method == PACKED_SNAPPY_PART, size, random);
 	case PACKED_ZSTD:
 		return put_zstd(to, room, *size, random);
 	case PACKED_PARTS:

@@ -56,6 +56,7 @@ struct opening {
 	bool classes_known;
 	uint32_t classes_shard; /* the shard whose class names the dataset has */
 	bool reordered; /* an index of a folder had the order of earlier releases */
+	bool partless; /* an index of an earlier release had whole pages only */
 	int place_error[PLACES]; /* why the last index could not be written there */
 	char *tidied[PLACES]; /* the folder in which leftover temporary files were removed last */
 	char example[512]; /* a shard, for the notice */

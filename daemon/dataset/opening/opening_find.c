@@ -287,6 +287,10 @@ int opening_examine(
 	if (!container->files &&
 		(head.shard_size != shard->size || head.shard_mtime_ns != shard->mtime_ns))
 		return FOUND_STALE;
+	if (container->parts && head.packed == INDEX_PACKED_WHOLE) {
+		opening->partless = true;
+		return FOUND_STALE;
+	}
 	if (container->beside && head.beside != container->beside(shard->path, &opening->columns))
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};

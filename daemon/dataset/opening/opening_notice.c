@@ -266,6 +266,10 @@ void opening_notice(struct opening *opening)
 			"The index of %.300s had the order of an earlier release and was built "
 			"again: samples now have the order of torchvision's ImageFolder.",
 			dataset->shard[0].path);
+	if (opening->partless)
+		notice_add(dataset,
+			"Indexes of an earlier release, by which each image in a compressed page "
+			"unpacks the page up to itself, were built again.");
 	if (opening->gained)
 		notice_add(dataset,
 			"%llu sample%s added to %.300s: an earlier release took only .jpg, .jpeg "

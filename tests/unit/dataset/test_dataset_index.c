@@ -1,6 +1,7 @@
 /* dataset: indexes that are damaged, forged, without a place, built twice at once, and read by more
  * threads than there may be open files. */
 #include "base/store.h"
+#include "fuzz/parquet_make.h"
 #include "unit/dataset/dataset_fixture.h"
 
 #include <pthread.h>
@@ -287,6 +288,33 @@ static void test_index_of_fewer_images(void **state)
 	free(index);
 }
 
+/* An earlier release's index of Parquet has whole pages for images in compressed ones: it is made
+ * anew, with the same fingerprint. */
+static void test_index_of_whole_pages(void **state)
+{
+	static struct made made;
+	const struct made_plan plan = {
+		.rows = 12, .group_rows = 12, .page_rows = 12, .codec = 1, .version = 1};
+	made_file(&made, &plan);
+	fixture_write(in("a.parquet"), made.bytes, made.size);
+	const uint64_t is = open_again("a.parquet", true, 12, "");
+	(void)open_again("a.parquet", false, 12, "");
+	char *path = strdup(in("a.parquet.idx"));
+	struct index_head head;
+	size_t size;
+	uint8_t *data = fixture_read(path, &size);
+	memcpy(&head, data + INDEX_PAGE_HEAD, sizeof head);
+	assert_int_equal(head.packed, INDEX_PACKED);
+	head.packed = INDEX_PACKED_WHOLE;
+	memcpy(data + INDEX_PAGE_HEAD, &head, sizeof head);
+	page_seal(data);
+	fixture_write(path, data, size);
+	assert_true(open_again("a.parquet", true, 12, "Indexes of an earlier release") == is);
+	(void)open_again("a.parquet", false, 12, "");
+	free(data);
+	free(path);
+}
+
 /* The same for a tar, whose index does not say what its other members are. */
 static void test_index_of_fewer_members(void **state)
 {
@@ -445,6 +473,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_index_forged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_earlier, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_of_fewer_images, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_of_whole_pages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_of_fewer_members, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index_damaged_in_use, setup, teardown),

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum { ROOM = 512 << 10, PLAIN = 300 << 10 };
@@ -251,6 +252,111 @@ static void test_snappy_bad(void **state)
 	expect(PACKED_SNAPPY, made.plain_size, -EBADMSG, "more than 64 KiB back");
 }
 
+/* Pieces of 64 KiB whose copies stay within them; `over`: one copy reaches back over the beginning
+ * of piece 2. */
+static void snappy_pieces(bool over, uint64_t seed)
+{
+	enum { PIECE = 64 << 10, PIECES = 5 };
+	struct random random = {seed};
+	made.packed_size = made.plain_size = 0;
+	while (made.plain_size < PIECES * PIECE) {
+		const uint32_t at = made.plain_size % PIECE, left = PIECE - at;
+		if (over && made.plain_size > 2 * PIECE + 500) {
+			over = false;
+			snappy_put_copy(&made, at + 1, 10, 2);
+		} else if (at < 64 || left < 64 || draw(&random, 2)) {
+			snappy_put_literal(&made, plain + made.plain_size % 1000,
+				1 + draw(&random, UTIL_MIN(left, 9000u)), 0);
+		} else {
+			snappy_put_copy(&made, 1 + draw(&random, at), 1 + draw(&random, 64), 2);
+		}
+	}
+	snappy_put_size(&made, made.plain_size);
+	memcpy(packed, made.packed, packed_size = made.packed_size);
+}
+
+/* Walks the block as an indexer does. Returns the largest `inner` of samples that begin at `least`
+ * or later. */
+static uint32_t parts_check(uint32_t sample, uint32_t least)
+{
+	int fd = memfd_create("stored", MFD_CLOEXEC);
+	assert_int_equal(pwrite(fd, packed, packed_size, 0), packed_size);
+	struct unpack_file file = {fd, 0};
+	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
+	struct unpack *other = unpack_new();
+	uint32_t at = 0, read = 0, largest = 0;
+	assert_int_equal(
+		unpack_begin(unpack, PACKED_SNAPPY, packed_size, made.plain_size, &source, &fault),
+		0);
+	for (; at < made.plain_size; at += sample) {
+		const uint32_t size = UTIL_MIN(sample, made.plain_size - at);
+		const uint32_t ahead = UTIL_MIN(16384u, made.plain_size - at);
+		uint64_t skipped = 0, from;
+		struct packed part;
+		for (int i = 0; i < 2; i++) {
+			const uint32_t to = at + (i ? size : ahead);
+			if (to > read)
+				assert_int_equal(
+					unpack_skip(unpack, to - read, &skipped, &fault), 0);
+			read = UTIL_MAX(read, to);
+			if (!i)
+				unpack_part_begin(unpack, at);
+		}
+		assert_true(unpack_part_end(unpack, at, size, &from, &part));
+		assert_int_equal(part.method, PACKED_SNAPPY_PART);
+		assert_true(packed_sound(&part, size) && from + part.stored <= packed_size);
+		assert_int_equal(unpack_slice(other, &part, size, packed + from, out, &fault), 0);
+		assert_memory_equal(out, made.plain + at, size);
+		if (at >= least)
+			largest = UTIL_MAX(largest, part.inner);
+	}
+	unpack_free(other);
+	(void)close(fd);
+	return largest;
+}
+
+/* A sample is a part that begins less than 64 KiB before it, or where a copy reaches back, before
+ * the place that it reaches. */
+static void test_snappy_parts(void **state)
+{
+	static const uint32_t sizes[] = {100, 5000, 70000, 150000};
+	for (uint64_t seed = 0; seed < 4; seed++)
+		for (size_t i = 0; i < UTIL_COUNT(sizes); i++) {
+			snappy_pieces(false, seed);
+			assert_in_range(parts_check(sizes[i], 0), 0, 65535);
+			snappy_pieces(true, seed);
+			assert_in_range(parts_check(sizes[i], 0), 65536, 2 * 65536);
+			assert_in_range(parts_check(sizes[i], 3 * 65536), 0, 65535);
+		}
+	/* Only Snappy has them. */
+	const struct unpack_source source = {.memory = packed};
+	struct packed part;
+	uint64_t from, skipped;
+	setup_deflate(-15);
+	assert_int_equal(
+		unpack_begin(unpack, PACKED_DEFLATE, packed_size, PLAIN, &source, &fault), 0);
+	unpack_part_begin(unpack, 0);
+	assert_int_equal(unpack_skip(unpack, 10, &skipped, &fault), 0);
+	assert_false(unpack_part_end(unpack, 0, 10, &from, &part));
+}
+
+/* An index is not trusted: a part of elements that need what is before it, or that end. */
+static void test_snappy_part_bad(void **state)
+{
+	const struct packed part = {.stored = 5, .whole = 8, .method = PACKED_SNAPPY_PART};
+	assert_int_equal(
+		unpack_slice(unpack, &part, 8, (const uint8_t *)"\x0cgood", out, &fault), -EBADMSG);
+	assert_non_null(strstr(fault.text, "in the middle"));
+	assert_int_equal(
+		unpack_slice(unpack, &part, 8, (const uint8_t *)"\x0d\x05\0\0\0", out, &fault),
+		-EBADMSG);
+	assert_non_null(strstr(fault.text, "before its first byte"));
+	/* The last element may be cut, and others may follow. */
+	assert_int_equal(
+		unpack_slice(unpack, &part, 8, (const uint8_t *)"\0a\x1d\1x", out, &fault), 0);
+	assert_memory_equal(out, "aaaaaaaa", 8);
+}
+
 static void test_source_ends(void **state)
 {
 	setup_deflate(-15);
@@ -365,6 +471,8 @@ int main(void)
 		cmocka_unit_test(test_gzip_members),
 		cmocka_unit_test(test_snappy),
 		cmocka_unit_test(test_snappy_bad),
+		cmocka_unit_test(test_snappy_parts),
+		cmocka_unit_test(test_snappy_part_bad),
 		cmocka_unit_test(test_source_ends),
 		cmocka_unit_test(test_stops_early),
 		cmocka_unit_test(test_pixels),

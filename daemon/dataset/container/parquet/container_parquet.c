@@ -437,6 +437,7 @@ const struct container container_parquet = {
 	.sniff = parquet_sniff,
 	.expand = parquet_expand,
 	.columns = true,
+	.parts = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
 	.joint = "!",

@@ -126,17 +126,44 @@ static int page_open(struct cursor *cursor, uint32_t from, bool compressed, stru
 
 /* ---- values ---- */
 
-static void place_value(
-	const struct cursor_place *place, uint64_t at, uint32_t size, struct cursor_value *ret)
+/* A value begins at byte `at` of the page, and its first bytes may have been read. */
+static void span_begin(const struct cursor *cursor, uint64_t at)
 {
-	const bool plain = place->method == PACKED_NONE;
-	ret->offset = place->base + (plain ? at : 0);
-	ret->size = size;
-	ret->packed = plain ? (struct packed){0}
-			    : (struct packed){.stored = place->stored,
-				      .inner = (uint32_t)at,
-				      .whole = place->whole,
-				      .method = place->method};
+	if (cursor->place.method != PACKED_NONE)
+		unpack_part_begin(cursor->unpack, at);
+}
+
+/* Its last byte was read or skipped. */
+static struct cursor_span span_end(const struct cursor *cursor, uint64_t at, uint32_t size)
+{
+	const struct cursor_place *place = &cursor->place;
+	struct cursor_span span = {.inner = (uint32_t)at, .size = size, .stored = place->stored};
+	struct packed packed;
+	uint64_t from;
+	if (place->method == PACKED_NONE)
+		return (struct cursor_span){.from = (uint32_t)at, .size = size};
+	if (unpack_part_end(cursor->unpack, at, size, &from, &packed))
+		span = (struct cursor_span){.from = (uint32_t)from,
+			.stored = packed.stored,
+			.inner = packed.inner,
+			.size = size,
+			.part = true};
+	return span;
+}
+
+static void place_value(
+	const struct cursor_place *place, const struct cursor_span *span, struct cursor_value *ret)
+{
+	ret->offset = place->base + span->from;
+	ret->size = span->size;
+	ret->packed = (struct packed){0};
+	if (place->method == PACKED_NONE)
+		return;
+	/* Only Snappy has parts. */
+	ret->packed = (struct packed){.stored = span->stored,
+		.inner = span->inner,
+		.whole = span->part ? span->inner + span->size : place->whole,
+		.method = span->part ? PACKED_SNAPPY_PART : place->method};
 }
 
 static uint64_t little(const uint8_t *bytes, size_t size)
@@ -187,15 +214,20 @@ static int plain_next(struct cursor *cursor, struct cursor_value *ret, struct fa
 	int rc = plain_begin(cursor, &at, &size, &ret->bits, fault);
 	if (rc < 0)
 		return rc;
-	place_value(&cursor->place, at, size, ret);
-	if (!plain_bytes_follow(cursor))
-		return 0;
-	if (cursor->reads_text && size <= sizeof cursor->text) {
+	span_begin(cursor, at);
+	const bool follow = plain_bytes_follow(cursor);
+	if (follow && cursor->reads_text && size <= sizeof cursor->text) {
 		rc = stream_read(&cursor->stream, cursor->text, size, fault);
 		ret->text = cursor->text;
 		read = size;
 	}
-	return rc < 0 ? rc : stream_skip(&cursor->stream, size - read, fault);
+	if (rc == 0 && follow)
+		rc = stream_skip(&cursor->stream, size - read, fault);
+	if (rc < 0)
+		return rc;
+	const struct cursor_span span = span_end(cursor, at, size);
+	place_value(&cursor->place, &span, ret);
+	return 0;
 }
 
 /* Plain booleans are bits, the lowest first; those of the encoding RLE are runs after their
@@ -253,9 +285,9 @@ static int indexed_next(struct cursor *cursor, struct cursor_value *ret, struct 
 			cursor->parquet->path, (unsigned long long)cursor->page.header,
 			cursor->what, index, cursor->dictionary_count);
 	const struct cursor_entry *entry = &cursor->dictionary[index];
-	place_value(&cursor->dictionary_place, entry->at, entry->size, ret);
+	place_value(&cursor->dictionary_place, &entry->span, ret);
 	ret->bits = entry->bits;
-	if (cursor->reads_text && entry->size <= INDEX_NAME_MAX)
+	if (cursor->reads_text && entry->span.size <= INDEX_NAME_MAX)
 		ret->text = cursor->dictionary_text + entry->bits;
 	return 0;
 }
@@ -296,12 +328,18 @@ static int entry_read(struct cursor *cursor, struct fault *fault)
 	cursor->dictionary = grown;
 	struct cursor_entry *entry = &grown[cursor->dictionary_count];
 	int rc = plain_begin(cursor, &at, &size, &bits, fault);
-	*entry = (struct cursor_entry){(uint32_t)at, size, bits};
-	if (rc == 0 && plain_bytes_follow(cursor))
+	if (rc < 0)
+		return rc;
+	span_begin(cursor, at);
+	entry->bits = bits;
+	if (plain_bytes_follow(cursor))
 		rc = cursor->reads_text ? text_keep(cursor, size, entry, fault)
 					: stream_skip(&cursor->stream, size, fault);
-	cursor->dictionary_count += rc == 0;
-	return rc;
+	if (rc < 0)
+		return rc;
+	entry->span = span_end(cursor, at, size);
+	cursor->dictionary_count++;
+	return 0;
 }
 
 static int dictionary_read(struct cursor *cursor, struct fault *fault)

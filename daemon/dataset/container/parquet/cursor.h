@@ -45,8 +45,15 @@ struct cursor_place {
 	uint8_t method; /* enum packed_method */
 };
 
+/* Which of them a value needs. */
+struct cursor_span {
+	uint32_t from, stored; /* bytes to read: the first, from `base` on, and how many */
+	uint32_t inner, size; /* of the value, in what they are or unpack to */
+	bool part; /* they are not the whole page */
+};
+
 struct cursor_entry {
-	uint32_t at, size; /* in the dictionary's page */
+	struct cursor_span span;
 	uint64_t bits; /* of a number; of text that is read, where it begins in `text` */
 };
 
