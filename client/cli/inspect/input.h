@@ -14,6 +14,7 @@
  *   sheet_style.h       what both drawings have in common
  *   replay.c            penstock replay: makes rows of a batch again
  *   plan.c              penstock plan: what every rank of a job will get
+ *   plan_reads.[ch]     what its nodes will read of storage
  *   state.c             penstock state: describes a state, and whether a stream can resume from it
  *   resume.[ch]         reads, describes and compares a state, for state and plan */
 #pragma once

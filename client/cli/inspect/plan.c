@@ -9,6 +9,7 @@
 #include "batch/extent.h"
 #include "client/cli/catalog.h"
 #include "client/cli/inspect/machine.h"
+#include "client/cli/inspect/plan_reads.h"
 #include "client/cli/inspect/resume.h"
 #include "client/cli/options.h"
 #include "client/cli/recipe.h"
@@ -38,7 +39,8 @@ struct plan {
 	const char *source, *named_state;
 	struct recipe recipe;
 	struct recipe_cut cut;
-	uint64_t epochs, prefetch, ranks_per_node;
+	uint64_t epochs, prefetch, ranks_per_node, nodes;
+	uint64_t cache_bytes; /* of each node */
 	bool json;
 
 	struct order_epoch epoch;
@@ -48,6 +50,8 @@ struct plan {
 		left; /* of one rank: for a whole epoch; for the epoch in which it resumes */
 	uint64_t wanted, least; /* --memory of one node's daemon: as requested; with prefetch 2 */
 	unsigned threads; /* decoding threads that it would have here */
+	bool full_known, blocks_known; /* what it reads with these orders */
+	struct plan_job job; /* if either is known */
 	char note[PLAN_NOTES][PLAN_NOTE];
 	unsigned notes;
 };
@@ -83,6 +87,11 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 			"batches of a rank that may exist at once (4)", 2, EXTENT_SLOTS_MAX, NULL},
 		{"ranks-per-node", 0, OPTION_NUMBER, &plan->ranks_per_node, "N",
 			"ranks that one daemon serves, for the memory (all)", 1, 65536, NULL},
+		{"nodes", 0, OPTION_NUMBER, &plan->nodes, "N",
+			"nodes that the ranks are divided among, for the memory and the reads (1)",
+			1, 65536, NULL},
+		{"cache-size", 0, OPTION_SIZE, &plan->cache_bytes, "SIZE",
+			"a cache that each node has: what it spares (none)", 1, 0, NULL},
 		{"json", 'j', OPTION_FLAG, &plan->json, NULL, "print one JSON object", 0, 0, NULL},
 	};
 	const char *operand[OPTIONS_OPERANDS];
@@ -90,6 +99,18 @@ static int plan_options(struct plan *plan, int argc, char **argv)
 	if (r != OPTIONS_OK)
 		return r;
 	plan->source = operand[0];
+	if (plan->nodes && plan->cut.world_size % plan->nodes) {
+		cli_note("--nodes %" PRIu64 " does not divide the --world-size of %" PRIu64
+			 ": expected as many ranks on each node",
+			plan->nodes, plan->cut.world_size);
+		return -EINVAL;
+	}
+	if (plan->nodes && plan->ranks_per_node) {
+		cli_note("--nodes and --ranks-per-node cannot both be; leave one out");
+		return -EINVAL;
+	}
+	if (plan->nodes)
+		plan->ranks_per_node = plan->cut.world_size / plan->nodes;
 	if (!plan->ranks_per_node)
 		plan->ranks_per_node = plan->cut.world_size;
 	if (plan->ranks_per_node > plan->cut.world_size) {
@@ -417,6 +438,42 @@ static void plan_say_memory(const struct plan *plan)
 		plan->threads == 1 ? "" : "s");
 }
 
+/* "8,008 requests, 1.2 GiB; later epochs 4,004 requests, 600 MiB, 50 % from the cache" */
+static void plan_say_order(const struct plan *plan, const char *name,
+	struct plan_reads (*reads)(const struct plan_job *, uint32_t, bool))
+{
+	const struct plan_reads first = reads(&plan->job, 0, false),
+				later = reads(&plan->job, 0, true);
+	char more[160] = "";
+	if (plan->cache_bytes)
+		(void)snprintf(more, sizeof more,
+			"; later epochs %s request%s, %s, %.0f %% from the cache",
+			table_count(later.requests).text, later.requests == 1 ? "" : "s",
+			table_bytes(later.bytes).text,
+			later.samples ? 100 * (double)later.hits / (double)later.samples : 0);
+	plan_line(name, "%s request%s, %s%s%s", table_count(first.requests).text,
+		first.requests == 1 ? "" : "s", table_bytes(first.bytes).text,
+		plan_nodes(&plan->job) > 1 ? " a node" : "", more);
+}
+
+/* Only where somebody asks for it. */
+static void plan_say_reads(const struct plan *plan)
+{
+	char name[32];
+	if (!plan->nodes && !plan->cache_bytes && plan->recipe.spec.shuffle != SHUFFLE_BLOCKS)
+		return;
+	if (!plan->full_known) {
+		plan_line("reads", "not known beforehand of batches with buckets");
+		return;
+	}
+	plan_say_order(plan, "full", plan_reads_full);
+	(void)snprintf(name, sizeof name, "window %" PRIu32, plan->job.blocks.window);
+	if (plan->blocks_known)
+		plan_say_order(plan, name, plan_reads_blocks);
+	else
+		plan_line("blocks", "not known beforehand of a stream with these keys");
+}
+
 /* "1234 77 9": the samples of a rank's first rows. */
 static void plan_cell_samples(
 	const struct plan *plan, struct table *table, const struct order_slice *first)
@@ -482,6 +539,7 @@ static int plan_people(const struct plan *plan)
 	plan_say_epoch(plan);
 	plan_say_from(plan);
 	plan_say_memory(plan);
+	plan_say_reads(plan);
 	int code = plan_say_ranks(plan);
 	for (unsigned i = 0; i < plan->notes; i++) {
 		(void)printf("%s", i ? "" : "\n");
@@ -570,6 +628,48 @@ static void plan_json_memory(struct jsontext *json, const struct plan *plan)
 	jsontext_end(json);
 }
 
+static void plan_json_node(
+	struct jsontext *json, const char *key, const struct plan_reads *reads, uint64_t nodes)
+{
+	jsontext_object(json, key);
+	jsontext_u64(json, "samples", reads->samples);
+	jsontext_u64(json, "requests", reads->requests);
+	jsontext_u64(json, "bytes", reads->bytes);
+	jsontext_u64(json, "hits", reads->hits);
+	jsontext_u64(json, "egress_bytes", reads->bytes * nodes);
+	jsontext_end(json);
+}
+
+static void plan_json_order(struct jsontext *json, const char *key, bool known,
+	const struct plan_job *job,
+	struct plan_reads (*reads)(const struct plan_job *, uint32_t, bool))
+{
+	if (!known) {
+		jsontext_raw(json, key, "null");
+		return;
+	}
+	const struct plan_reads first = reads(job, 0, false), later = reads(job, 0, true);
+	jsontext_object(json, key);
+	plan_json_node(json, "first", &first, plan_nodes(job));
+	plan_json_node(json, "later", &later, plan_nodes(job));
+	jsontext_end(json);
+}
+
+/* Of the first node; the others read as much, or less where they have fewer ranks. */
+static void plan_json_reads(struct jsontext *json, const struct plan *plan)
+{
+	const struct plan_job *job = &plan->job;
+	jsontext_object(json, "reads");
+	jsontext_u64(json, "nodes", (plan->cut.world_size - 1) / plan->ranks_per_node + 1);
+	jsontext_u64(json, "cache_bytes", plan->cache_bytes);
+	jsontext_u64(json, "window", plan->blocks_known ? job->blocks.window : 0);
+	jsontext_u64(json, "block_samples", plan->blocks_known ? job->blocks.block : 0);
+	jsontext_u64(json, "blocks", plan->blocks_known ? blocks_count(&job->blocks) : 0);
+	plan_json_order(json, "full", plan->full_known, job, plan_reads_full);
+	plan_json_order(json, "by_blocks", plan->blocks_known, job, plan_reads_blocks);
+	jsontext_end(json);
+}
+
 static void plan_json_rank(struct jsontext *json, const struct plan *plan, uint32_t rank)
 {
 	const struct plan_rank one = plan_rank(plan, rank);
@@ -595,6 +695,7 @@ static int plan_json(const struct plan *plan)
 	plan_json_epoch(&json, plan);
 	plan_json_from(&json, plan);
 	plan_json_memory(&json, plan);
+	plan_json_reads(&json, plan);
 	jsontext_array(&json, "ranks");
 	for (uint32_t rank = 0; rank < plan->epoch.world_size; rank++)
 		plan_json_rank(&json, plan, rank);
@@ -650,6 +751,31 @@ static void plan_measure(struct plan *plan)
 	plan->least = machine_budget_for(two, &plan->threads);
 }
 
+/* What the nodes read. Samples of several sources, or drawn ones, are requests of their own. */
+static void plan_count_reads(struct plan *plan)
+{
+	const struct sampler *sampler = &plan->recipe.sampler;
+	const struct order *order = &sampler->order[0];
+	const struct stream_spec *spec = &plan->recipe.spec;
+	const struct dataset *dataset = plan->recipe.parts.dataset[0];
+	const uint64_t all = plan_dataset_bytes(&plan->recipe.parts);
+	const double share =
+		(double)plan->epoch.samples / (double)concat_samples(&plan->recipe.parts);
+	plan->full_known = !plan->epoch.buckets && sampler->repeats == 1;
+	plan->blocks_known = plan->full_known && sampler->parts == 1 && !sampler->endless &&
+			     !sampler->weights && spec->shuffle != SHUFFLE_NONE;
+	plan->job = (struct plan_job){
+		.epoch = plan->epoch,
+		.ranks_per_node = (uint32_t)plan->ranks_per_node,
+		.bytes = (uint64_t)((double)all * share),
+		.cache_bytes = plan->cache_bytes,
+		.blocks = {.samples = order->samples,
+			.block = blocks_size(dataset_count(dataset), dataset_bytes(dataset)),
+			.window = spec->window},
+		.key = {.seed = spec->seed, .epoch = (uint32_t)plan->from.epoch},
+	};
+}
+
 static int plan_lay_out(struct plan *plan)
 {
 	int code = recipe_load_parts(&plan->recipe);
@@ -667,6 +793,7 @@ static int plan_lay_out(struct plan *plan)
 	plan->batches = order_batches(&plan->epoch, 0);
 	plan->left = course_left(&plan->from.course);
 	plan_measure(plan);
+	plan_count_reads(plan);
 	plan_judge(plan);
 	return CLI_OK;
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import refuse, run
 from harness import CONFIG, STREAM, Daemon, Link, folder, make_dataset, run_tests
-from order_model import block_size, blocks_of, mixed_by, split_of
+from order_model import block_size, blocks_of, mixed_by, place, split_of
 from stream_checks import check_rank, npy, plan, refused, shown
 
 SAMPLES = 45
@@ -183,6 +183,81 @@ def test_commands_take_it():
                            (["--shuffle", "blocks", "--sampling", "{classes: 2, per_class: 2}", "-b", 4], ["beside --sampling"]),
                            (["--shuffle", "blocks", "--buckets", "[[8, 12], [12, 8]]"], ["beside buckets"])):
             refuse(home, "plan", source, *args, code=2, says=says)
+
+
+# ---- plan ----
+
+def runs(samples, most, gap=0):
+    """Requests and samples that these read: neighbors are one, up to so many; blocks end them."""
+    requests = read = 0
+    begin = end = None
+    for sample in samples:
+        if begin is None or sample - end > gap or sample + 1 - begin > most:
+            requests, read = requests + 1, read + (end - begin if begin is not None else 0)
+            begin = sample
+        end = sample + 1
+    return requests, read + (end - begin if begin is not None else 0)
+
+
+def simulated(windows_of, samples, batch_size, world, nodes, room, block, most, epochs):
+    """What node 0 reads in the first epoch and in the last, of so many, with a cache of `room` samples: requests, samples, hits."""
+    cache, told, used = set(), [], samples - samples % (batch_size * world)
+    for epoch in range(epochs):
+        requests = read = hits = position = 0
+        for window in windows_of(epoch):
+            mine = [sample for at, sample in enumerate(window, position)
+                    if at < used and at % (batch_size * world) // batch_size // (world // nodes) == 0]
+            position += len(window)
+            hits += sum(sample in cache for sample in mine)
+            missing = [sample for sample in mine if sample not in cache]
+            for number in sorted({sample // block for sample in missing}):
+                r, n = runs(sorted(sample for sample in missing if sample // block == number), most)
+                requests, read = requests + r, read + n
+            # What does not fit any more is not kept.
+            cache.update(missing[:max(room - len(cache), 0)])
+        told.append((requests, read, hits))
+    return told[0], told[-1]
+
+
+def test_plan_counts_what_nodes_read():
+    samples, size, seed = 1000, 600 << 10, 3
+    with folder() as home:
+        source = make_dataset(home / "images", classes=2, per_class=samples // 2, min_side=16, max_side=17)
+        for file in source.rglob("*.jpg"):
+            os.truncate(file, size)
+        block, most = 16, (8 << 20) // size
+        assert block == block_size(samples, samples * size)
+        orders = {(window, e): blocks_of(samples, block, window, seed, e) for window in (4, 1) for e in range(3)}
+        full = [[[place(samples, seed, e, p)] for p in range(samples)] for e in range(3)]
+        for window, nodes, share in ((4, 1, 0.5), (4, 2, 0.25), (1, 4, 0), (4, 1, 2)):
+            args = ["--shuffle", "blocks", "--window", window, "--seed", seed, "-b", 4, "-W", 4, "--nodes", nodes]
+            cached = ["--cache-size", str(int(samples * size * share))] if share else []
+            got = json.loads(run(home, "plan", source, *args, *cached, "--json")[0])["reads"]
+            assert (got["nodes"], got["window"], got["block_samples"], got["blocks"]) == (nodes, window, block, 63), got
+            for name, of, alone in (("full", lambda e: full[e], 1), ("by_blocks", lambda e: orders[window, e], block)):
+                first, last = simulated(of, samples, 4, 4, nodes, int(samples * share), alone, most, 3)
+                for key, (requests, read, hits) in (("first", first), ("later", last)):
+                    told = got[name][key]
+                    assert told["samples"] == sum(at % 16 // 4 // (4 // nodes) == 0 for at in range(992)), told
+                    assert told["egress_bytes"] == told["bytes"] * nodes
+                    # First epochs are exact but for what drop_last leaves out of a run; later ones are expectations.
+                    close = 0.03 if key == "first" else 0.12
+                    for mine, model in ((told["requests"], requests), (told["bytes"] / size, read), (told["hits"], hits)):
+                        assert abs(mine - model) <= close * max(model, 100), (window, nodes, share, name, key, told, (requests, read, hits))
+            if nodes == 1 and share == 0.5:
+                assert got["by_blocks"]["first"]["requests"] < got["full"]["first"]["requests"] / 7
+        text = " ".join(run(home, "plan", source, "--nodes", 2, "-W", 4, "-b", 4, "--cache-size", "100M")[0].split())
+        assert "full 496 requests, 290.6 MiB a node; later epochs" in text and "from the cache window 16" in text, text
+        assert "requests" not in run(home, "plan", source, "-b", 4)[0]
+        got = json.loads(run(home, "plan", source, "-b", 4, "--repeats", 2, "--json")[0])["reads"]
+        assert got["full"] is None and got["by_blocks"] is None
+        got = json.loads(run(home, "plan", source, "-b", 4, "--weights", "balanced", "--json")[0])["reads"]
+        assert got["full"]["first"]["requests"] == 1000 and got["by_blocks"] is None and got["window"] == 0
+        for args, says in ((["--nodes", 3, "-W", 4], "--nodes 3 does not divide the --world-size of 4"),
+                           (["--nodes", 8, "-W", 4], "--nodes 8 does not divide"), (["--nodes", 0], "--nodes: expected"),
+                           (["--nodes", 2, "-W", 4, "--ranks-per-node", 2], "cannot both be"),
+                           (["--cache-size", "lots"], "--cache-size: expected"), (["--cache-size", 0], "--cache-size: expected")):
+            refuse(home, "plan", source, *args, code=2, says=[says])
 
 
 if __name__ == "__main__":
