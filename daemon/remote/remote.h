@@ -5,6 +5,7 @@
  *   auth/         credentials, signatures, which requests are allowed
  *   client/       requests to servers
  *   cache/        blocks of objects on local disk
+ *   listing/      what is in a bucket: pages, globs, class folders
  *   object.[ch]   an open remote object: reads through cache and client
  *   url.[ch]      URLs: read, checked, printed
  *   url_address.c  the address that a request is sent to

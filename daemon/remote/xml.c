@@ -12,7 +12,7 @@ struct xml {
 	XML_Parser parser;
 	xml_take_fn *take;
 	void *context;
-	int stopped; /* a negative errno; 0: it goes on */
+	int stopped; /* what `take` answered, or a negative errno; 0: it goes on */
 	const char *why; /* of -EINVAL */
 	unsigned depth;
 	size_t path_used, text_used;
@@ -60,7 +60,7 @@ static void on_end(void *context, const XML_Char *name)
 		return;
 	xml->text[xml->text_used] = 0;
 	int rc = xml->take(xml->context, xml->path, xml->text);
-	if (rc < 0)
+	if (rc)
 		stop(xml, rc, NULL);
 	xml->path_used = xml->began[--xml->depth];
 	xml->path[xml->path_used] = 0;

@@ -16,7 +16,7 @@
 
 enum { XML_DEPTH_MAX = 16, XML_PATH_MAX = 512, XML_TEXT_MAX = 16384 };
 
-/* A negative errno stops the reader, which returns it. */
+/* An answer other than 0 stops the reader, which returns it. */
 typedef int xml_take_fn(void *context, const char *path, const char *text);
 
 struct xml;

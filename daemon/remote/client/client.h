@@ -138,6 +138,9 @@ struct client_request {
 	const char *body_sha256; /* hex, for `sign`; NULL: it may hash `body` itself */
 	const char *const *headers; /* "Name: value" more to send; NULL at the end; NULL: none */
 	unsigned timeout_s; /* 0: the client's */
+	/* Where the answer's header Link is copied to, "" if there is none; NULL: nowhere. */
+	char *link;
+	size_t link_room;
 	void (*done)(struct client_request *request); /* must not block; may free the request */
 	void *context;
 
