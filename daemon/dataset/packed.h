@@ -24,8 +24,13 @@ enum packed_method {
 	/* Elements of a Snappy block from one on that needs nothing before it; `whole` ends with
 	 * the sample, and elements or parts of them may follow. */
 	PACKED_SNAPPY_PART,
+	/* The same of blocks of a Zstandard frame. */
+	PACKED_ZSTD_PART,
 	PACKED_METHODS,
 };
+
+/* The descriptor of a window of 8 MiB, in a Zstandard frame. */
+enum { PACKED_WINDOW_MOST = 13 << 3 };
 
 struct packed {
 	uint32_t stored; /* bytes to read */
@@ -35,7 +40,7 @@ struct packed {
 	uint8_t method; /* enum packed_method */
 	uint8_t checked;
 	uint8_t channels; /* of PIXELS and PLANES: 1 or 3 */
-	uint8_t reserved;
+	uint8_t window; /* of ZSTD_PART: the frame's descriptor of it */
 	uint16_t width, height; /* the same */
 };
 
@@ -61,6 +66,8 @@ static inline bool packed_sound(const struct packed *packed, uint32_t size)
 		return false;
 	if (packed->method < PACKED_PIXELS || packed->method == PACKED_SNAPPY_PART)
 		return true;
+	if (packed->method == PACKED_ZSTD_PART)
+		return packed->window <= PACKED_WINDOW_MOST;
 	if (packed->method == PACKED_PARTS) /* headers are larger than what is put in their place */
 		return packed->whole <= packed->stored;
 	const uint64_t pixels = (uint64_t)packed->width * packed->height * packed->channels;

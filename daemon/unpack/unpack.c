@@ -18,8 +18,9 @@ static const struct unpack_method *const methods[PACKED_METHODS] = {
 	[PACKED_ZSTD] = &unpack_zstd,
 	[PACKED_PIXELS] = &unpack_pixels,
 	[PACKED_PLANES] = &unpack_planes,
-	[PACKED_PARTS] = &unpack_parts,
+	[PACKED_PARTS] = &unpack_record_parts,
 	[PACKED_SNAPPY_PART] = &unpack_snappy_part,
+	[PACKED_ZSTD_PART] = &unpack_zstd_part,
 };
 
 struct unpack *unpack_new(void)
@@ -297,6 +298,12 @@ int unpack_skip(struct unpack *unpack, uint64_t size, uint64_t *ret_size, struct
 	}
 	*ret_size = done;
 	return 0;
+}
+
+int unpack_parts(struct unpack *unpack, struct fault *fault)
+{
+	assert(unpack->method);
+	return unpack->method->parts ? unpack->method->parts(unpack, fault) : 0;
 }
 
 void unpack_part_begin(struct unpack *unpack, uint64_t at)

@@ -8,6 +8,7 @@
  *   unpack_zlib.c          raw deflate, gzip and zlib, with zlib
  *   unpack_snappy.c        Snappy, with penstock's decoder
  *   unpack_zstd.c          Zstandard, with libzstd
+ *   unpack_zstd_walk.[ch]  where the parts of a Zstandard frame are that samples need
  *   unpack_zstd_absent.c   refuses Zstandard in builds without libzstd
  *   unpack_pixels.c        pixels without a header, as a PNM file
  *   unpack_parts.c         a RecordIO record that is stored in parts
@@ -83,14 +84,17 @@ int unpack_read(
 int unpack_skip(struct unpack *unpack, uint64_t size, uint64_t *ret_size, struct fault *fault);
 
 /* The part of a stream that a sample needs: a caller that reads a stream from front to back to find
- * its samples can say with unpack_part_begin that one begins at byte `at`, which is at most 64 KiB
- * before what it has read, and after it has read or skipped the sample's last byte ask for the
- * part with unpack_part_end. That is true, and *ret_from is the stored byte at which the part
- * begins, *ret how it unpacks to the sample; or false: only the whole stream does.
+ * its samples calls unpack_parts after unpack_begin. It then can say with unpack_part_begin that a
+ * sample begins at byte `at`, which is at most 64 KiB before what it has read, and after it has
+ * read or skipped the sample's last byte ask for the part with unpack_part_end. That is true, and
+ * *ret_from is the stored byte at which the part begins, *ret how it unpacks to the sample; or
+ * false: only the whole stream does.
  *
- * Only Snappy has parts. The elements that all known compressors make of a piece of 64 KiB refer
- * only to that piece, so that a part begins less than 64 KiB before its sample. It is not taken
- * for granted: a part begins where no element of it has referred to anything before. */
+ * Snappy has parts: the elements that all known compressors make of a piece of 64 KiB refer only to
+ * that piece, so that a part begins less than 64 KiB before its sample. It is not taken for
+ * granted: a part begins where no element of it has referred to anything before. So has Zstandard
+ * (unpack_zstd_walk.h), which then takes three times UNPACK_BYTES. unpack_parts: 0 or -ENOMEM. */
+int unpack_parts(struct unpack *unpack, struct fault *fault);
 void unpack_part_begin(struct unpack *unpack, uint64_t at);
 bool unpack_part_end(const struct unpack *unpack, uint64_t at, uint32_t size, uint64_t *ret_from,
 	struct packed *ret);

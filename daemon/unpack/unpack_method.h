@@ -24,7 +24,9 @@ struct unpack_method {
 	int (*make)(struct unpack *unpack, uint8_t *out, size_t room, size_t *ret_made,
 		struct fault *fault);
 
-	/* NULL: the method has no parts; or as unpack_part_begin and _end. */
+	/* NULL: the method has no parts, or is always ready for them. As unpack_parts. */
+	int (*parts)(struct unpack *unpack, struct fault *fault);
+	/* NULL: the method has no parts. As unpack_part_begin and _end. */
 	void (*part_begin)(struct unpack *unpack, uint64_t at);
 	bool (*part_end)(const struct unpack *unpack, uint64_t at, uint32_t size,
 		uint64_t *ret_from, struct packed *ret);
@@ -34,7 +36,8 @@ struct unpack_method {
 };
 
 extern const struct unpack_method unpack_plain, unpack_deflate, unpack_gzip, unpack_snappy,
-	unpack_snappy_part, unpack_zstd, unpack_pixels, unpack_planes, unpack_parts;
+	unpack_snappy_part, unpack_zstd, unpack_zstd_part, unpack_pixels, unpack_planes,
+	unpack_record_parts;
 
 struct unpack {
 	const struct unpack_method *method; /* NULL: no stream */

@@ -79,7 +79,7 @@ static const char *parts_library(void)
 	return "";
 }
 
-const struct unpack_method unpack_parts = {
+const struct unpack_method unpack_record_parts = {
 	.name = "parts of a RecordIO record",
 	.library = parts_library,
 	.begin = parts_begin,

@@ -30,7 +30,7 @@ enum {
 
 /* The bytes in front of the stream. */
 struct head {
-	uint8_t method, how, channels, reserved;
+	uint8_t method, how, channels, window;
 	uint32_t whole, inner, crc;
 	uint16_t width, height;
 };
@@ -180,14 +180,18 @@ static void check_part(const uint8_t *bytes, const struct packed *block, struct 
 	uint64_t skipped, from;
 	struct packed part;
 	struct fault fault = {{0}};
-	want(unpack_begin(unpack, PACKED_SNAPPY, block->stored, block->whole, &source, &fault) ==
+	want(unpack_begin(unpack, block->method, block->stored, block->whole, &source, &fault) ==
 				0 &&
+			unpack_parts(unpack, &fault) == 0 &&
 			unpack_skip(unpack, at + ahead, &skipped, &fault) == 0,
 		"a good block is refused");
 	unpack_part_begin(unpack, at);
-	want(unpack_skip(unpack, size > ahead ? size - ahead : 0, &skipped, &fault) == 0 &&
-			unpack_part_end(unpack, at, size, &from, &part),
-		"a good block has no part");
+	want(unpack_skip(unpack, size > ahead ? size - ahead : 0, &skipped, &fault) == 0,
+		"a good block is refused");
+	if (!unpack_part_end(unpack, at, size, &from, &part)) {
+		want(block->method != PACKED_SNAPPY, "a good block has no part");
+		return;
+	}
 	want(from <= block->stored && part.stored <= block->stored - from &&
 			packed_sound(&part, size),
 		"an impossible part");
@@ -211,6 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.checked = head.how & HOW_CHECKED,
 		.crc = head.crc,
 		.channels = head.channels,
+		.window = head.window,
 		.width = head.width,
 		.height = head.height};
 	packed.inner = head.how & HOW_SLICE ? head.inner % (packed.whole + 1) : 0;
@@ -244,9 +249,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool snappy = packed.method == PACKED_SNAPPY || packed.method == PACKED_SNAPPY_PART;
 	if (snappy && wanted == packed.whole && !packed.checked) {
 		check_snappy(exact, stored, &packed, rc);
-		if (rc == 0 && packed.method == PACKED_SNAPPY && packed.whole)
-			check_part(exact, &packed, &source.random);
 	}
+	if (rc == 0 && (packed.method == PACKED_SNAPPY || packed.method == PACKED_ZSTD) &&
+		wanted == packed.whole && packed.whole)
+		for (int i = 0; i < 3; i++)
+			check_part(exact, &packed, &source.random);
 	free(exact);
 	return 0;
 }
@@ -309,9 +316,47 @@ static uint32_t put_snappy(
 	return made.packed_size;
 }
 
-static uint32_t put_zstd(uint8_t *to, uint32_t room, uint32_t size, struct random *random)
-{
 #ifdef HAVE_ZSTD
+/* A frame of many small blocks, some of them noise. Without its head if it is for a part. */
+static uint32_t put_blocks(struct head *head, uint8_t *to, uint32_t room, uint32_t *ret_size,
+	bool part, struct random *random)
+{
+	const uint32_t size = UTIL_MIN(room / 2, PLAIN_ROOM / 8u);
+	const unsigned log = 10 + draw(random, 4);
+	for (uint32_t at = 0; at < size; at += 1 + draw(random, 4000)) {
+		const uint32_t noise = draw(random, UTIL_MIN(3000u, size - at));
+		if (one_in(random, 2))
+			(void)drive_noise(plain + at, noise, random);
+		else if (at > noise)
+			memmove(plain + at, plain + draw(random, at - noise), noise);
+	}
+	ZSTD_CCtx *context = ZSTD_createCCtx();
+	(void)ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1 + (int)draw(random, 5));
+	(void)ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, (int)log);
+	const size_t n = ZSTD_compress2(context, to, room, plain, size);
+	(void)ZSTD_freeCCtx(context);
+	*ret_size = ZSTD_isError(n) ? 0 : size;
+	if (!part || ZSTD_isError(n))
+		return ZSTD_isError(n) ? 0 : (uint32_t)n;
+	/* A window, and the size in 2 bytes or 4. */
+	const uint32_t opening = size < 256 + 65536 ? 8 : 10;
+	if (n <= opening)
+		return 0;
+	memmove(to, to + opening, n - opening);
+	head->window = (uint8_t)((log - 10) << 3);
+	*ret_size -= draw(random, 2000) % size;
+	return (uint32_t)n - opening;
+}
+#endif
+
+static uint32_t put_zstd(
+	struct head *head, uint8_t *to, uint32_t room, uint32_t *ret_size, struct random *random)
+{
+	const uint32_t size = *ret_size;
+#ifdef HAVE_ZSTD
+	if (head->method == PACKED_ZSTD_PART || one_in(random, 2))
+		return put_blocks(
+			head, to, room, ret_size, head->method == PACKED_ZSTD_PART, random);
 	const uint32_t cut = one_in(random, 3) ? draw(random, size + 1) : size;
 	size_t n = ZSTD_compress(to, room, plain, cut, 1 + (int)draw(random, 5));
 	if (!ZSTD_isError(n) && cut < size) {
@@ -320,7 +365,7 @@ static uint32_t put_zstd(uint8_t *to, uint32_t room, uint32_t size, struct rando
 	}
 	return ZSTD_isError(n) ? 0 : (uint32_t)n;
 #else
-	(void)to, (void)size, (void)random;
+	(void)head, (void)to, (void)size, (void)random;
 	return UTIL_MIN(room, 10u);
 #endif
 }
@@ -361,7 +406,8 @@ static uint32_t put_stream(
 	case PACKED_SNAPPY_PART:
 		return put_snappy(to, room, head->method == PACKED_SNAPPY_PART, size, random);
 	case PACKED_ZSTD:
-		return put_zstd(to, room, *size, random);
+	case PACKED_ZSTD_PART:
+		return put_zstd(head, to, room, size, random);
 	case PACKED_PARTS:
 		return put_parts(to, size, random);
 	case PACKED_PIXELS:

@@ -104,6 +104,106 @@ static void test_bad(void **state)
 	add(0, PLAIN, 3, false, false, 24);
 	expect(PLAIN, -EBADMSG, "window of more than 8 MiB");
 }
+
+enum { WINDOW_LOG = 12, WINDOW = 1 << WINDOW_LOG, NOISE = 20000, HEAD = 3000 };
+
+/* Images: heads that compress, each with other bytes, and noise. */
+static void images_fill(void)
+{
+	struct random random = {9};
+	for (size_t i = 0; i < sizeof plain; i++) {
+		const size_t at = i % (HEAD + NOISE);
+		plain[i] = at > 100 && at < HEAD ? plain[i - 1 - draw(&random, 60)]
+						 : (uint8_t)random_64(&random);
+	}
+}
+
+/* Walks the stream as an indexer does, and unpacks each sample by its part. Returns how many have a
+ * part, and the sum of their `inner`. */
+static unsigned parts_check(uint32_t sample, uint32_t first, uint64_t *ret_inner)
+{
+	const struct unpack_source source = {.memory = packed};
+	struct unpack *other = unpack_new();
+	uint32_t read = 0;
+	unsigned parts = 0;
+	*ret_inner = 0;
+	assert_int_equal(unpack_begin(unpack, PACKED_ZSTD, packed_size, PLAIN, &source, &fault), 0);
+	assert_int_equal(unpack_parts(unpack, &fault), 0);
+	for (uint32_t at = first; at + sample <= PLAIN; at += HEAD + NOISE) {
+		uint64_t skipped = 0, from;
+		struct packed part;
+		for (int i = 0; i < 2; i++) {
+			const uint32_t to = UTIL_MIN(at + (i ? sample : 700u), (uint32_t)PLAIN);
+			if (to > read)
+				assert_int_equal(
+					unpack_skip(unpack, to - read, &skipped, &fault), 0);
+			read = UTIL_MAX(read, to);
+			if (!i)
+				unpack_part_begin(unpack, at);
+		}
+		if (!unpack_part_end(unpack, at, sample, &from, &part))
+			continue;
+		parts++;
+		assert_int_equal(part.method, PACKED_ZSTD_PART);
+		assert_true(packed_sound(&part, sample) && from + part.stored <= packed_size);
+		assert_int_equal(unpack_slice(other, &part, sample, packed + from, out, &fault), 0);
+		assert_memory_equal(out, plain + at, sample);
+	}
+	unpack_free(other);
+	return parts;
+}
+
+static void test_parts(void **state)
+{
+	const unsigned images = PLAIN / (HEAD + NOISE);
+	uint64_t inner;
+	images_fill();
+	for (int level = 1; level < 8; level += 2) {
+		packed_size = 0;
+		add(0, PLAIN, level, level & 2, level & 4, WINDOW_LOG);
+		/* In noise a part begins in the block before; in heads, a few windows before. */
+		assert_in_range(parts_check(9000, HEAD + 5000, &inner), images, images + 1);
+		assert_in_range(inner, 0, images * (WINDOW + 1));
+		assert_in_range(parts_check(HEAD + NOISE, 0, &inner), images, images + 1);
+		assert_in_range(inner, 0, (images + 1) * 6 * WINDOW);
+	}
+	/* A frame that refers to all of itself: parts begin with it. */
+	packed_size = 0;
+	add(0, PLAIN, 3, true, false, 0);
+	assert_in_range(parts_check(HEAD + NOISE, 0, &inner), images, images + 1);
+	/* The second frame has none. */
+	packed_size = 0;
+	add(0, PLAIN / 2, 3, true, true, WINDOW_LOG);
+	add(PLAIN / 2, PLAIN - PLAIN / 2, 3, true, true, WINDOW_LOG);
+	assert_in_range(parts_check(HEAD + NOISE, 0, &inner), images / 2, images / 2 + 1);
+}
+
+/* An index is not trusted. */
+static void test_part_bad(void **state)
+{
+	struct packed part = {.whole = PLAIN, .method = PACKED_ZSTD_PART};
+	packed_size = 0;
+	images_fill();
+	add(0, PLAIN, 3, false, false, WINDOW_LOG);
+	/* The frame's head has no size: 6 bytes. */
+	part.window = (WINDOW_LOG - 10) << 3;
+	part.stored = (uint32_t)packed_size - 6;
+	assert_int_equal(unpack_slice(unpack, &part, PLAIN, packed + 6, out, &fault), 0);
+	assert_memory_equal(out, plain, PLAIN);
+	part.stored /= 2;
+	assert_int_equal(unpack_slice(unpack, &part, PLAIN, packed + 6, out, &fault), -EBADMSG);
+	assert_non_null(strstr(fault.text, "in the middle"));
+	assert_int_equal(unpack_slice(unpack, &part, PLAIN, packed + 9, out, &fault), -EBADMSG);
+	part.window = PACKED_WINDOW_MOST + 1;
+	assert_false(packed_sound(&part, PLAIN));
+	part.window = PACKED_WINDOW_MOST;
+	assert_true(packed_sound(&part, PLAIN));
+	/* The frame ends before the sample does. */
+	part.whole = PLAIN + 1;
+	part.stored = (uint32_t)packed_size - 6;
+	assert_int_equal(unpack_slice(unpack, &part, PLAIN + 1, packed + 6, out, &fault), -EBADMSG);
+	assert_non_null(strstr(fault.text, "but its container says"));
+}
 #endif
 
 static void test_refused(void **state)
@@ -135,6 +235,8 @@ int main(void)
 #ifdef HAVE_ZSTD
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_part_bad),
 #endif
 		cmocka_unit_test(test_refused),
 	};

@@ -147,7 +147,8 @@ static struct cursor_span span_end(const struct cursor *cursor, uint64_t at, uin
 			.stored = packed.stored,
 			.inner = packed.inner,
 			.size = size,
-			.part = true};
+			.part = true,
+			.window = packed.window};
 	return span;
 }
 
@@ -159,11 +160,12 @@ static void place_value(
 	ret->packed = (struct packed){0};
 	if (place->method == PACKED_NONE)
 		return;
-	/* Only Snappy has parts. */
+	const uint8_t part = place->method == PACKED_SNAPPY ? PACKED_SNAPPY_PART : PACKED_ZSTD_PART;
 	ret->packed = (struct packed){.stored = span->stored,
 		.inner = span->inner,
 		.whole = span->part ? span->inner + span->size : place->whole,
-		.method = span->part ? PACKED_SNAPPY_PART : place->method};
+		.window = span->window,
+		.method = span->part ? part : place->method};
 }
 
 static uint64_t little(const uint8_t *bytes, size_t size)

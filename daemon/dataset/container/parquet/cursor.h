@@ -5,8 +5,8 @@
  * part of what a compressed page unpacks to. Numbers are read; so is text, if the cursor was told
  * to. Pages of both versions, plain values and dictionaries; other encodings are refused.
  *
- * Memory: a window, a piece, what unpacking needs (UNPACK_BYTES), the levels of one page (at most
- * CURSOR_LEVELS_MAX) and the dictionary of one chunk (CURSOR_DICTIONARY_MAX entries,
+ * Memory: a window, a piece, what unpacking needs (three times UNPACK_BYTES), the levels of one
+ * page (at most CURSOR_LEVELS_MAX) and the dictionary of one chunk (CURSOR_DICTIONARY_MAX entries,
  * CURSOR_TEXT_MAX bytes of text). Time: the pages of a column unpack to at most CURSOR_RATIO times
  * the file's size, or to CURSOR_UNPACKED. Blocks. One thread. */
 #pragma once
@@ -50,6 +50,7 @@ struct cursor_span {
 	uint32_t from, stored; /* bytes to read: the first, from `base` on, and how many */
 	uint32_t inner, size; /* of the value, in what they are or unpack to */
 	bool part; /* they are not the whole page */
+	uint8_t window; /* of the part: see struct packed */
 };
 
 struct cursor_entry {

@@ -66,6 +66,8 @@ int stream_packed(struct stream *stream, struct window *window, struct unpack *u
 		return 0;
 	const struct unpack_source source = {.read = blob_part_read, .context = &stream->part};
 	int rc = unpack_begin(unpack, method, stored, size, &source, fault);
+	if (rc == 0)
+		rc = unpack_parts(unpack, fault);
 	return rc < 0 ? stream_fault(stream, rc, fault) : 0;
 }
 
