@@ -1,7 +1,14 @@
 /* client: requests to object stores and web servers, by libcurl, on one thread of its own.
  *
  * A map of this folder:
- *   client.h             requests: begun, canceled, waited for; counters
+ *   client.[ch]          requests: begun, canceled, waited for; the thread
+ *   client_request.c     the life of a request: queue, retries, redirects, hedges, time
+ *   client_attempt.c     one transfer of libcurl: what is sent, what is stored
+ *   client_loop.c        libcurl's sockets in an epoll
+ *   client_place.c       a server: its limit of connections, waits, first-byte times
+ *   client_answer.c      the headers of an answer
+ *   client_error.c       what an error means, and its sentence
+ *   client_impl.h        what these files share
  *   client_names.c       names of enums
  *   client_absent.c      refuses requests in builds without libcurl
  *
@@ -158,9 +165,9 @@ struct client_request {
 		struct client_attempt *attempt, *rival;
 		struct client_place *place;
 		char *location; /* where redirects led; NULL */
-		uint64_t begun_ns, step_ns, step_bytes, due_ns, waited_ns;
-		unsigned attempts, failures, stalls, redirects, refusals, state;
-		bool canceling, reranged, location_foreign;
+		uint64_t begun_ns, step_ns, step_bytes, due_ns;
+		unsigned attempts, failures, stalls, wrong, redirects, refusals, state;
+		bool canceling, ended, location_foreign;
 	} own;
 };
 

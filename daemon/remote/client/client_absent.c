@@ -1,4 +1,7 @@
-/* client_absent: replaces the client in builds without libcurl or libcrypto. */
+/* client_absent: replaces the client in builds without libcurl, libcrypto or expat.
+ *
+ * Circle: client, client_absent, client_attempt, client_request: no build has this file beside the
+ * others, whose functions it defines again. */
 #include "remote/client/client.h"
 
 #include <errno.h>

@@ -1,0 +1,112 @@
+/* client_place: how much a server is asked at once, when a retry may begin, and how fast it
+ * usually answers. Pure: the caller gives the time. */
+#include "remote/client/client_impl.h"
+
+#include "base/util.h"
+
+#include <string.h>
+
+enum {
+	TOKENS_MAX = 100,
+	TOKENS_SECOND = 20, /* retries that each second adds */
+	SAMPLES_LEAST = 20,
+	SAMPLES_STEP = 16, /* the quantiles are computed after so many more */
+};
+static const double tokens_answer = 0.2; /* retries that each answer adds */
+
+void client_place_begin(
+	struct client_place *place, const char *name, unsigned connections, uint64_t now)
+{
+	*place = (struct client_place){.limit = connections,
+		.tokens = TOKENS_MAX,
+		.tokens_ns = now,
+		.grown_ns = now,
+		.used_ns = now};
+	(void)snprintf(place->name, sizeof place->name, "%s", name);
+}
+
+bool client_place_slow_down(struct client_place *place, uint64_t now)
+{
+	if (place->halved_ns && now - place->halved_ns < CLIENT_S / 2)
+		return false;
+	place->halved_ns = now;
+	place->grown_ns = now;
+	place->useful = false;
+	double half = place->limit / 2;
+	place->limit = half < 1 ? 1 : half;
+	return true;
+}
+
+void client_place_grow(struct client_place *place, unsigned connections, uint64_t now)
+{
+	if (now - place->grown_ns < CLIENT_S / 10)
+		return;
+	place->grown_ns = now;
+	if (!place->useful)
+		return;
+	place->useful = false;
+	double grown = place->limit + UTIL_MAX(connections / 16.0, 1.0);
+	place->limit = UTIL_MIN(grown, (double)connections);
+}
+
+static int place_compare(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+void client_place_first_byte(struct client_place *place, uint64_t ns)
+{
+	place->first_us[place->samples++ % PLACE_SAMPLES] =
+		(uint32_t)UTIL_MIN(ns / 1000, (uint64_t)UINT32_MAX);
+	if (place->samples < SAMPLES_LEAST || place->samples % SAMPLES_STEP)
+		return;
+	uint32_t sorted[PLACE_SAMPLES];
+	size_t count = UTIL_MIN(place->samples, (unsigned)PLACE_SAMPLES);
+	memcpy(sorted, place->first_us, count * sizeof *sorted);
+	qsort(sorted, count, sizeof *sorted, place_compare);
+	place->p95_ns = ((uint64_t)sorted[count * 95 / 100] + 1) * 1000;
+	place->p99_ns = ((uint64_t)sorted[count * 99 / 100] + 1) * 1000;
+}
+
+static uint64_t place_random(uint64_t *random)
+{
+	uint64_t x = *random;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return *random = x;
+}
+
+uint64_t client_place_backoff(struct client_place *place, unsigned failures, uint64_t base_ns,
+	uint64_t cap_ns, uint64_t *random, uint64_t now)
+{
+	place->tokens += (double)(now - place->tokens_ns) / CLIENT_S * TOKENS_SECOND;
+	place->tokens = UTIL_MIN(place->tokens, (double)TOKENS_MAX);
+	place->tokens_ns = now;
+	place->tokens -= 1;
+	unsigned doublings = failures > 20 ? 20 : failures ? failures - 1 : 0;
+	uint64_t bound = UTIL_MIN(base_ns << doublings, cap_ns);
+	uint64_t wait = bound ? place_random(random) % bound : 0;
+	if (place->tokens < 0) {
+		uint64_t more = (uint64_t)(-place->tokens / TOKENS_SECOND * CLIENT_S);
+		wait += UTIL_MIN(more, cap_ns);
+	}
+	return wait;
+}
+
+void client_place_failed(struct client_place *place, const char *why, uint64_t now)
+{
+	if (!place->gone_ns)
+		place->gone_ns = now;
+	(void)snprintf(place->why, sizeof place->why, "%s", why);
+}
+
+void client_place_answered(struct client_place *place, uint64_t now)
+{
+	place->gone_ns = 0;
+	place->worked = true;
+	place->useful = true;
+	place->used_ns = now;
+	place->tokens = UTIL_MIN(place->tokens + tokens_answer, (double)TOKENS_MAX);
+}
