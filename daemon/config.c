@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "base/yaml.h"
 #include "http/http.h"
+#include "remote/url.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -83,6 +84,8 @@ static const struct yaml_key config_keys[] = {
 	{"io", YAML_KEY_ENUM, CONFIG_FIELD(io), .names = config_io_names},
 	{"cache", YAML_KEY_ENUM, CONFIG_FIELD(cache), .names = config_cache_names},
 	{"cache_dir", YAML_KEY_PATH, CONFIG_TEXT_FIELD(cache_dir)},
+	{"cache_size", YAML_KEY_NODE, CONFIG_FIELD(cache_size), .read_as = config_read_cache_size},
+	{"remote", YAML_KEY_NODE, CONFIG_FIELD(remote), .read = config_read_remote},
 	{"entry_points", YAML_KEY_BOOL, CONFIG_FIELD(entry_points)},
 	{"idle_exit_s", YAML_KEY_U32, CONFIG_FIELD(idle_exit_s), .max = 31536000},
 	{"log_level", YAML_KEY_NODE, CONFIG_FIELD(log_levels), .read_as = config_read_log_levels},
@@ -109,6 +112,7 @@ void config_init(struct config *config)
 	memset(config, 0, offsetof(struct config, stream));
 	for (int i = 0; i < LOG_TOPICS; i++)
 		config->log_levels.of[i] = LOG_INFO;
+	config_remote_init(&config->remote);
 	config->max_clients = 256;
 	config->max_streams = 64;
 	config->entry_points = true;
@@ -177,7 +181,11 @@ static int config_read_recorder(const struct yaml_text *text, const yaml_node_t 
 
 int config_add_root(struct config_roots *roots, const char *path, struct fault *fault)
 {
-	if (path[0] != '/')
+	static struct remote_url url; /* large; main's thread and the reload's take turns */
+	struct fault why;
+	if (remote_is_url(path) && remote_url_parse(path, &url, &why) < 0)
+		return fault_set(fault, -EINVAL, "%s", why.text);
+	if (path[0] != '/' && !remote_is_url(path))
 		return fault_set(fault, -EINVAL,
 			"expected the absolute path of a folder, got \"%.100s\"%s", path,
 			path[0] == '~' ? "; write the home folder out" : "");

@@ -1,6 +1,11 @@
 /* config: the daemon's settings. The command line overrides penstock.yaml, which overrides the
  * defaults.
  *
+ * A map of this folder:
+ *   main.c              penstockd
+ *   config.[ch]         this file
+ *   config_remote.[ch]  the keys of remote data
+ *
  * config/penstock.yaml lists every key with its default and its reason. Refusals name the file,
  * line and column, and the expected value. */
 #pragma once
@@ -8,6 +13,7 @@
 #include "base/fault.h"
 #include "base/host/roots.h"
 #include "base/log.h"
+#include "config_remote.h"
 #include "confine/confine.h"
 #include "definition/spec.h"
 #include "fetch/fetch.h"
@@ -28,7 +34,7 @@ enum {
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
 
-/* The folders that datasets may be read from; none: no restriction. */
+/* The folders and URLs that datasets may be read from; none: no restriction. */
 struct config_roots {
 	uint32_t count;
 	char path[CONFIG_ROOTS][CONFIG_ROOT];
@@ -46,6 +52,9 @@ struct config {
 	enum fetch_cache cache; /* of samples: auto, on, off */
 	char cache_dir[4096]; /* "": $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else the
 				 temporary folder's */
+	/* Bytes of remote data that may be kept in cache_dir; 0: auto; CONFIG_CACHE_OFF. */
+	uint64_t cache_size;
+	struct config_remote remote;
 	bool entry_points; /* stored next to the indexes; default true */
 	/* Address of metrics and the page (http/address.h); default "auto". */
 	char http[CONFIG_HTTP];
@@ -78,8 +87,8 @@ const char *config_no_streams(const struct config *config, bool *ret_closed);
 /* Reads a YAML file into `config`, which is already initialized. 0, -ENOENT, -EINVAL, ... */
 int config_load(const char *path, struct config *config, struct fault *fault);
 
-/* Adds a root. 0, or -EINVAL with a fault if the path is not absolute or too long, or if there
- * are too many roots. The daemon checks at its start that the folder exists. */
+/* Adds a root, a folder or a URL. 0, or -EINVAL with a fault if the path is not absolute or too
+ * long, or if there are too many roots. The daemon checks at its start that the folder exists. */
 int config_add_root(struct config_roots *roots, const char *path, struct fault *fault);
 
 /* Sets the key `key` of the file from a command-line option. Messages call it `name`: "--io". 0 or

@@ -57,7 +57,7 @@ static int file_read(struct reading *reading, const char *path, struct fault *fa
 {
 	/* Where roots apply, the links of images were checked when the folder was indexed; those of
 	 * fields are not followed. */
-	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (roots_count() ? O_NOFOLLOW : 0);
+	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (roots_apply() ? O_NOFOLLOW : 0);
 	int rc = -ESTALE;
 	for (int i = 0; rc == -ESTALE && i < FIELD_TRIES; i++) {
 		cleanup(close_fd) int fd = openat(reading->dataset->root_fd, path, flags);

@@ -407,7 +407,7 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 		read->op.unsized = true;
 		read->op.need = read->op.length;
 		/* The walk of the folder has checked the links of images, not those of fields. */
-		read->op.nofollow = roots_count() > 0;
+		read->op.nofollow = roots_apply();
 	}
 	if (remote && plan_far_new(fetch, read) < 0)
 		return plan_no_memory(fetch, read, request);

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "http/address.h"
 #include "proto/jsontext.h"
+#include "remote/url.h"
 #include "serve/state.h"
 
 #include <errno.h>
@@ -67,7 +68,9 @@ int confined_begin(struct server *server, struct fault *fault)
 	int result = 0;
 	roots_clear();
 	for (uint32_t i = 0; !result && i < roots->count; i++)
-		result = roots_add(roots->path[i], fault);
+		result = remote_is_url(roots->path[i]) ? 0 : roots_add(roots->path[i], fault);
+	if (roots->count)
+		roots_bind();
 	/* A folder that does not exist is a mistake in the settings. */
 	if (result)
 		return -EINVAL;
@@ -129,7 +132,7 @@ int confined_files(struct server *server, struct fault *fault)
 	struct confined_places places = {.count = 0};
 	const char *notify = getenv("NOTIFY_SOCKET");
 	char run[sizeof server->socket], config[sizeof server->config->file], http[ADDRESS_PATH];
-	if (!roots_count())
+	if (!roots_apply())
 		return 0;
 	int result = confined_cache(server, fault);
 	if (result)

@@ -1,5 +1,6 @@
 /* server: see server.h. */
 #include "serve/server.h"
+#include "serve/remoted.h"
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
@@ -224,6 +225,8 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 		result = loop_start(&server->loop, fault);
 	if (!result)
 		result = confined_begin(server, fault);
+	if (!result)
+		result = remoted_begin(server, fault);
 	if (!result) {
 		recorder_start(server, confined_witness);
 		handout_begin();
@@ -469,6 +472,7 @@ void server_free(struct server *server)
 	if (server->environment.lists)
 		list_shelf_deinit(&server->lists);
 	fetch_free(server->fetch);
+	remoted_end();
 	if (server->has_memory) {
 		permit_deinit(&server->large_reads);
 		permit_deinit(&server->large_images);

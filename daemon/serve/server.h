@@ -13,6 +13,7 @@
  *   drain.c         the end that SIGTERM or `penstock stop` begins: streams end at a batch
  *   budget.[ch]     how the memory budget is divided
  *   confined.[ch]   what the process may do
+ *   remoted.[ch]   data in remote storage: its settings
  *   notices.h       the last few warnings, which the status shows
  *   log_limit.[ch]  keeps clients from filling the log
  *

@@ -39,7 +39,7 @@ struct dataset_options stream_dataset_options(
 	const struct stream *stream, progress_fn *progress, void *context)
 {
 	return (struct dataset_options){.cache_dir = stream->environment->cache_dir,
-		.index_in_cache = roots_count() > 0,
+		.index_in_cache = roots_apply(),
 		.rule = &stream->spec.labels,
 		.fields = &stream->spec.fields,
 		.columns = &stream->spec.columns,

@@ -59,7 +59,11 @@ SETTINGS = {
                   *(f'"info, {topic}=debug"' for topic in "daemon memory reader stream trainer http recorder".split())],
     "log_format": ["human", "json"], "log_to": ["auto", "stderr", "journal"], "max_clients": ["1", "4096"], "max_streams": ["1", "100"],
     "stream_memory": ["auto", "64M"], "open_streams": ["any", "named"], "roots": ["[]", "[/tmp]"], "seccomp": ["auto", "on", "off"],
-    "core_files": ["on", "off"], "streams": ["{}", "{a: {source: /tmp}}"],
+    "core_files": ["on", "off"], "streams": ["{}", "{a: {source: /tmp}}"], "cache_size": ["auto", "off", "64M", "1024G"],
+    "remote": ["{}", *(f"{{{key}}}" for key in ("endpoint_url: 'http://127.0.0.1:8333'", "region: eu-west-1", "profile: p", "anonymous: on",
+                                                "requester_pays: on", "path_style: auto", "path_style: on", "path_style: off",
+                                                "connections: 1024", "bandwidth: unlimited", "bandwidth: 64K", "timeout_s: 86400",
+                                                "hedge: 0", "hedge: 0.2", "plain_http: []", "plain_http: [host]"))],
 }
 # Each key of a stream that configuration file and definitions share.
 STREAM = {

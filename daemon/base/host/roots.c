@@ -15,12 +15,24 @@
 
 static char roots_of[ROOTS_MAX][ROOTS_PATH];
 static unsigned roots_used;
+static bool roots_bound;
 static char roots_cache[PATH_MAX]; /* "": none */
 
 void roots_clear(void)
 {
 	roots_used = 0;
+	roots_bound = false;
 	roots_cache[0] = 0;
+}
+
+void roots_bind(void)
+{
+	roots_bound = true;
+}
+
+bool roots_apply(void)
+{
+	return roots_used || roots_bound;
 }
 
 unsigned roots_count(void)
@@ -94,7 +106,7 @@ static int roots_refuse(
 	return fault_set(fault, -EACCES,
 		"%s: %s%s is outside the folders that this penstockd may read (roots: %s): name a "
 		"path below them, or have the folder added to roots: and penstockd restarted",
-		what, path, leads, list);
+		what, path, leads, roots_used ? list : "URLs only");
 }
 
 /* Resolves the path, or the longest part of it that exists; `ret_whole` says which. */
@@ -121,7 +133,7 @@ int roots_check(const char *what, const char *path, struct fault *fault)
 {
 	char real[PATH_MAX];
 	bool whole;
-	if (!roots_used)
+	if (!roots_apply())
 		return 0;
 	if (!roots_resolve(path, real, &whole))
 		return roots_refuse(what, path, NULL, false, fault);
@@ -147,7 +159,7 @@ int roots_check_list(const char *what, const char *path, struct fault *fault)
 {
 	char real[PATH_MAX];
 	bool whole;
-	if (roots_used && roots_resolve(path, real, &whole) && roots_keep_list(real))
+	if (roots_apply() && roots_resolve(path, real, &whole) && roots_keep_list(real))
 		return 0;
 	return roots_check(what, path, fault);
 }
@@ -156,7 +168,7 @@ int roots_check_at(
 	const char *what, int folder, const char *name, const char *shown, struct fault *fault)
 {
 	char link[64], real[PATH_MAX];
-	if (!roots_used)
+	if (!roots_apply())
 		return 0;
 	cleanup(close_fd) int fd = openat(folder, name, O_PATH | O_CLOEXEC);
 	/* A dangling link, or one that this user may not follow: the sample is missing. */

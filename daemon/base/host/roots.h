@@ -19,7 +19,13 @@ enum { ROOTS_MAX = 32, ROOTS_PATH = 1024 };
  * folder; -E2BIG: more than ROOTS_MAX; -ENOENT and the like. */
 int roots_add(const char *path, struct fault *fault);
 
-/* How many roots there are; 0: the daemon may read everything. */
+/* Without folders, nothing local may be read: the roots are URLs (remote/remote.h). */
+void roots_bind(void);
+
+/* Whether there are roots of either kind; if not, the daemon may read everything. */
+bool roots_apply(void);
+
+/* How many folders there are. */
 unsigned roots_count(void);
 const char *roots_path(unsigned i);
 

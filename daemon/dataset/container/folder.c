@@ -269,7 +269,7 @@ static int name_kind(struct walk *walk, int fd, const char *name, unsigned char 
 static int name_check(struct walk *walk, int fd, const char *name)
 {
 	char shown[PATH_MAX];
-	if (!roots_count())
+	if (!roots_apply())
 		return 0;
 	(void)snprintf(shown, sizeof shown, "%s/%s%s", walk->root, walk->path, name);
 	return roots_check_at("source", fd, name, shown, walk->fault);

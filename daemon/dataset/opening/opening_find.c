@@ -336,7 +336,7 @@ int opening_try(struct opening *opening, uint32_t number, const char *path)
 static uint64_t place_bounds(const struct opening *opening)
 {
 	uint64_t hash = HASH_SEED;
-	if (!opening->dataset->container->files || !roots_count())
+	if (!opening->dataset->container->files || !roots_apply())
 		return 0;
 	for (unsigned i = 0; i < roots_count(); i++)
 		hash = hash_bytes(hash, roots_path(i), strlen(roots_path(i)) + 1);

@@ -67,6 +67,21 @@ static void must_refuse(const char *text, const char *sentence)
 	(void)close(paper.fd);
 }
 
+/* The sentence names the place and has these words; no secret of the file is in it. */
+static void must_mention(const char *text, const char *words)
+{
+	static struct config config;
+	struct fault fault = {""};
+	struct paper paper = paper_new();
+	paper_write(&paper, text, strlen(text));
+	config_init(&config);
+	assert_int_equal(config_load(paper.path, &config, &fault), -EINVAL);
+	if (strncmp(fault.text + strlen(paper.path), ":1:", 3) != 0 || !strstr(fault.text, words))
+		fail_msg("expected \"%s\" in: %s", words, fault.text);
+	assert_null(strstr(fault.text, "secret"));
+	(void)close(paper.fd);
+}
+
 static char *slurp(const char *path)
 {
 	char *text = calloc(1, 65536);
@@ -103,11 +118,27 @@ static void the_shipped_file_is_the_defaults(void **state)
 	shipped.seccomp = CONFINE_OFF;
 	shipped.core_files = true;
 	shipped.roots.count = 3;
+	shipped.cache_size = 1;
+	shipped.remote = (struct config_remote){.endpoint_url = "e",
+		.region = "r",
+		.profile = "p",
+		.anonymous = true,
+		.requester_pays = true,
+		.path_style = REMOTE_PATH_OFF,
+		.connections = 1,
+		.bandwidth = 1,
+		.timeout_s = 1,
+		.hedge = 1,
+		.plain_count = 3};
 	if (config_load(PENSTOCK_SHIPPED, &shipped, &fault) < 0)
 		fail_msg("%s", fault.text);
 	assert_string_equal(shipped.file, PENSTOCK_SHIPPED);
 	memset(shipped.file, 0, sizeof shipped.file);
 	shipped.socket[1] = shipped.cache_dir[1] = 0;
+	/* Texts may keep what was after their end. */
+	memset(shipped.remote.endpoint_url, 0, sizeof shipped.remote.endpoint_url);
+	memset(shipped.remote.region, 0, sizeof shipped.remote.region);
+	memset(shipped.remote.profile, 0, sizeof shipped.remote.profile);
 	assert_memory_equal(&shipped, &defaults, sizeof defaults);
 }
 
@@ -140,6 +171,60 @@ static void roots_and_what_is_bound(void **state)
 	memcpy(long_one + sizeof long_one - 3, "]\n", 3);
 	must_refuse(long_one, ":1:9: roots: a path has at most 1023 bytes");
 	must_refuse("seccomp: maybe\n", ":1:10: seccomp: expected auto, on or off, got \"maybe\"");
+}
+
+static void remote_data(void **state)
+{
+	(void)state;
+	const struct config *config = must_load(
+		"cache_size: 200G\nroots: [s3://bucket/data]\nremote: {endpoint_url: "
+		"\"http://127.0.0.1:8333\", region: eu-west-1, profile: p, anonymous: on, "
+		"requester_pays: on, path_style: off, connections: 8, bandwidth: 100M, "
+		"timeout_s: 20, hedge: 0, plain_http: [a.example.org, b]}\n");
+	const struct config_remote *remote = &config->remote;
+	assert_int_equal(config->cache_size, (uint64_t)200 << 30);
+	assert_string_equal(config->roots.path[0], "s3://bucket/data");
+	assert_string_equal(remote->endpoint_url, "http://127.0.0.1:8333");
+	assert_string_equal(remote->region, "eu-west-1");
+	assert_string_equal(remote->profile, "p");
+	assert_true(remote->anonymous && remote->requester_pays);
+	assert_int_equal(remote->path_style, REMOTE_PATH_OFF);
+	assert_int_equal(remote->connections, 8);
+	assert_int_equal(remote->bandwidth, 100 << 20);
+	assert_int_equal(remote->timeout_s, 20);
+	assert_true(remote->hedge <= 0);
+	assert_int_equal(remote->plain_count, 2);
+	assert_string_equal(remote->plain_http[1], "b");
+	config = must_load("cache_size: off\nremote: {bandwidth: unlimited}\n");
+	assert_true(config->cache_size == CONFIG_CACHE_OFF);
+	assert_int_equal(config->remote.bandwidth, 0);
+	assert_int_equal(config->remote.timeout_s, REMOTE_TIMEOUT_S);
+	static const char *const bad[][2] = {
+		{"cache_size: 1M\n", "cache_size"},
+		{"cache_size: much\n", "cache_size"},
+		{"remote: s3\n", "expected a mapping"},
+		{"remote: {speed: 3}\n", "speed"},
+		{"remote: {endpoint_url: minio}\n", "endpoint_url: expected https://HOST"},
+		{"remote: {endpoint_url: \"https://user:secret@host\"}\n", "without user"},
+		{"remote: {anonymous: perhaps}\n", "anonymous"},
+		{"remote: {requester_pays: 3}\n", "requester_pays"},
+		{"remote: {path_style: virtual}\n", "path_style: expected auto, on or off"},
+		{"remote: {connections: 0}\n", "connections"},
+		{"remote: {connections: 2000}\n", "connections"},
+		{"remote: {bandwidth: 1K}\n", "bandwidth"},
+		{"remote: {timeout_s: 0}\n", "timeout_s"},
+		{"remote: {timeout_s: soon}\n", "timeout_s"},
+		{"remote: {hedge: 0.5}\n", "hedge"},
+		{"remote: {hedge: -1}\n", "hedge"},
+		{"remote: {region: [a]}\n", "region"},
+		{"remote: {profile: {a: b}}\n", "profile"},
+		{"remote: {plain_http: host}\n", "plain_http: expected a list of hosts"},
+		{"remote: {plain_http: [\"http://host\"]}\n", "the name of a host"},
+		{"roots: [\"s3://\"]\n", "roots: "},
+		{"roots: [\"ftp://host/x\"]\n", "roots: "},
+	};
+	for (size_t i = 0; i < UTIL_COUNT(bad); i++)
+		must_mention(bad[i][0], bad[i][1]);
 }
 
 /* The example that is commented out is right too, and shows every default of a stream. */
@@ -484,6 +569,7 @@ int main(void)
 		cmocka_unit_test(the_shipped_file_is_the_defaults),
 		cmocka_unit_test(the_shipped_example_is_right),
 		cmocka_unit_test(roots_and_what_is_bound),
+		cmocka_unit_test(remote_data),
 		cmocka_unit_test(the_shipped_transforms_are_right),
 		cmocka_unit_test(reads_every_key),
 		cmocka_unit_test(an_old_name_of_a_key_works_and_is_named),
