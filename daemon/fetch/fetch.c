@@ -1,6 +1,7 @@
 /* fetch: see fetch.h, which has the map. The public functions, which run on callers' threads, and
- * what both engines use: inbox, threads, delivery. */
+ * what both engines use: threads, delivery. */
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/host/cpu.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -71,93 +71,9 @@ void fetch_reader_deinit(struct fetch_reader *reader)
 	(void)reader;
 }
 
-/* --- the inbox --- */
-
-static void inbox_init(struct fetch_inbox *inbox)
-{
-	pthread_condattr_t attr;
-	pthread_mutex_init(&inbox->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&inbox->cond, &attr);
-	pthread_condattr_destroy(&attr);
-	inbox->tail = &inbox->items;
-	inbox->eventfd = -1;
-}
-
-static void inbox_deinit(struct fetch_inbox *inbox)
-{
-	pthread_cond_destroy(&inbox->cond);
-	pthread_mutex_destroy(&inbox->lock);
-}
-
-/* Called with the inbox's lock. Wakes one sleeper at a time: it looks at everything, and wakes the
- * next one if there is more to do than it can take. A kick that finds no sleeper is kept for the
- * next thread that would sleep. */
-static void inbox_kick(struct fetch_inbox *inbox)
-{
-	bool wake = inbox->sleepers > 0 && !inbox->kicked;
-	inbox->kicked = true;
-	if (!wake)
-		return;
-	if (inbox->eventfd < 0)
-		pthread_cond_signal(&inbox->cond);
-	else
-		(void)eventfd_write(inbox->eventfd, 1);
-}
-
-void fetch_kick(struct fetch *fetch)
-{
-	pthread_mutex_lock(&fetch->inbox.lock);
-	inbox_kick(&fetch->inbox);
-	pthread_mutex_unlock(&fetch->inbox.lock);
-}
-
-bool fetch_sleep_begin(struct fetch_inbox *inbox)
-{
-	pthread_mutex_lock(&inbox->lock);
-	bool sleeps = !inbox->items && !inbox->kicked;
-	if (sleeps)
-		inbox->sleepers++;
-	inbox->kicked = false;
-	pthread_mutex_unlock(&inbox->lock);
-	return sleeps;
-}
-
-void fetch_sleep_end(struct fetch_inbox *inbox)
-{
-	pthread_mutex_lock(&inbox->lock);
-	inbox->sleepers--;
-	inbox->kicked = false;
-	pthread_mutex_unlock(&inbox->lock);
-}
-
-void fetch_sleep(struct fetch_inbox *inbox, bool retry)
-{
-	pthread_mutex_lock(&inbox->lock);
-	if (!inbox->items && !inbox->kicked) {
-		inbox->sleepers++;
-		if (retry && !inbox->timed) {
-			inbox->timed = true;
-			uint64_t until = clock_ns() + FETCH_RETRY_NS;
-			struct timespec at = {
-				.tv_sec = (time_t)(until / 1000000000u),
-				.tv_nsec = (long)(until % 1000000000u),
-			};
-			(void)pthread_cond_timedwait(&inbox->cond, &inbox->lock, &at);
-			inbox->timed = false;
-		} else {
-			pthread_cond_wait(&inbox->cond, &inbox->lock);
-		}
-		inbox->sleepers--;
-	}
-	inbox->kicked = false;
-	pthread_mutex_unlock(&inbox->lock);
-}
-
 /* --- threads --- */
 
-int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *))
+int fetch_thread_start(struct lane *lane, size_t stack_bytes, void *(*run)(void *))
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -166,33 +82,33 @@ int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(voi
 	/* The event loop handles all signals. */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	(void)pthread_attr_setstacksize(&attr, stack_bytes);
-	pthread_t *thread = &fetch->threads[fetch->thread_count];
-	int rc = pthread_create(thread, &attr, run, fetch);
+	pthread_t *thread = &lane->threads[lane->thread_count];
+	int rc = pthread_create(thread, &attr, run, lane);
 	/* Sanitizers keep their thread state on the stack and need a larger one. */
 	if (rc == EINVAL)
-		rc = pthread_create(thread, NULL, run, fetch);
+		rc = pthread_create(thread, NULL, run, lane);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc != 0)
 		return -rc;
 	(void)pthread_setname_np(*thread, "penstock-fetch");
-	fetch->thread_count++;
+	lane->thread_count++;
 	return 0;
 }
 
-void fetch_thread_note(struct fetch *fetch)
+void fetch_thread_note(struct lane *lane)
 {
-	unsigned at = atomic_fetch_add_explicit(&fetch->tid_count, 1, memory_order_relaxed);
+	unsigned at = atomic_fetch_add_explicit(&lane->tid_count, 1, memory_order_relaxed);
 	/* By number, because gettid() came with glibc 2.30. */
-	atomic_store_explicit(&fetch->tids[at], (pid_t)syscall(SYS_gettid), memory_order_relaxed);
+	atomic_store_explicit(&lane->tids[at], (pid_t)syscall(SYS_gettid), memory_order_relaxed);
 }
 
-void fetch_threads_join(struct fetch *fetch)
+void fetch_threads_join(struct lane *lane)
 {
-	for (unsigned i = 0; i < fetch->thread_count; i++)
-		(void)pthread_join(fetch->threads[i], NULL);
-	fetch->thread_count = 0;
-	atomic_store_explicit(&fetch->tid_count, 0, memory_order_relaxed);
+	for (unsigned i = 0; i < lane->thread_count; i++)
+		(void)pthread_join(lane->threads[i], NULL);
+	lane->thread_count = 0;
+	atomic_store_explicit(&lane->tid_count, 0, memory_order_relaxed);
 }
 
 /* --- delivery --- */
@@ -245,7 +161,7 @@ static void deliver_fault(struct fetch_item *item)
 		(void)fault_set(fault, item->result, "%s: %s", path, deliver_reason(item->result));
 }
 
-void fetch_deliver(struct fetch *fetch, struct fetch_item *items)
+void fetch_deliver(struct lane *lane, struct fetch_item *items)
 {
 	while (items) {
 		struct fetch_item *item = items;
@@ -254,8 +170,8 @@ void fetch_deliver(struct fetch *fetch, struct fetch_item *items)
 		if (item->result != FETCH_OK)
 			deliver_fault(item);
 		else if (!item->field)
-			fetch_count(&fetch->counters.samples, 1);
-		fetch_count(&fetch->counters.delivered, 1);
+			fetch_count(&lane->counters.samples, 1);
+		fetch_count(&lane->counters.delivered, 1);
 		/* Relaxed: it comes before `done`, which notifies the reader. */
 		atomic_fetch_sub_explicit(&item->reader->items, 1, memory_order_relaxed);
 		item->done(item);
@@ -298,6 +214,45 @@ static void fields_free(struct fetch *fetch)
 
 /* --- submitting, canceling, releasing --- */
 
+static void inbox_put(
+	struct lane *lane, struct fetch_item *first, struct fetch_item **tail, uint64_t count)
+{
+	struct fetch_inbox *inbox = &lane->inbox;
+	fetch_count(&lane->counters.submitted, count);
+	pthread_mutex_lock(&inbox->lock);
+	*inbox->tail = first;
+	inbox->tail = tail;
+	fetch_inbox_kick(inbox);
+	pthread_mutex_unlock(&inbox->lock);
+}
+
+/* The lane of an item: the same for all items of a sample, and for most neighbors. */
+static unsigned submit_lane(const struct fetch *fetch, const struct fetch_item *item)
+{
+	uint64_t run = hash_mix((uintptr_t)item->dataset) + item->number / FETCH_RUN;
+	return (unsigned)(hash_mix(run) % fetch->lane_count);
+}
+
+/* Gives each lane its items, in order. */
+static void submit_parts(struct fetch *fetch, struct fetch_item *items)
+{
+	struct fetch_item *first[FETCH_LANES] = {0}, **tail[FETCH_LANES];
+	uint64_t count[FETCH_LANES] = {0};
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		tail[i] = &first[i];
+	for (struct fetch_item *item = items; item; item = item->next) {
+		unsigned lane = submit_lane(fetch, item);
+		*tail[lane] = item;
+		tail[lane] = &item->next;
+		count[lane]++;
+	}
+	for (unsigned i = 0; i < fetch->lane_count; i++) {
+		*tail[i] = NULL;
+		if (first[i])
+			inbox_put(fetch->lanes[i], first[i], tail[i], count[i]);
+	}
+}
+
 void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 {
 	struct fetch_item *last = NULL;
@@ -320,46 +275,62 @@ void fetch_submit(struct fetch *fetch, struct fetch_item *items)
 	}
 	if (!last)
 		return;
-	fetch_count(&fetch->counters.submitted, count);
-	struct fetch_inbox *inbox = &fetch->inbox;
-	pthread_mutex_lock(&inbox->lock);
-	*inbox->tail = items;
-	inbox->tail = &last->next;
-	inbox_kick(inbox);
-	pthread_mutex_unlock(&inbox->lock);
+	if (fetch->lane_count == 1)
+		inbox_put(fetch->lanes[0], items, &last->next, count);
+	else
+		submit_parts(fetch, items);
 }
 
 void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader)
 {
-	pthread_mutex_lock(&fetch->lock);
-	fetch_plan_cancel(fetch, reader);
-	pthread_mutex_unlock(&fetch->lock);
-	fetch_kick(fetch);
+	for (unsigned i = 0; i < fetch->lane_count; i++) {
+		struct lane *lane = fetch->lanes[i];
+		pthread_mutex_lock(&lane->lock);
+		fetch_plan_cancel(lane, reader);
+		pthread_mutex_unlock(&lane->lock);
+		fetch_kick(lane);
+	}
 }
 
 void fetch_expect(struct fetch *fetch, const struct dataset *dataset)
 {
 	if (!fetch->cache)
 		return;
-	pthread_mutex_lock(&fetch->lock);
-	const struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
+	struct lane *lane = fetch->lanes[0];
+	pthread_mutex_lock(&lane->lock);
+	const struct fetch_mode *mode = fetch_plan_mode(lane, dataset);
 	bool kept = fetch->options.cache == FETCH_CACHE_ON || mode->direct || mode->remote;
-	pthread_mutex_unlock(&fetch->lock);
+	pthread_mutex_unlock(&lane->lock);
 	if (kept)
 		cache_join(fetch->cache, dataset, dataset_count(dataset), dataset_bytes(dataset));
 }
 
+static void lane_forget(struct lane *lane, const struct dataset *dataset)
+{
+	pthread_mutex_lock(&lane->lock);
+	struct fetch_forgotten one = {.dataset = dataset, .next = lane->forgotten};
+	lane->forgotten = &one;
+	fetch_kick(lane);
+	while (!one.done)
+		pthread_cond_wait(&lane->settled, &lane->lock);
+	pthread_mutex_unlock(&lane->lock);
+}
+
 void fetch_forget(struct fetch *fetch, const struct dataset *dataset)
 {
-	pthread_mutex_lock(&fetch->lock);
-	struct fetch_forgotten one = {.dataset = dataset, .next = fetch->forgotten};
-	fetch->forgotten = &one;
-	fetch_kick(fetch);
-	while (!one.done)
-		pthread_cond_wait(&fetch->settled, &fetch->lock);
-	pthread_mutex_unlock(&fetch->lock);
+	const struct dataset *refused = dataset;
+	(void)atomic_compare_exchange_strong_explicit(
+		&fetch->refused, &refused, NULL, memory_order_relaxed, memory_order_relaxed);
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		lane_forget(fetch->lanes[i], dataset);
 	if (fetch->cache)
 		cache_leave(fetch->cache, dataset);
+}
+
+static void lanes_kick(struct fetch *fetch)
+{
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		fetch_kick(fetch->lanes[i]);
 }
 
 void fetch_release(struct fetch *fetch, struct fetch_item *item)
@@ -373,70 +344,123 @@ void fetch_release(struct fetch *fetch, struct fetch_item *item)
 	state->block = NULL;
 	fetch_uncharge(item);
 	item->data = NULL;
-	bool wake;
 	if (block) {
 		cache_release(fetch->cache, block);
-		wake = false;
 	} else if (state->large) {
 		(void)munmap(buffer, state->large);
 		permit_release(fetch->options.large, state->large);
 		/* Relaxed: the engine also tries again by itself (FETCH_RETRY_NS); this only makes
 		 * it sooner. */
-		wake = atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed);
-	} else {
-		wake = arena_drop(&fetch->arena, buffer);
+		if (atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed))
+			lanes_kick(fetch);
+	} else if (arena_drop(&fetch->arena, buffer)) {
+		fetch_room(fetch);
 	}
-	if (wake)
-		fetch_kick(fetch);
 }
 
 /* --- starting and ending --- */
 
-static int fetch_start(struct fetch *fetch, const struct fetch_engine_ops *ops, struct fault *fault)
+static int lane_start(struct lane *lane, const struct fetch_engine_ops *ops, struct fault *fault)
 {
-	fetch->ops = ops;
-	unsigned reads = ops->reads ? ops->reads : fetch->options.pread_threads;
-	int rc = fetch_plan_init(fetch, (unsigned)quota_total(reads), fault);
+	lane->ops = ops;
+	unsigned reads = ops->reads ? ops->reads : lane->fetch->options.pread_threads;
+	int rc = fetch_plan_init(lane, (unsigned)quota_total(reads), fault);
 	if (rc < 0)
 		return rc;
-	rc = ops->start(fetch, fault);
+	rc = ops->start(lane, fault);
 	if (rc < 0)
-		fetch_plan_deinit(fetch);
+		fetch_plan_deinit(lane);
 	return rc;
+}
+
+/* Accepts NULL. Its threads have ended. */
+static void lane_free(struct lane *lane)
+{
+	if (!lane)
+		return;
+	fetch_plan_deinit(lane);
+	fetch_far_deinit(lane);
+	fetch_inbox_deinit(&lane->inbox);
+	pthread_cond_destroy(&lane->settled);
+	pthread_mutex_destroy(&lane->lock);
+	free(lane);
+}
+
+/* Adds a lane with this engine. 0 or negative errno. */
+static int lane_new(struct fetch *fetch, const struct fetch_engine_ops *ops, struct fault *fault)
+{
+	struct lane *lane = calloc(1, sizeof *lane);
+	if (!lane)
+		return fault_set(fault, -ENOMEM, "no memory for the reader");
+	lane->fetch = fetch;
+	lane->number = lane->queue.lane = fetch->lane_count;
+	lane->queue.lanes = fetch->options.lanes;
+	pthread_mutex_init(&lane->lock, NULL);
+	pthread_cond_init(&lane->settled, NULL);
+	fetch_inbox_init(&lane->inbox);
+	fetch_far_init(lane);
+	int rc = lane_start(lane, ops, fault);
+	if (rc < 0)
+		lane_free(lane);
+	else
+		fetch->lanes[fetch->lane_count++] = lane;
+	return rc;
+}
+
+/* The further rings. If one cannot be made, fewer do. */
+static void fetch_multiply(struct fetch *fetch)
+{
+	struct fault why = {""};
+	int rc = 0;
+	while (rc == 0 && fetch->lane_count < fetch->options.lanes)
+		rc = lane_new(fetch, &fetch_uring, &why);
+	const struct lane *lane = fetch->lanes[0];
+	size_t used = strlen(lane->describe);
+	if (fetch->options.lanes > 1)
+		(void)snprintf(fetch->describe, sizeof fetch->describe, "%.*s, %u rings%s%s)",
+			(int)(used ? used - 1 : 0), lane->describe, fetch->lane_count,
+			rc < 0 ? ": " : "", why.text);
 }
 
 /* FETCH_AUTO: the ring, or else threads, with the reason kept for status. */
 static int fetch_choose(struct fetch *fetch, struct fault *fault)
 {
-	if (fetch->options.engine == FETCH_PREAD)
-		return fetch_start(fetch, &fetch_pread, fault);
+	const bool forced = fetch->options.engine == FETCH_URING;
 	struct fault why = {""};
-	int rc = fetch_start(
-		fetch, &fetch_uring, fetch->options.engine == FETCH_URING ? fault : &why);
-	if (rc == 0 || fetch->options.engine == FETCH_URING)
+	int rc = fetch->options.engine == FETCH_PREAD
+			 ? -ENOSYS
+			 : lane_new(fetch, &fetch_uring, forced ? fault : &why);
+	if (rc == 0)
+		fetch_multiply(fetch);
+	if (rc == 0 || forced)
 		return rc;
-	rc = fetch_start(fetch, &fetch_pread, fault);
-	if (rc == 0) {
-		size_t used = strlen(fetch->describe);
-		(void)snprintf(
-			fetch->describe + used, sizeof fetch->describe - used, ": %s", why.text);
-	}
+	/* Its threads share one planner. */
+	fetch->options.lanes = 1;
+	rc = lane_new(fetch, &fetch_pread, fault);
+	if (rc == 0)
+		(void)snprintf(fetch->describe, sizeof fetch->describe, "%s%s%s",
+			fetch->lanes[0]->describe, why.text[0] ? ": " : "", why.text);
 	return rc;
 }
 
 static void fetch_destroy(struct fetch *fetch)
 {
-	fetch_plan_deinit(fetch);
-	fetch_far_deinit(fetch);
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		lane_free(fetch->lanes[i]);
 	arena_deinit(&fetch->arena);
 	cache_free(fetch->cache);
-	inbox_deinit(&fetch->inbox);
-	pthread_cond_destroy(&fetch->settled);
 	pthread_mutex_destroy(&fetch->meter.lock);
 	pthread_mutex_destroy(&fetch->fields_lock);
-	pthread_mutex_destroy(&fetch->lock);
 	fields_free(fetch);
 	free(fetch);
+}
+
+unsigned fetch_lanes_for(unsigned workers, uint64_t arena_bytes, uint64_t index_bytes)
+{
+	enum { WORKERS = 8, ARENA = 8 << 20, INDEX = 1 << 20 };
+	uint64_t lanes = UTIL_MIN((workers + WORKERS - 1u) / WORKERS, (unsigned)FETCH_LANES);
+	lanes = UTIL_MIN(lanes, UTIL_MIN(arena_bytes / ARENA, index_bytes / INDEX));
+	return (unsigned)UTIL_MAX(lanes, UINT64_C(1));
 }
 
 int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fault *fault)
@@ -447,12 +471,9 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	fetch->options = *options;
 	unsigned threads = options->pread_threads ? options->pread_threads : FETCH_PREAD_DEFAULT;
 	fetch->options.pread_threads = UTIL_MIN(threads, (unsigned)FETCH_PREAD_MOST);
-	pthread_mutex_init(&fetch->lock, NULL);
-	pthread_cond_init(&fetch->settled, NULL);
+	fetch->options.lanes = UTIL_MIN(UTIL_MAX(options->lanes, 1u), (unsigned)FETCH_LANES);
 	pthread_mutex_init(&fetch->meter.lock, NULL);
 	pthread_mutex_init(&fetch->fields_lock, NULL);
-	inbox_init(&fetch->inbox);
-	fetch_far_init(fetch);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
 	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&
 		cache_new(options->ledger, &fetch->cache) < 0)
@@ -471,40 +492,56 @@ void fetch_free(struct fetch *fetch)
 {
 	if (!fetch)
 		return;
-	pthread_mutex_lock(&fetch->lock);
-	fetch->stopping = true;
-	pthread_mutex_unlock(&fetch->lock);
-	fetch_kick(fetch);
-	fetch->ops->join(fetch);
+	for (unsigned i = 0; i < fetch->lane_count; i++) {
+		struct lane *lane = fetch->lanes[i];
+		pthread_mutex_lock(&lane->lock);
+		lane->stopping = true;
+		pthread_mutex_unlock(&lane->lock);
+		fetch_kick(lane);
+	}
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		fetch->lanes[i]->ops->join(fetch->lanes[i]);
 	fetch_destroy(fetch);
 }
 
 /* --- statistics --- */
 
-static uint64_t fetch_cpu_ns(const struct fetch *fetch)
+static uint64_t lane_cpu_ns(const struct lane *lane)
 {
 	uint64_t sum = 0;
-	for (unsigned i = 0; i < fetch->thread_count; i++) {
+	for (unsigned i = 0; i < lane->thread_count; i++) {
 		clockid_t clock;
 		struct timespec used;
-		if (pthread_getcpuclockid(fetch->threads[i], &clock) == 0 &&
+		if (pthread_getcpuclockid(lane->threads[i], &clock) == 0 &&
 			clock_gettime(clock, &used) == 0)
 			sum += (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 	}
 	return sum;
 }
 
-bool fetch_delay_ns(const struct fetch *fetch, uint64_t *ret, unsigned *ret_threads)
+static bool lane_delay_ns(const struct lane *lane, uint64_t *sum)
 {
-	uint64_t sum = 0, delay;
-	for (unsigned i = 0; i < fetch->thread_count; i++) {
-		pid_t tid = atomic_load_explicit(&fetch->tids[i], memory_order_relaxed);
+	for (unsigned i = 0; i < lane->thread_count; i++) {
+		uint64_t delay;
+		pid_t tid = atomic_load_explicit(&lane->tids[i], memory_order_relaxed);
 		if (tid && !cpu_delay_ns(tid, &delay))
 			return false;
-		sum += tid ? delay : 0;
+		*sum += tid ? delay : 0;
+	}
+	return true;
+}
+
+bool fetch_delay_ns(const struct fetch *fetch, uint64_t *ret, unsigned *ret_threads)
+{
+	uint64_t sum = 0;
+	unsigned threads = 0;
+	for (unsigned i = 0; i < fetch->lane_count; i++) {
+		threads += fetch->lanes[i]->thread_count;
+		if (!lane_delay_ns(fetch->lanes[i], &sum))
+			return false;
 	}
 	*ret = sum;
-	*ret_threads = fetch->thread_count;
+	*ret_threads = threads;
 	return true;
 }
 
@@ -513,51 +550,65 @@ static uint64_t fetch_read_counter(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static void lane_stats_add(const struct lane *lane, struct fetch_stats *sum)
+{
+	const struct fetch_counters *counters = &lane->counters;
+	uint64_t delivered = fetch_read_counter(&counters->delivered);
+	uint64_t submitted = fetch_read_counter(&counters->submitted);
+	sum->samples += fetch_read_counter(&counters->samples);
+	sum->reads += fetch_read_counter(&counters->reads);
+	sum->bytes += fetch_read_counter(&counters->bytes);
+	sum->merged += fetch_read_counter(&counters->merged);
+	sum->index_hits += fetch_read_counter(&counters->index_hits);
+	sum->index_misses += fetch_read_counter(&counters->index_misses);
+	sum->cpu_ns += lane_cpu_ns(lane);
+	sum->arena_waits += fetch_read_counter(&counters->arena_waits);
+	/* The counters are read one after the other: an item submitted in between must not make
+	 * the difference negative. */
+	sum->inflight += submitted > delivered ? submitted - delivered : 0;
+	sum->shared += fetch_read_counter(&counters->shared);
+}
+
 void fetch_stats_read(struct fetch *fetch, struct fetch_stats *ret)
 {
-	const struct fetch_counters *counters = &fetch->counters;
 	pthread_mutex_lock(&fetch->meter.lock);
 	uint64_t now = clock_ns();
 	struct gauge asked = gauge_at(&fetch->meter.asked, now),
 		     short_of_room = gauge_at(&fetch->meter.short_of_room, now);
 	pthread_mutex_unlock(&fetch->meter.lock);
-	uint64_t delivered = fetch_read_counter(&counters->delivered);
-	uint64_t submitted = fetch_read_counter(&counters->submitted);
 	*ret = (struct fetch_stats){
-		.samples = fetch_read_counter(&counters->samples),
-		.reads = fetch_read_counter(&counters->reads),
-		.bytes = fetch_read_counter(&counters->bytes),
-		.merged = fetch_read_counter(&counters->merged),
-		.index_hits = fetch_read_counter(&counters->index_hits),
-		.index_misses = fetch_read_counter(&counters->index_misses),
-		.cpu_ns = fetch_cpu_ns(fetch),
 		.arena_used = fetch_read_counter(&fetch->arena.used),
 		.arena_peak = fetch_read_counter(&fetch->arena.peak),
-		.arena_waits = fetch_read_counter(&counters->arena_waits),
-		/* The counters are read one after the other: an item submitted in between must not
-		 * make the difference negative. */
-		.inflight = submitted > delivered ? submitted - delivered : 0,
-		.shared = fetch_read_counter(&counters->shared),
 		.asked_ns = asked.sum_ns,
 		.busy_ns = asked.some_ns,
 		.short_ns = short_of_room.some_ns,
 	};
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		lane_stats_add(fetch->lanes[i], ret);
 	if (fetch->cache)
 		cache_stats_read(fetch->cache, &ret->cache);
 }
 
 const char *fetch_describe(const struct fetch *fetch)
 {
-	return fetch->describe;
+	return fetch->describe[0] ? fetch->describe : fetch->lanes[0]->describe;
+}
+
+static bool lane_notice(struct lane *lane, char *ret_text, unsigned room)
+{
+	pthread_mutex_lock(&lane->lock);
+	bool some = lane->notice[0] != 0;
+	if (some)
+		(void)snprintf(ret_text, room, "%s", lane->notice);
+	lane->notice[0] = 0;
+	pthread_mutex_unlock(&lane->lock);
+	return some;
 }
 
 bool fetch_notice(struct fetch *fetch, char *ret_text, unsigned room)
 {
-	pthread_mutex_lock(&fetch->lock);
-	bool some = fetch->notice[0] != 0;
-	if (some)
-		(void)snprintf(ret_text, room, "%s", fetch->notice);
-	fetch->notice[0] = 0;
-	pthread_mutex_unlock(&fetch->lock);
-	return some;
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		if (lane_notice(fetch->lanes[i], ret_text, room))
+			return true;
+	return false;
 }

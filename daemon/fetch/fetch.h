@@ -1,9 +1,10 @@
 /* fetch: sample numbers in, bytes out. This header is the only one that other folders use.
  *
  * A map of this folder:
- *   fetch.[ch]              the public functions: submit, cancel, release, forget; threads,
+ *   fetch.[ch]              the public functions: submit, cancel, release, forget; lanes, threads,
  *                           delivery
- *   fetch_internal.h        struct fetch and the states of an item
+ *   fetch_internal.h        struct fetch, struct lane and the states of an item
+ *   fetch_inbox.c           where a lane gets its items, and how it sleeps
  *   fetch_mode.c            how each dataset is read: with O_DIRECT or through the page cache
  *   fetch_lists.c           ops that are ready to be asked, items that are finished
  *   fetch_queue.[ch]        items that wait, by urgency; readers take turns by bytes
@@ -43,6 +44,12 @@
  * that wait with the same urgency get the same share of storage in bytes (fetch_queue.h), and none
  * can hold so many buffers, reads and threads that others cannot continue (quota.h).
  *
+ * A fetch has one or several lanes (FETCH_LANES), each with a planner and a ring of its own; a
+ * sample belongs to one of them by its number, so that items that want the same sample, or
+ * neighbors, meet. Buffers, cache and limits are common. All that is said here of the order of
+ * items is true of the items of a lane; between lanes there is no order, but each lane's work is
+ * done by a thread of its own.
+ *
  * The engine is chosen at start and named by fetch_describe: io_uring (one thread, one ring,
  * registered files and buffers if memlock allows them) or pread (16 to 64 threads). Both give the
  * same bytes and the same outcomes. */
@@ -59,6 +66,9 @@
 
 struct dataset;
 struct fetch;
+
+/* The most rings, each with a thread of its own. */
+enum { FETCH_LANES = 16 };
 
 enum fetch_engine { FETCH_AUTO, FETCH_URING, FETCH_PREAD };
 enum fetch_io { FETCH_IO_AUTO, FETCH_IO_BUFFERED, FETCH_IO_DIRECT };
@@ -88,18 +98,22 @@ const char *fetch_outcome_name(enum fetch_outcome outcome); /* "missing", "short
  * machine is. Pure. */
 enum fetch_outcome fetch_outcome_of(int error);
 
-/* One reader, such as a stream: its items are canceled together. Belongs to the caller, who keeps
- * it longer than its items. */
-struct fetch_reader {
-	_Atomic uint64_t items; /* submitted and not yet done */
-	_Atomic uint64_t held; /* bytes of read buffers */
-	/* fetch's own */
+/* A reader's place in one lane. */
+struct fetch_place {
 	struct fetch_reader *next; /* in the queue */
 	struct fetch_item *root; /* the root of its heap of queued items */
 	uint64_t sequence; /* of its next new item */
 	uint64_t turn; /* of its first item in the queue, see fetch_queue.h */
 	uint64_t pass; /* the planner's pass in which it must wait for room */
 	unsigned window; /* its items in the window */
+};
+
+/* One reader, such as a stream: its items are canceled together. Belongs to the caller, who keeps
+ * it longer than its items. */
+struct fetch_reader {
+	_Atomic uint64_t items; /* submitted and not yet done */
+	_Atomic uint64_t held; /* bytes of read buffers */
+	struct fetch_place places[FETCH_LANES]; /* fetch's own */
 };
 
 void fetch_reader_init(struct fetch_reader *reader);
@@ -161,6 +175,7 @@ struct fetch_options {
 	enum fetch_engine engine;
 	enum fetch_io io;
 	unsigned pread_threads; /* 0: 16 */
+	unsigned lanes; /* rings; 0: 1. pread has one, whose threads are as many as one needs */
 	uint64_t arena_bytes; /* read buffers; at least 1 MiB */
 	uint64_t index_bytes; /* index pages kept; at least 64 pages */
 	enum fetch_cache cache;
@@ -184,6 +199,10 @@ struct fetch_stats { /* monotonic counters; read by any thread */
 	uint64_t shared; /* items that got their sample from another item's read */
 	struct cache_stats cache;
 };
+
+/* How many lanes suit so many threads that decode, with so many bytes for buffers and pages: one
+ * for every 8, as far as there is memory. Pure. */
+unsigned fetch_lanes_for(unsigned workers, uint64_t arena_bytes, uint64_t index_bytes);
 
 /* 0, or negative errno with a fault. FETCH_AUTO falls back to pread if io_uring is forbidden;
  * FETCH_URING fails with the reason (EPERM: seccomp or kernel.io_uring_disabled; ENOSYS; ENOMEM:

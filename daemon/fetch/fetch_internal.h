@@ -11,6 +11,11 @@
  *              follows another item that is being read (fetch_share.h)
  *   finished   its result is set; fetch_deliver calls `done`, without any lock
  *
+ * A fetch has one or several lanes, each with a planner and an engine. An item belongs to one lane
+ * by its sample's number, so that what shares a read or is read together meets there; nothing but
+ * the arena, the cache and the meter is common to lanes. Each reader has a place in the queue of
+ * each lane.
+ *
  * The planner owns everything except the inbox, under `lock`. The thread of the ring takes that
  * lock once per turn and competes only with callers of fetch_cancel and fetch_forget; the pread
  * threads compete with each other for about a microsecond. No thread sleeps or reads while it holds
@@ -44,6 +49,8 @@ enum {
 	FETCH_RETRY_NS = 2000000,
 	FETCH_FLIGHTS = 256, /* buckets for samples that are being read; a power of two */
 	FETCH_MODES = 64, /* datasets whose way of reading is remembered */
+	/* Samples in a row that belong to one lane: as many as are worth merging. */
+	FETCH_RUN = 64,
 };
 
 /* What fetch keeps in an item's `internal`. */
@@ -157,9 +164,9 @@ struct fetch_mode {
 	const struct dataset *dataset;
 	bool direct;
 	bool remote;
-	/* reads of samples, a part of fetch->reads_used, or of far_used if it is remote */
+	/* reads of samples, a part of lane->reads_used, or of far_used if it is remote */
 	unsigned reads;
-	unsigned asked; /* ops that take a thread, a part of fetch->asked */
+	unsigned asked; /* ops that take a thread, a part of lane->asked */
 };
 
 /* Where submitters hand items to the engine. A sleeper waits for `items` or `kicked`. */
@@ -182,20 +189,20 @@ struct fetch_counters {
  * fetch_stats_read read it: its lock is a leaf, held for a few instructions. */
 struct fetch_meter {
 	pthread_mutex_t lock;
-	struct gauge asked; /* fetch->asked */
-	struct gauge short_of_room; /* 1: a read waits for a buffer */
+	struct gauge asked; /* the sum of lane->asked */
+	struct gauge short_of_room; /* lanes in which a read waits for a buffer */
 };
 
-struct fetch;
+struct lane;
 
 /* An engine: a way to ask the kernel. */
 struct fetch_engine_ops {
-	/* Starts the threads and writes fetch->describe. 0, or negative errno with a fault; then
+	/* Starts the threads and writes lane->describe. 0, or negative errno with a fault; then
 	 * nothing is left behind. */
-	int (*start)(struct fetch *fetch, struct fault *fault);
+	int (*start)(struct lane *lane, struct fault *fault);
 	/* Called after `stopping` is set: waits until all items have completed and the threads have
 	 * ended. */
-	void (*join)(struct fetch *fetch);
+	void (*join)(struct lane *lane);
 	unsigned reads; /* how many may be in flight; 0: one per thread, other ops included */
 };
 extern const struct fetch_engine_ops fetch_uring, fetch_pread;
@@ -209,23 +216,35 @@ struct fetch_forgotten {
 
 struct fetch {
 	struct fetch_options options;
-	const struct fetch_engine_ops *ops;
-	void *engine;
 	struct arena arena;
-	struct fetch_inbox inbox;
-	struct fetch_counters counters;
 	struct fetch_meter meter;
 	struct cache *cache; /* NULL: there is none */
+	_Atomic bool large_wanted; /* a request of some lane waits for a permit */
+	/* The dataset whose file system was last found to refuse O_DIRECT. Compared only. */
+	_Atomic(const struct dataset *) refused;
+	char describe[320];
+	pthread_mutex_t fields_lock; /* a leaf; guards `fields` */
+	struct fetch_field *fields;
+	unsigned lane_count;
+	struct lane *lanes[FETCH_LANES];
+};
+
+/* A planner with an engine of its own. */
+struct lane {
+	struct fetch *fetch;
+	unsigned number;
+	const struct fetch_engine_ops *ops;
+	void *engine;
+	struct fetch_inbox inbox;
+	struct fetch_counters counters;
 	struct far far;
-	_Atomic bool large_wanted; /* a request waits for a permit */
+	_Atomic bool wants_room; /* a request waits for a buffer */
 	pthread_t threads[80]; /* quota_total(64) */
 	unsigned thread_count;
 	/* of the running threads, in the order in which they began; relaxed */
 	_Atomic pid_t tids[80];
 	atomic_uint tid_count;
 	char describe[256];
-	pthread_mutex_t fields_lock; /* a leaf; guards `fields` */
-	struct fetch_field *fields;
 
 	pthread_mutex_t lock; /* guards everything below */
 	struct fetch_forgotten *forgotten;
@@ -243,6 +262,8 @@ struct fetch {
 	struct list_head ready; /* ops for the engine to ask */
 	unsigned asked; /* ops handed to the engine */
 	unsigned asked_far; /* those of them that ask remote storage, and take no thread */
+	unsigned metered; /* `asked` as the meter has it */
+	bool metered_short; /* and `short_of_room` */
 	struct fetch_item *finished, **finished_tail;
 	struct fetch_item *flight[FETCH_FLIGHTS];
 	struct fetch_mode modes[FETCH_MODES];
@@ -252,52 +273,73 @@ struct fetch {
 	char notice[512];
 };
 
-/* --- the planner; all functions are called with fetch->lock held --- */
+static inline struct fetch_place *lane_place(const struct lane *lane, const struct fetch_item *item)
+{
+	return &item->reader->places[lane->number];
+}
+
+/* --- the planner; all functions are called with lane->lock held --- */
 
 /* Sizes the pools for `reads` reads in flight. 0, or -ENOMEM with a fault. */
-int fetch_plan_init(struct fetch *fetch, unsigned reads, struct fault *fault);
-void fetch_plan_deinit(struct fetch *fetch);
+int fetch_plan_init(struct lane *lane, unsigned reads, struct fault *fault);
+void fetch_plan_deinit(struct lane *lane);
 
 /* Takes new items from the inbox and makes ops ready, as far as window, arena and files allow. */
-void fetch_plan(struct fetch *fetch);
+void fetch_plan(struct lane *lane);
+
+/* Tells the meter how much is asked and whether a read waits for room. After every turn. */
+void fetch_plan_meter(struct lane *lane);
 
 /* Appends an op to those that are ready. */
-void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op);
+void fetch_plan_ready(struct lane *lane, struct fetch_op *op);
 
 /* The next op for the engine to ask; NULL if none is ready, or if others of its dataset must come
  * back first. */
-struct fetch_op *fetch_plan_next(struct fetch *fetch);
+struct fetch_op *fetch_plan_next(struct lane *lane);
 
 /* Whether fetch_plan_next would return an op. */
-bool fetch_plan_more(struct fetch *fetch);
+bool fetch_plan_more(struct lane *lane);
 
 /* Takes an op that is DONE. */
-void fetch_plan_done(struct fetch *fetch, struct fetch_op *op);
+void fetch_plan_done(struct lane *lane, struct fetch_op *op);
 
 /* All items that have finished since the last call, linked by `next`, to be passed to fetch_deliver
  * after the lock is released. */
-struct fetch_item *fetch_plan_finished(struct fetch *fetch);
+struct fetch_item *fetch_plan_finished(struct lane *lane);
 
 /* Appends an item to the finished items. */
-void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result);
+void fetch_plan_finish(struct lane *lane, struct fetch_item *item, int result);
 
 /* How a dataset is read. */
-struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *dataset);
+struct fetch_mode *fetch_plan_mode(struct lane *lane, const struct dataset *dataset);
 
 /* Completes with -ECANCELED the items that are queued or in the window, of one reader or (NULL) of
  * all. */
-void fetch_plan_cancel(struct fetch *fetch, const struct fetch_reader *reader);
+void fetch_plan_cancel(struct lane *lane, const struct fetch_reader *reader);
 
 /* True if nothing is queued, ready, in flight or undelivered. */
-bool fetch_plan_quiet(const struct fetch *fetch);
+bool fetch_plan_quiet(const struct lane *lane);
 
-/* --- what fetch.c does for the engines; called without fetch->lock --- */
+/* --- the inbox --- */
+
+void fetch_inbox_init(struct fetch_inbox *inbox);
+void fetch_inbox_deinit(struct fetch_inbox *inbox);
+
+/* Called with the inbox's lock. Wakes one sleeper at a time: it looks at everything, and wakes the
+ * next one if there is more to do than it can take. A kick that finds no sleeper is kept for the
+ * next thread that would sleep. */
+void fetch_inbox_kick(struct fetch_inbox *inbox);
+
+/* --- what fetch.c does for the engines; called without lane->lock --- */
 
 /* Writes the sentences of faults and calls each item's `done`. */
-void fetch_deliver(struct fetch *fetch, struct fetch_item *items);
+void fetch_deliver(struct lane *lane, struct fetch_item *items);
 
 /* Makes a sleeping engine thread, or the next one that would sleep, plan again. */
-void fetch_kick(struct fetch *fetch);
+void fetch_kick(struct lane *lane);
+
+/* A buffer that some lane waits for was dropped: wakes those that wait. */
+void fetch_room(struct fetch *fetch);
 
 /* Called before the ring's thread sleeps: true if nothing has come in; it then counts as a sleeper
  * until fetch_sleep_end. */
@@ -309,10 +351,10 @@ void fetch_sleep_end(struct fetch_inbox *inbox);
 void fetch_sleep(struct fetch_inbox *inbox, bool retry);
 
 /* Starts an engine thread, with all signals blocked. 0 or negative errno. */
-int fetch_thread_start(struct fetch *fetch, size_t stack_bytes, void *(*run)(void *));
-void fetch_threads_join(struct fetch *fetch);
+int fetch_thread_start(struct lane *lane, size_t stack_bytes, void *(*run)(void *));
+void fetch_threads_join(struct lane *lane);
 /* Called by each engine thread when it begins. */
-void fetch_thread_note(struct fetch *fetch);
+void fetch_thread_note(struct lane *lane);
 
 /* Charges `bytes` of the arena to an item's reader until fetch_uncharge. Relaxed: the arena wakes
  * the reads that wait for room. */

@@ -4,74 +4,75 @@
 
 #include "base/clock.h"
 
-void fetch_plan_ready(struct fetch *fetch, struct fetch_op *op)
+void fetch_plan_ready(struct lane *lane, struct fetch_op *op)
 {
-	list_append(&fetch->ready, &op->node);
+	list_append(&lane->ready, &op->node);
 }
 
-void fetch_plan_finish(struct fetch *fetch, struct fetch_item *item, int result)
+void fetch_plan_finish(struct lane *lane, struct fetch_item *item, int result)
 {
 	item->result = result;
 	item->next = NULL;
-	*fetch->finished_tail = item;
-	fetch->finished_tail = &item->next;
+	*lane->finished_tail = item;
+	lane->finished_tail = &item->next;
 }
 
-void fetch_plan_meter(struct fetch *fetch)
+void fetch_plan_meter(struct lane *lane)
 {
-	struct fetch_meter *meter = &fetch->meter;
-	if (meter->asked.value == fetch->asked &&
-		meter->short_of_room.value == fetch->short_of_room)
-		return; /* only planners change it, and they hold fetch->lock */
+	struct fetch_meter *meter = &lane->fetch->meter;
+	if (lane->metered == lane->asked && lane->metered_short == lane->short_of_room)
+		return;
 	pthread_mutex_lock(&meter->lock);
 	uint64_t now = clock_ns();
-	gauge_set(&meter->asked, fetch->asked, now);
-	gauge_set(&meter->short_of_room, fetch->short_of_room, now);
+	gauge_set(&meter->asked, meter->asked.value - lane->metered + lane->asked, now);
+	gauge_set(&meter->short_of_room,
+		meter->short_of_room.value - lane->metered_short + lane->short_of_room, now);
 	pthread_mutex_unlock(&meter->lock);
+	lane->metered = lane->asked;
+	lane->metered_short = lane->short_of_room;
 }
 
 /* If every op takes a thread, a dataset whose storage hangs must leave some threads to others. A
  * ring takes any number of ops, and remote storage needs no thread. */
-static bool plan_may_ask(struct fetch *fetch, const struct fetch_op *op)
+static bool plan_may_ask(struct lane *lane, const struct fetch_op *op)
 {
-	if (fetch->ops->reads || op->remote)
+	if (lane->ops->reads || op->remote)
 		return true;
-	const struct fetch_mode *mode = fetch_plan_mode(fetch, op->dataset);
-	return quota_allows(mode->asked, fetch->asked - fetch->asked_far, fetch->reads_bound, 1);
+	const struct fetch_mode *mode = fetch_plan_mode(lane, op->dataset);
+	return quota_allows(mode->asked, lane->asked - lane->asked_far, lane->reads_bound, 1);
 }
 
-static struct fetch_op *plan_next(struct fetch *fetch)
+static struct fetch_op *plan_next(struct lane *lane)
 {
-	list_each (op, &fetch->ready, struct fetch_op, node)
-		if (plan_may_ask(fetch, op))
+	list_each (op, &lane->ready, struct fetch_op, node)
+		if (plan_may_ask(lane, op))
 			return op;
 	return NULL;
 }
 
-bool fetch_plan_more(struct fetch *fetch)
+bool fetch_plan_more(struct lane *lane)
 {
-	return plan_next(fetch) != NULL;
+	return plan_next(lane) != NULL;
 }
 
-struct fetch_op *fetch_plan_next(struct fetch *fetch)
+struct fetch_op *fetch_plan_next(struct lane *lane)
 {
-	struct fetch_op *op = plan_next(fetch);
+	struct fetch_op *op = plan_next(lane);
 	if (!op)
 		return NULL;
-	list_remove(&fetch->ready, &op->node);
-	fetch->asked++;
+	list_remove(&lane->ready, &op->node);
+	lane->asked++;
 	if (op->remote)
-		fetch->asked_far++;
+		lane->asked_far++;
 	else
-		fetch_plan_mode(fetch, op->dataset)->asked++;
-	fetch_plan_meter(fetch);
+		fetch_plan_mode(lane, op->dataset)->asked++;
 	return op;
 }
 
-struct fetch_item *fetch_plan_finished(struct fetch *fetch)
+struct fetch_item *fetch_plan_finished(struct lane *lane)
 {
-	struct fetch_item *items = fetch->finished;
-	fetch->finished = NULL;
-	fetch->finished_tail = &fetch->finished;
+	struct fetch_item *items = lane->finished;
+	lane->finished = NULL;
+	lane->finished_tail = &lane->finished;
 	return items;
 }

@@ -10,64 +10,64 @@
 #include <string.h>
 
 /* Inserts a request in the queue's order, which is nearly always the end. */
-static void lookup_insert(struct fetch *fetch, struct fetch_request *request)
+static void lookup_insert(struct lane *lane, struct fetch_request *request)
 {
-	struct fetch_request *before = fetch->window_last;
+	struct fetch_request *before = lane->window_last;
 	while (before && fetch_item_before(request->item, before->item))
 		before = before->before;
 	request->before = before;
-	request->after = before ? before->after : fetch->window;
-	*(before ? &before->after : &fetch->window) = request;
-	*(request->after ? &request->after->before : &fetch->window_last) = request;
-	fetch->window_count++;
-	request->item->reader->window++;
+	request->after = before ? before->after : lane->window;
+	*(before ? &before->after : &lane->window) = request;
+	*(request->after ? &request->after->before : &lane->window_last) = request;
+	lane->window_count++;
+	lane_place(lane, request->item)->window++;
 }
 
-struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request *request)
+struct fetch_item *fetch_lookup_remove(struct lane *lane, struct fetch_request *request)
 {
 	struct fetch_item *item = request->item;
 	if (request->waiting)
 		pages_unwait(request->waiting, request);
 	if (request->name)
-		pages_unpin(&fetch->pages, request->name);
-	*(request->before ? &request->before->after : &fetch->window) = request->after;
-	*(request->after ? &request->after->before : &fetch->window_last) = request->before;
-	fetch->window_count--;
-	item->reader->window--;
+		pages_unpin(&lane->pages, request->name);
+	*(request->before ? &request->before->after : &lane->window) = request->after;
+	*(request->after ? &request->after->before : &lane->window_last) = request->before;
+	lane->window_count--;
+	lane_place(lane, item)->window--;
 	request->item = NULL;
-	request->next = fetch->request_free;
-	fetch->request_free = request;
+	request->next = lane->request_free;
+	lane->request_free = request;
 	return item;
 }
 
-void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int result)
+void fetch_lookup_finish(struct lane *lane, struct fetch_request *request, int result)
 {
-	fetch_plan_finish(fetch, fetch_lookup_remove(fetch, request), result);
+	fetch_plan_finish(lane, fetch_lookup_remove(lane, request), result);
 }
 
 /* An index cannot be read: a fault that already has its sentence. */
-static void lookup_fault(struct fetch *fetch, struct fetch_request *request, int result)
+static void lookup_fault(struct lane *lane, struct fetch_request *request, int result)
 {
 	fetch_state(request->item)->told = true;
-	fetch_lookup_finish(fetch, request, result);
+	fetch_lookup_finish(lane, request, result);
 }
 
 /* Starts to read the page that the request needs. NULL if it must wait for another page, or if this
  * failed. */
-static struct page *lookup_load(struct fetch *fetch, struct fetch_request *request)
+static struct page *lookup_load(struct lane *lane, struct fetch_request *request)
 {
 	const struct dataset *dataset = request->item->dataset;
 	int fd = -1;
 	int rc = dataset_index_acquire(dataset, request->at.shard, &fd, request->item->fault);
 	if (rc == -EAGAIN) {
-		fetch->retry = true;
+		lane->retry = true;
 		return NULL;
 	}
 	if (rc < 0) {
-		lookup_fault(fetch, request, rc);
+		lookup_fault(lane, request, rc);
 		return NULL;
 	}
-	struct page *page = pages_claim(&fetch->pages, dataset, &request->at);
+	struct page *page = pages_claim(&lane->pages, dataset, &request->at);
 	if (!page) {
 		/* All pages are being loaded, for requests that were canceled since. When one of
 		 * them is done, the planner tries again. */
@@ -75,23 +75,23 @@ static struct page *lookup_load(struct fetch *fetch, struct fetch_request *reque
 		return NULL;
 	}
 	page->op.fd = fd;
-	fetch_count(&fetch->counters.bytes, INDEX_PAGE);
-	fetch_plan_ready(fetch, &page->op);
+	fetch_count(&lane->counters.bytes, INDEX_PAGE);
+	fetch_plan_ready(lane, &page->op);
 	return page;
 }
 
 /* The page that the request needs, or NULL: the request waits, must be tried again, or is freed. */
-static struct page *lookup_page(struct fetch *fetch, struct fetch_request *request)
+static struct page *lookup_page(struct lane *lane, struct fetch_request *request)
 {
-	struct page *page = pages_find(&fetch->pages, request->item->dataset, &request->at);
+	struct page *page = pages_find(&lane->pages, request->item->dataset, &request->at);
 	if (!request->counted) {
 		request->counted = true;
-		fetch_count(page ? &fetch->counters.index_hits : &fetch->counters.index_misses, 1);
+		fetch_count(page ? &lane->counters.index_hits : &lane->counters.index_misses, 1);
 	}
 	if (page && page->state == PAGE_LOADED)
 		return page;
 	if (!page)
-		page = lookup_load(fetch, request);
+		page = lookup_load(lane, request);
 	if (page)
 		pages_wait(page, request);
 	return NULL;
@@ -178,100 +178,101 @@ static int lookup_name(struct fetch_request *request, struct page *page)
 	return 0;
 }
 
-bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request)
+bool fetch_lookup_advance(struct lane *lane, struct fetch_request *request)
 {
 	assert(!request->waiting);
 	while (request->state != REQUEST_READY) {
-		struct page *page = lookup_page(fetch, request);
+		struct page *page = lookup_page(lane, request);
 		if (!page)
 			return false;
 		int rc = request->state == REQUEST_RECORD ? lookup_record(request, page)
 							  : lookup_name(request, page);
 		if (rc < 0)
-			lookup_fault(fetch, request, rc);
+			lookup_fault(lane, request, rc);
 		else if (rc > 0)
-			fetch_lookup_finish(fetch, request, rc);
+			fetch_lookup_finish(lane, request, rc);
 		if (rc != 0)
 			return false;
 	}
 	return true;
 }
 
-static void lookup_start(struct fetch *fetch, struct fetch_item *item)
+static void lookup_start(struct lane *lane, struct fetch_item *item)
 {
-	struct fetch_request *request = fetch->request_free;
-	fetch->request_free = request->next;
+	struct fetch_request *request = lane->request_free;
+	lane->request_free = request->next;
 	*request = (struct fetch_request){.item = item, .state = REQUEST_RECORD};
 	fetch_state(item)->range = 0;
-	lookup_insert(fetch, request);
+	lookup_insert(lane, request);
 	int rc = dataset_locate(item->dataset, item->number, &request->at);
 	if (rc < 0) {
 		(void)fault_set(item->fault, rc,
 			"sample %llu does not exist: the dataset has %llu samples",
 			(unsigned long long)item->number,
 			(unsigned long long)dataset_count(item->dataset));
-		lookup_fault(fetch, request, rc);
+		lookup_fault(lane, request, rc);
 		return;
 	}
-	(void)fetch_lookup_advance(fetch, request);
+	(void)fetch_lookup_advance(lane, request);
 }
 
 /* Makes room for a reader's most urgent queued item if it is to be served before one of its items
  * that only waits for a buffer. */
-static bool lookup_displace(struct fetch *fetch, const struct fetch_reader *reader)
+static bool lookup_displace(struct lane *lane, const struct fetch_reader *reader)
 {
-	struct fetch_request *last = fetch->window_last;
+	struct fetch_request *last = lane->window_last;
 	while (last && (last->state != REQUEST_READY || last->item->reader != reader))
 		last = last->before;
-	if (!last || !fetch_item_before(reader->root, last->item))
+	if (!last || !fetch_item_before(reader->places[lane->number].root, last->item))
 		return false;
-	fetch_queue_return(&fetch->queue, fetch_lookup_remove(fetch, last));
+	fetch_queue_return(&lane->queue, fetch_lookup_remove(lane, last));
 	return true;
 }
 
 static bool lookup_has_room(const struct fetch_reader *reader, const void *context)
 {
-	const struct fetch *fetch = context;
-	return fetch->window_count < fetch->window_bound &&
-	       quota_allows(reader->window, fetch->window_count, fetch->window_bound, 1);
+	const struct lane *lane = context;
+	return lane->window_count < lane->window_bound &&
+	       quota_allows(reader->places[lane->number].window, lane->window_count,
+		       lane->window_bound, 1);
 }
 
 /* The reader whose item enters the window next; NULL: none now. */
-static struct fetch_reader *lookup_next(struct fetch *fetch)
+static struct fetch_reader *lookup_next(struct lane *lane)
 {
-	struct fetch_reader *reader = fetch_queue_next(&fetch->queue, NULL, NULL);
-	if (!reader || lookup_has_room(reader, fetch) || lookup_displace(fetch, reader))
+	struct fetch_reader *reader = fetch_queue_next(&lane->queue, NULL, NULL);
+	if (!reader || lookup_has_room(reader, lane) || lookup_displace(lane, reader))
 		return reader;
-	return fetch_queue_next(&fetch->queue, lookup_has_room, fetch);
+	return fetch_queue_next(&lane->queue, lookup_has_room, lane);
 }
 
-void fetch_lookup_fill(struct fetch *fetch)
+void fetch_lookup_fill(struct lane *lane)
 {
 	struct fetch_reader *reader;
-	while ((reader = lookup_next(fetch))) {
-		struct fetch_item *item = fetch_queue_pop(&fetch->queue, reader);
-		if (!fetch_share(fetch, item))
-			lookup_start(fetch, item);
+	while ((reader = lookup_next(lane))) {
+		struct fetch_item *item = fetch_queue_pop(&lane->queue, reader);
+		if (!fetch_share(lane, item))
+			lookup_start(lane, item);
 	}
 }
 
-void fetch_lookup_loaded(struct fetch *fetch, struct page *page)
+void fetch_lookup_loaded(struct lane *lane, struct page *page)
 {
 	const struct dataset *dataset = page->dataset;
 	uint32_t shard = page->at.shard;
 	int result = page->op.result == FETCH_OP_ENDED ? -EIO : page->op.result;
 	dataset_index_release(dataset, shard);
-	for (struct fetch_request *request = pages_loaded(&fetch->pages, page), *next; request;
+	for (struct fetch_request *request = pages_loaded(&lane->pages, page), *next; request;
 		request = next) {
 		next = request->next;
 		if (result == 0) {
-			(void)fetch_lookup_advance(fetch, request);
+			(void)fetch_lookup_advance(lane, request);
 			continue;
 		}
 		(void)fault_set(request->item->fault, result,
 			"the index of %s cannot be read (%s): delete the index, it will be built "
 			"again",
 			dataset_shard_path(dataset, shard), strerror(-result));
-		lookup_fault(fetch, request, result);
+		lookup_fault(lane, request, result);
 	}
 }

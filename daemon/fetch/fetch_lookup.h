@@ -9,18 +9,18 @@
 #include "fetch/fetch_internal.h"
 
 /* Fills the window from the queue. A more urgent item replaces the last one that is READY. */
-void fetch_lookup_fill(struct fetch *fetch);
+void fetch_lookup_fill(struct lane *lane);
 
 /* Advances a request that does not wait for a page. True: it is READY. False: it waits, or must be
  * tried again, or its item has finished with an error; in the last case the request is freed, so
  * the caller must not use it. */
-bool fetch_lookup_advance(struct fetch *fetch, struct fetch_request *request);
+bool fetch_lookup_advance(struct lane *lane, struct fetch_request *request);
 
 /* A page's op is done: the requests that waited for it continue. */
-void fetch_lookup_loaded(struct fetch *fetch, struct page *page);
+void fetch_lookup_loaded(struct lane *lane, struct page *page);
 
 /* Removes a request from the window; the item is then the caller's. */
-struct fetch_item *fetch_lookup_remove(struct fetch *fetch, struct fetch_request *request);
+struct fetch_item *fetch_lookup_remove(struct lane *lane, struct fetch_request *request);
 
 /* Finishes the item without a read and frees the request. */
-void fetch_lookup_finish(struct fetch *fetch, struct fetch_request *request, int result);
+void fetch_lookup_finish(struct lane *lane, struct fetch_request *request, int result);

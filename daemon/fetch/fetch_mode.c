@@ -34,27 +34,27 @@ int fetch_wants_direct(
 	return direct;
 }
 
-struct fetch_mode *fetch_plan_known(struct fetch *fetch, const struct dataset *dataset)
+struct fetch_mode *fetch_plan_known(struct lane *lane, const struct dataset *dataset)
 {
 	for (unsigned i = 0; i < FETCH_MODES; i++)
-		if (fetch->modes[i].dataset == dataset)
-			return &fetch->modes[i];
+		if (lane->modes[i].dataset == dataset)
+			return &lane->modes[i];
 	return NULL;
 }
 
-struct fetch_mode *fetch_plan_mode(struct fetch *fetch, const struct dataset *dataset)
+struct fetch_mode *fetch_plan_mode(struct lane *lane, const struct dataset *dataset)
 {
-	struct fetch_mode *mode = fetch_plan_known(fetch, dataset);
+	struct fetch_mode *mode = fetch_plan_known(lane, dataset);
 	if (mode)
 		return mode;
 	char why[256];
 	/* With more datasets than entries, a dataset loses its counts, and others may get less than
 	 * they could. */
-	mode = &fetch->modes[fetch->modes_next++ % FETCH_MODES];
+	mode = &lane->modes[lane->modes_next++ % FETCH_MODES];
 	*mode = (struct fetch_mode){
 		.dataset = dataset,
 		.remote = fetch_far_is(dataset, 0),
-		.direct = fetch_wants_direct(fetch, dataset, why, sizeof why),
+		.direct = fetch_wants_direct(lane->fetch, dataset, why, sizeof why),
 	};
 	return mode;
 }

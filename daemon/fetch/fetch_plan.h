@@ -6,7 +6,7 @@
  *   fetch_plan_read.c   makes a read of a request in the window
  *   fetch_plan_done.c   takes the results of reads and openings
  *
- * Runs on the engines' threads, with fetch->lock held. */
+ * Runs on the engines' threads, with lane->lock held. */
 #pragma once
 
 #include "fetch/fetch_internal.h"
@@ -21,17 +21,13 @@ enum plan_step {
 };
 
 /* A dataset's entry, which fetch_plan_mode makes; NULL: nothing of it was read lately. */
-struct fetch_mode *fetch_plan_known(struct fetch *fetch, const struct dataset *dataset);
-
-/* Updates the meter. */
-void fetch_plan_meter(struct fetch *fetch);
+struct fetch_mode *fetch_plan_known(struct lane *lane, const struct dataset *dataset);
 
 /* Begins the read of a READY request and of the requests that join it. Large samples get their
  * permits in order: if `large_waits`, another one waits for its permit, so this one does not
  * ask. */
-enum plan_step fetch_plan_read(
-	struct fetch *fetch, struct fetch_request *request, bool large_waits);
+enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request, bool large_waits);
 
 /* Frees a read's buffer that no item holds. `large`: its size if it is not in the arena; otherwise
  * 0. */
-void fetch_plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large);
+void fetch_plan_give_back(struct lane *lane, uint8_t *buffer, uint64_t large);

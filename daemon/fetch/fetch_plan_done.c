@@ -10,29 +10,33 @@
 #include <errno.h>
 #include <stdio.h>
 
-static void plan_refused(struct fetch *fetch, const struct dataset *dataset)
+static void plan_refused(struct lane *lane, const struct dataset *dataset)
 {
-	struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
+	struct fetch_mode *mode = fetch_plan_mode(lane, dataset);
 	if (!mode->direct)
 		return;
 	mode->direct = false;
-	if (fetch->cache && fetch->options.cache == FETCH_CACHE_AUTO)
-		cache_stop(fetch->cache, dataset);
-	(void)snprintf(fetch->notice, sizeof fetch->notice,
+	if (lane->fetch->cache && lane->fetch->options.cache == FETCH_CACHE_AUTO)
+		cache_stop(lane->fetch->cache, dataset);
+	/* Each lane finds out by itself; the operator is told once. */
+	if (atomic_exchange_explicit(&lane->fetch->refused, dataset, memory_order_relaxed) ==
+		dataset)
+		return;
+	(void)snprintf(lane->notice, sizeof lane->notice,
 		"%s: its file system refuses O_DIRECT, so it is read through the page cache (as "
 		"with io: buffered)",
 		dataset_shard_path(dataset, 0));
 }
 
 /* If other parts of the process use up its files, closing one of ours makes room. */
-static bool plan_reopen(struct fetch *fetch, struct fetch_op *op)
+static bool plan_reopen(struct lane *lane, struct fetch_op *op)
 {
-	if ((op->result != -EMFILE && op->result != -ENFILE) || !files_evict(&fetch->files))
+	if ((op->result != -EMFILE && op->result != -ENFILE) || !files_evict(&lane->files))
 		return false;
 	op->stage = FETCH_OP_OPEN;
 	op->tries = 0;
 	fetch_far_again(op);
-	fetch_plan_ready(fetch, op);
+	fetch_plan_ready(lane, op);
 	return true;
 }
 
@@ -46,15 +50,15 @@ static void plan_tell(struct fetch_item *item, const struct fault *why)
 		*item->fault = *why;
 }
 
-static void plan_file_opened(struct fetch *fetch, struct file *file)
+static void plan_file_opened(struct lane *lane, struct file *file)
 {
 	const struct dataset *dataset = file->dataset;
 	uint32_t shard = file->shard;
 	int result = file->op.result;
-	if (plan_reopen(fetch, &file->op))
+	if (plan_reopen(lane, &file->op))
 		return;
 	if (file->op.refused)
-		plan_refused(fetch, dataset);
+		plan_refused(lane, dataset);
 	bool doomed = file->doomed;
 	struct fault why = {""};
 	if (file->op.remote) {
@@ -62,16 +66,16 @@ static void plan_file_opened(struct fetch *fetch, struct file *file)
 		file->op.object = fetch_far_take(&file->op);
 		fetch_far_end(&file->op);
 	}
-	if (files_opened(&fetch->files, file, clock_ns()) || doomed)
+	if (files_opened(&lane->files, file, clock_ns()) || doomed)
 		return;
 	if (result == -ENOENT || result == -ENOTDIR)
 		result = -ESTALE;
-	for (struct fetch_request *request = fetch->window, *after; request; request = after) {
+	for (struct fetch_request *request = lane->window, *after; request; request = after) {
 		after = request->after;
 		if (request->state == REQUEST_READY && request->item->dataset == dataset &&
 			request->at.shard == shard) {
 			plan_tell(request->item, &why);
-			fetch_lookup_finish(fetch, request, result);
+			fetch_lookup_finish(lane, request, result);
 		}
 	}
 }
@@ -125,20 +129,20 @@ static int plan_outcome_range(const struct fetch_op *op)
 }
 
 /* Returns followers that cannot have their leader's buffer to the queue. */
-static void plan_look_again(struct fetch *fetch, struct fetch_item *followers)
+static void plan_look_again(struct lane *lane, struct fetch_item *followers)
 {
 	for (struct fetch_item *item = followers, *next; item; item = next) {
 		next = item->next;
-		if (fetch->stopping)
-			fetch_plan_finish(fetch, item, -ECANCELED);
+		if (lane->stopping)
+			fetch_plan_finish(lane, item, -ECANCELED);
 		else
-			fetch_queue_return(&fetch->queue, item);
+			fetch_queue_return(&lane->queue, item);
 	}
 }
 
 /* Gives followers their leader's result. Returns how many. */
 static uint32_t plan_follow(
-	struct fetch *fetch, const struct fetch_item *leader, struct fetch_item *followers)
+	struct lane *lane, const struct fetch_item *leader, struct fetch_item *followers)
 {
 	uint32_t count = 0;
 	for (struct fetch_item *item = followers, *next; item; item = next, count++) {
@@ -157,41 +161,41 @@ static uint32_t plan_follow(
 		}
 		fetch_state(item)->buffer = fetch_state_const(leader)->buffer;
 		fetch_charge(item, arena_cost(item->size));
-		fetch_plan_finish(fetch, item, FETCH_OK);
+		fetch_plan_finish(lane, item, FETCH_OK);
 	}
 	return count;
 }
 
 /* A merged read failed: each of its items is read again by itself, so that no outcome depends on
  * merging. */
-static void plan_split(struct fetch *fetch, struct fetch_read *read)
+static void plan_split(struct lane *lane, struct fetch_read *read)
 {
 	struct fetch_item *item = read->items;
 	while (item) {
 		struct fetch_item *next = item->next;
-		plan_look_again(fetch, fetch_share_end(fetch, item));
+		plan_look_again(lane, fetch_share_end(lane, item));
 		fetch_state(item)->solo = true;
 		fetch_uncharge(item);
 		item->data = NULL;
-		fetch_queue_return(&fetch->queue, item);
+		fetch_queue_return(&lane->queue, item);
 		item = next;
 	}
-	fetch_plan_give_back(fetch, read->buffer, read->large);
+	fetch_plan_give_back(lane, read->buffer, read->large);
 }
 
 /* Gives each item its result; the items that were read hold the buffer from now on. */
-static void plan_deal(struct fetch *fetch, struct fetch_read *read)
+static void plan_deal(struct lane *lane, struct fetch_read *read)
 {
 	const struct fetch_op *op = &read->op;
 	uint64_t read_ns = clock_ns() - read->begun_ns;
 	uint32_t holders = 0;
 	for (struct fetch_item *item = read->items, *next; item; item = next) {
 		next = item->next;
-		int result = fetch->stopping ? -ECANCELED
-			     : read->file    ? plan_outcome_range(op)
-			     : item->field   ? plan_outcome_field(op)
-					     : plan_outcome_file(op);
-		struct fetch_item *followers = fetch_share_end(fetch, item);
+		int result = lane->stopping ? -ECANCELED
+			     : read->file   ? plan_outcome_range(op)
+			     : item->field  ? plan_outcome_field(op)
+					    : plan_outcome_file(op);
+		struct fetch_item *followers = fetch_share_end(lane, item);
 		if (result < 0 && op->remote)
 			plan_tell(item, fetch_far_fault(op));
 		item->read_ns = read_ns;
@@ -209,19 +213,19 @@ static void plan_deal(struct fetch *fetch, struct fetch_read *read)
 			item->data = NULL;
 		}
 		if (result == FETCH_OK && !read->large)
-			holders += plan_follow(fetch, item, followers);
+			holders += plan_follow(lane, item, followers);
 		else
-			plan_look_again(fetch, followers);
-		fetch_plan_finish(fetch, item, result);
+			plan_look_again(lane, followers);
+		fetch_plan_finish(lane, item, result);
 	}
 	if (holders == 0)
-		fetch_plan_give_back(fetch, read->buffer, read->large);
+		fetch_plan_give_back(lane, read->buffer, read->large);
 	else if (!read->large)
-		arena_share(&fetch->arena, read->buffer, holders);
+		arena_share(&lane->fetch->arena, read->buffer, holders);
 }
 
 /* Checks a shard after a read. A shard that ends early or was replaced is not read any more. */
-static void plan_check_shard(struct fetch *fetch, struct fetch_read *read)
+static void plan_check_shard(struct lane *lane, struct fetch_read *read)
 {
 	struct fetch_op *op = &read->op;
 	if (op->refused) {
@@ -232,7 +236,7 @@ static void plan_check_shard(struct fetch *fetch, struct fetch_read *read)
 		dataset_verify_shard(op->dataset, op->shard, NULL) < 0)
 		op->result = -ESTALE;
 	if (op->result == -ESTALE)
-		files_doom(&fetch->files, read->file);
+		files_doom(&lane->files, read->file);
 }
 
 /* Whether reading each item by itself may have other results. What remote storage refuses to one
@@ -242,55 +246,54 @@ static bool plan_splits(const struct fetch_op *op)
 	return op->remote ? op->result > 0 : op->result != 0 && op->result != -ESTALE;
 }
 
-static void plan_read_done(struct fetch *fetch, struct fetch_read *read)
+static void plan_read_done(struct lane *lane, struct fetch_read *read)
 {
 	struct fetch_op *op = &read->op;
-	if (!read->file && op->fd < 0 && !op->object && plan_reopen(fetch, op))
+	if (!read->file && op->fd < 0 && !op->object && plan_reopen(lane, op))
 		return;
 	if (op->refused)
-		plan_refused(fetch, op->dataset);
+		plan_refused(lane, op->dataset);
 	if (read->file)
-		plan_check_shard(fetch, read);
-	if (plan_splits(op) && read->count > 1 && !fetch->stopping)
-		plan_split(fetch, read);
+		plan_check_shard(lane, read);
+	if (plan_splits(op) && read->count > 1 && !lane->stopping)
+		plan_split(lane, read);
 	else
-		plan_deal(fetch, read);
+		plan_deal(lane, read);
 	if (read->file)
-		files_drop(&fetch->files, read->file);
+		files_drop(&lane->files, read->file);
 	else
-		fetch->files_own--;
-	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
+		lane->files_own--;
+	struct fetch_mode *mode = fetch_plan_known(lane, op->dataset);
 	if (mode && mode->reads > 0)
 		mode->reads--;
 	if (op->remote)
-		fetch->far_used--;
+		lane->far_used--;
 	else
-		fetch->reads_used--;
+		lane->reads_used--;
 	fetch_far_end(op);
-	read->next = fetch->read_free;
-	fetch->read_free = read;
+	read->next = lane->read_free;
+	lane->read_free = read;
 }
 
-void fetch_plan_done(struct fetch *fetch, struct fetch_op *op)
+void fetch_plan_done(struct lane *lane, struct fetch_op *op)
 {
-	assert(op->stage == FETCH_OP_DONE && fetch->asked > 0);
-	fetch->asked--;
-	fetch_plan_meter(fetch);
-	struct fetch_mode *mode = fetch_plan_known(fetch, op->dataset);
+	assert(op->stage == FETCH_OP_DONE && lane->asked > 0);
+	lane->asked--;
+	struct fetch_mode *mode = fetch_plan_known(lane, op->dataset);
 	if (op->remote)
-		fetch->asked_far--;
+		lane->asked_far--;
 	else if (mode && mode->asked > 0)
 		mode->asked--;
 	switch (op->kind) {
 	case FETCH_OP_PAGE:
-		fetch_lookup_loaded(fetch, (struct page *)op);
+		fetch_lookup_loaded(lane, (struct page *)op);
 		break;
 	case FETCH_OP_SHARD:
-		plan_file_opened(fetch, (struct file *)op);
+		plan_file_opened(lane, (struct file *)op);
 		break;
 	case FETCH_OP_RANGE:
 	case FETCH_OP_FILE:
-		plan_read_done(fetch, (struct fetch_read *)op);
+		plan_read_done(lane, (struct fetch_read *)op);
 		break;
 	}
 }

@@ -17,7 +17,7 @@
 /* --- buffers --- */
 
 /* The caller reads the sample itself, if it wants it. */
-static enum plan_step plan_too_large(struct fetch *fetch, struct fetch_request *request)
+static enum plan_step plan_too_large(struct lane *lane, struct fetch_request *request)
 {
 	struct fetch_item *item = request->item;
 	item->size = fetch_stored(request);
@@ -26,7 +26,7 @@ static enum plan_step plan_too_large(struct fetch *fetch, struct fetch_request *
 	item->label = request->record.label;
 	item->position = request->position;
 	item->shard = request->at.shard;
-	fetch_lookup_finish(fetch, request, FETCH_E_TOO_LARGE);
+	fetch_lookup_finish(lane, request, FETCH_E_TOO_LARGE);
 	return PLAN_GONE;
 }
 
@@ -34,100 +34,112 @@ static enum plan_step plan_too_large(struct fetch *fetch, struct fetch_request *
  * the permits that all large jobs share. This must never block, because other samples would wait
  * too. */
 static enum plan_step plan_large(
-	struct fetch *fetch, struct fetch_request *request, uint64_t bytes, uint8_t **ret)
+	struct lane *lane, struct fetch_request *request, uint64_t bytes, uint8_t **ret)
 {
-	struct permit *pool = fetch->options.large;
+	struct permit *pool = lane->fetch->options.large;
 	int rc = pool ? permit_try(pool, bytes) : PERMIT_E_TOO_LARGE;
 	if (rc == -EAGAIN) {
-		atomic_store_explicit(&fetch->large_wanted, true, memory_order_relaxed);
-		fetch->short_of_room = true;
+		atomic_store_explicit(&lane->fetch->large_wanted, true, memory_order_relaxed);
+		lane->short_of_room = true;
 		return PLAN_LARGE;
 	}
 	if (rc == PERMIT_E_TOO_LARGE && pool)
 		permit_note(pool, bytes);
 	if (rc == PERMIT_E_TOO_LARGE)
-		return plan_too_large(fetch, request);
+		return plan_too_large(lane, request);
 	void *buffer =
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer == MAP_FAILED) {
 		permit_release(pool, bytes);
-		return plan_too_large(fetch, request);
+		return plan_too_large(lane, request);
 	}
 	*ret = buffer;
 	return PLAN_READ;
 }
 
-static bool plan_is_large(const struct fetch *fetch, uint64_t bytes)
+/* The next buffer that is dropped is announced to this lane. Before the arena is told. */
+static void plan_want(struct lane *lane)
 {
-	return arena_cost(bytes) > arena_bytes(&fetch->arena) / 4;
+	atomic_store_explicit(&lane->wants_room, true, memory_order_relaxed);
+}
+
+static bool plan_is_large(const struct lane *lane, uint64_t bytes)
+{
+	return arena_cost(bytes) > arena_bytes(&lane->fetch->arena) / 4;
 }
 
 /* The buffer of a single request. `ret_large` is 0 if it is in the arena. A field never waits for
  * memory: its image may have the memory that it would wait for, and is not released before the
  * field is there. The caller reads such a field itself. */
-static enum plan_step plan_buffer(struct fetch *fetch, struct fetch_request *request,
-	uint64_t bytes, uint8_t **ret_buffer, uint64_t *ret_large)
+static enum plan_step plan_buffer(struct lane *lane, struct fetch_request *request, uint64_t bytes,
+	uint8_t **ret_buffer, uint64_t *ret_large)
 {
 	const bool field = request->item->field != NULL;
 	*ret_large = 0;
-	if (plan_is_large(fetch, bytes)) {
+	if (plan_is_large(lane, bytes)) {
 		if (field)
-			return plan_too_large(fetch, request);
+			return plan_too_large(lane, request);
 		*ret_large = arena_cost(bytes);
-		return plan_large(fetch, request, *ret_large, ret_buffer);
+		return plan_large(lane, request, *ret_large, ret_buffer);
 	}
-	*ret_buffer = arena_take(&fetch->arena, bytes, !field);
+	*ret_buffer = arena_take(&lane->fetch->arena, bytes, false);
+	if (!*ret_buffer && !field) {
+		plan_want(lane);
+		*ret_buffer = arena_take(&lane->fetch->arena, bytes, true);
+	}
 	if (*ret_buffer)
 		return PLAN_READ;
 	if (field)
-		return plan_too_large(fetch, request);
-	fetch_count(&fetch->counters.arena_waits, 1);
-	fetch->short_of_room = true;
+		return plan_too_large(lane, request);
+	fetch_count(&lane->counters.arena_waits, 1);
+	lane->short_of_room = true;
 	return PLAN_STOP;
 }
 
 static bool plan_has_room(
-	const struct fetch *fetch, const struct fetch_reader *reader, uint64_t bytes)
+	const struct lane *lane, const struct fetch_reader *reader, uint64_t bytes)
 {
 	uint64_t own = atomic_load_explicit(&reader->held, memory_order_relaxed);
-	uint64_t used = atomic_load_explicit(&fetch->arena.used, memory_order_relaxed);
-	return quota_allows(own, used, arena_bytes(&fetch->arena), arena_cost(bytes));
+	uint64_t used = atomic_load_explicit(&lane->fetch->arena.used, memory_order_relaxed);
+	return quota_allows(own, used, arena_bytes(&lane->fetch->arena), arena_cost(bytes));
 }
 
 /* Whether a request's reader may have another buffer and its dataset another read. If not, the
  * later requests of the same reader wait too, so that they do not overtake it. */
-static bool plan_may_read(struct fetch *fetch, const struct fetch_request *request)
+static bool plan_may_read(struct lane *lane, const struct fetch_request *request)
 {
 	struct fetch_reader *reader = request->item->reader;
-	const struct fetch_mode *mode = fetch_plan_mode(fetch, request->item->dataset);
-	unsigned used = mode->remote ? fetch->far_used : fetch->reads_used;
-	unsigned bound = mode->remote ? fetch->far_bound : fetch->reads_bound;
+	struct fetch_place *place = lane_place(lane, request->item);
+	const struct fetch_mode *mode = fetch_plan_mode(lane, request->item->dataset);
+	unsigned used = mode->remote ? lane->far_used : lane->reads_used;
+	unsigned bound = mode->remote ? lane->far_bound : lane->reads_bound;
 	if (!quota_allows(mode->reads, used, bound, 1)) {
-		reader->pass = fetch->pass;
+		place->pass = lane->pass;
 		return false;
 	}
 	uint32_t size = fetch_stored(request);
 	/* A field does not wait (plan_buffer). */
-	if (request->item->field || plan_is_large(fetch, size) ||
-		plan_has_room(fetch, reader, size))
+	if (request->item->field || plan_is_large(lane, size) || plan_has_room(lane, reader, size))
 		return true;
 	/* Set before the second check: a buffer that is dropped in between would wake no thread. */
-	arena_want(&fetch->arena);
-	if (plan_has_room(fetch, reader, size))
+	plan_want(lane);
+	arena_want(&lane->fetch->arena);
+	if (plan_has_room(lane, reader, size))
 		return true;
-	fetch_count(&fetch->counters.arena_waits, 1);
-	fetch->short_of_room = true;
-	reader->pass = fetch->pass;
+	fetch_count(&lane->counters.arena_waits, 1);
+	lane->short_of_room = true;
+	place->pass = lane->pass;
 	return false;
 }
 
-void fetch_plan_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
+void fetch_plan_give_back(struct lane *lane, uint8_t *buffer, uint64_t large)
 {
 	if (large) {
 		(void)munmap(buffer, large);
-		permit_release(fetch->options.large, large);
+		permit_release(lane->fetch->options.large, large);
 	} else {
-		(void)arena_drop(&fetch->arena, buffer);
+		if (arena_drop(&lane->fetch->arena, buffer))
+			fetch_room(lane->fetch);
 	}
 }
 
@@ -144,7 +156,7 @@ static struct fetch_request *plan_neighbor(const struct fetch_request *request)
 
 /* Fills a read that has its buffer: `count` requests of one reader, from `request` on, leave the
  * window. The buffer's first byte is byte `begin` of the file. */
-static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetch_request *request,
+static void plan_begin(struct lane *lane, struct fetch_read *read, struct fetch_request *request,
 	unsigned count, uint64_t begin)
 {
 	struct fetch_item **tail = &read->items;
@@ -158,7 +170,7 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		int64_t label = request->record.label;
 		uint64_t position = request->position;
 		uint32_t shard = request->at.shard;
-		struct fetch_item *item = fetch_lookup_remove(fetch, request);
+		struct fetch_item *item = fetch_lookup_remove(lane, request);
 		item->data = read->buffer + offset;
 		item->size = size;
 		item->packed = packed;
@@ -167,25 +179,25 @@ static void plan_begin(struct fetch *fetch, struct fetch_read *read, struct fetc
 		item->position = position;
 		item->shard = shard;
 		fetch_charge(item, read->large ? 0 : arena_cost(size));
-		fetch_share_begin(fetch, item);
+		fetch_share_begin(lane, item);
 		*tail = item;
 		tail = &item->next;
 		request = after;
 	}
 	*tail = NULL;
-	fetch_plan_mode(fetch, read->op.dataset)->reads++;
-	fetch_count(&fetch->counters.reads, 1);
-	fetch_count(&fetch->counters.merged, count - 1);
-	fetch_count(&fetch->counters.bytes, read->op.direct ? read->op.length : read->op.need);
-	fetch_plan_ready(fetch, &read->op);
+	fetch_plan_mode(lane, read->op.dataset)->reads++;
+	fetch_count(&lane->counters.reads, 1);
+	fetch_count(&lane->counters.merged, count - 1);
+	fetch_count(&lane->counters.bytes, read->op.direct ? read->op.length : read->op.need);
+	fetch_plan_ready(lane, &read->op);
 }
 
 static struct fetch_read *plan_take_read(
-	struct fetch *fetch, uint8_t *buffer, uint64_t large, bool remote)
+	struct lane *lane, uint8_t *buffer, uint64_t large, bool remote)
 {
-	struct fetch_read *read = fetch->read_free;
-	fetch->read_free = read->next;
-	(*(remote ? &fetch->far_used : &fetch->reads_used))++;
+	struct fetch_read *read = lane->read_free;
+	lane->read_free = read->next;
+	(*(remote ? &lane->far_used : &lane->reads_used))++;
 	*read = (struct fetch_read){.buffer = buffer, .large = large, .begun_ns = clock_ns()};
 	return read;
 }
@@ -206,12 +218,12 @@ static bool plan_is_near(const struct fetch_request *request, const struct plan_
 }
 
 /* True if `next` may share the read of a span, which then gets wider. */
-static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
+static bool plan_joins(struct lane *lane, const struct fetch_request *first,
 	const struct fetch_request *next, struct plan_span *span)
 {
 	const struct index_record *record = &next->record;
-	uint64_t room = arena_bytes(&fetch->arena);
-	bool remote = fetch_plan_mode(fetch, next->item->dataset)->remote;
+	uint64_t room = arena_bytes(&lane->fetch->arena);
+	bool remote = fetch_plan_mode(lane, next->item->dataset)->remote;
 	uint64_t most = remote ? UTIL_MIN((uint64_t)FAR_MERGE_BYTES, room / 16)
 			       : UTIL_MIN((uint64_t)FETCH_MERGE_BYTES, room / 8);
 	if (next->state != REQUEST_READY || next->item->dataset != first->item->dataset ||
@@ -220,7 +232,7 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 		return false;
 	struct plan_span wider = {UTIL_MIN(span->begin, record->offset),
 		UTIL_MAX(span->end, record->offset + fetch_stored(next))};
-	if (wider.end - wider.begin > most || fetch_shares(fetch, next->item))
+	if (wider.end - wider.begin > most || fetch_shares(lane, next->item))
 		return false;
 	*span = wider;
 	return true;
@@ -228,39 +240,39 @@ static bool plan_joins(struct fetch *fetch, const struct fetch_request *first,
 
 /* The number of requests from `first` on that share one read, and what it reads. */
 static unsigned plan_merge(
-	struct fetch *fetch, const struct fetch_request *first, struct plan_span *ret)
+	struct lane *lane, const struct fetch_request *first, struct plan_span *ret)
 {
 	struct plan_span span = {first->record.offset, first->record.offset + fetch_stored(first)};
 	unsigned count = 1;
 	if (!fetch_state(first->item)->solo)
 		for (const struct fetch_request *next = plan_neighbor(first);
-			next && plan_joins(fetch, first, next, &span); next = plan_neighbor(next))
+			next && plan_joins(lane, first, next, &span); next = plan_neighbor(next))
 			count++;
 	*ret = span;
 	return count;
 }
 
 /* The open shard, or NULL: it is being opened, or must wait for a free entry. */
-static struct file *plan_file(struct fetch *fetch, const struct fetch_request *request)
+static struct file *plan_file(struct lane *lane, const struct fetch_request *request)
 {
 	const struct dataset *dataset = request->item->dataset;
 	uint32_t shard = request->at.shard;
-	struct file *file = files_find(&fetch->files, dataset, shard);
+	struct file *file = files_find(&lane->files, dataset, shard);
 	if (file)
 		return file->state == FILE_OPEN ? file : NULL;
 	const char *path = dataset_shard_path(dataset, shard);
-	const struct fetch_mode *mode = fetch_plan_mode(fetch, dataset);
-	file = files_claim(&fetch->files, dataset, shard, path, mode->direct);
+	const struct fetch_mode *mode = fetch_plan_mode(lane, dataset);
+	file = files_claim(&lane->files, dataset, shard, path, mode->direct);
 	if (!file)
 		return NULL;
 	file->op.remote = mode->remote;
-	if (mode->remote && fetch_far_new(fetch, &file->op, path) < 0) {
+	if (mode->remote && fetch_far_new(lane, &file->op, path) < 0) {
 		/* No memory: later. */
-		files_abandon(&fetch->files, file);
-		fetch->retry = true;
+		files_abandon(&lane->files, file);
+		lane->retry = true;
 		return NULL;
 	}
-	fetch_plan_ready(fetch, &file->op);
+	fetch_plan_ready(lane, &file->op);
 	return NULL;
 }
 
@@ -299,42 +311,42 @@ static void plan_use(struct fetch_read *read, struct file *file)
 
 /* A read of remote storage cannot begin. */
 static enum plan_step plan_no_memory(
-	struct fetch *fetch, struct fetch_read *read, struct fetch_request *request)
+	struct lane *lane, struct fetch_read *read, struct fetch_request *request)
 {
-	fetch_plan_give_back(fetch, read->buffer, read->large);
-	fetch->far_used--;
-	read->next = fetch->read_free;
-	fetch->read_free = read;
-	fetch_lookup_finish(fetch, request, -ENOMEM);
+	fetch_plan_give_back(lane, read->buffer, read->large);
+	lane->far_used--;
+	read->next = lane->read_free;
+	lane->read_free = read;
+	fetch_lookup_finish(lane, request, -ENOMEM);
 	return PLAN_GONE;
 }
 
-static enum plan_step plan_range(struct fetch *fetch, struct fetch_request *request)
+static enum plan_step plan_range(struct lane *lane, struct fetch_request *request)
 {
-	struct file *file = plan_file(fetch, request);
+	struct file *file = plan_file(lane, request);
 	if (!file)
 		return PLAN_SKIP;
 	uint64_t begin = request->record.offset, large = 0;
 	struct plan_span span;
-	unsigned count = plan_merge(fetch, request, &span);
+	unsigned count = plan_merge(lane, request, &span);
 	struct fetch_op op = plan_range_op(file, span.begin, span.end);
-	bool merged = count > 1 && plan_has_room(fetch, request->item->reader, op.length);
-	uint8_t *buffer = merged ? arena_take(&fetch->arena, op.length, false) : NULL;
+	bool merged = count > 1 && plan_has_room(lane, request->item->reader, op.length);
+	uint8_t *buffer = merged ? arena_take(&lane->fetch->arena, op.length, false) : NULL;
 	if (!buffer) {
 		count = 1;
 		op = plan_range_op(file, begin, begin + fetch_stored(request));
-		enum plan_step step = plan_buffer(fetch, request, op.length, &buffer, &large);
+		enum plan_step step = plan_buffer(lane, request, op.length, &buffer, &large);
 		if (step != PLAN_READ)
 			return step;
 	}
-	struct fetch_read *read = plan_take_read(fetch, buffer, large, op.remote);
+	struct fetch_read *read = plan_take_read(lane, buffer, large, op.remote);
 	op.buffer = buffer;
 	op.registered = large == 0;
 	read->op = op;
-	if (op.remote && fetch_far_new(fetch, &read->op, NULL) < 0)
-		return plan_no_memory(fetch, read, request);
+	if (op.remote && fetch_far_new(lane, &read->op, NULL) < 0)
+		return plan_no_memory(lane, read, request);
 	plan_use(read, file);
-	plan_begin(fetch, read, request, count, op.offset);
+	plan_begin(lane, read, request, count, op.offset);
 	return PLAN_READ;
 }
 
@@ -351,7 +363,7 @@ static int plan_path(const struct fetch_request *request, uint8_t *buffer)
 }
 
 /* The job of an op that opens a sample's own object, whose name is in the buffer. */
-static int plan_far_new(struct fetch *fetch, struct fetch_read *read)
+static int plan_far_new(struct lane *lane, struct fetch_read *read)
 {
 	const char *root = dataset_shard_path(read->op.dataset, 0), *name = read->op.path;
 	size_t bytes = strlen(root) + strlen(name) + 2;
@@ -360,33 +372,33 @@ static int plan_far_new(struct fetch *fetch, struct fetch_read *read)
 		return -ENOMEM;
 	bool joined = root[0] && root[strlen(root) - 1] == '/';
 	(void)snprintf(url, bytes, "%s%s%s", root, joined ? "" : "/", name);
-	return fetch_far_new(fetch, &read->op, url);
+	return fetch_far_new(lane, &read->op, url);
 }
 
 /* A folder's sample or field: opened, read up to one byte more than its size, closed. Its path is
  * kept in the buffer until the file is open. */
-static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *request)
+static enum plan_step plan_file_read(struct lane *lane, struct fetch_request *request)
 {
-	if (fetch->files_own == fetch->files_own_bound)
+	if (lane->files_own == lane->files_own_bound)
 		return PLAN_SKIP;
 	const struct dataset *dataset = request->item->dataset;
-	bool direct = fetch_plan_mode(fetch, dataset)->direct;
+	bool direct = fetch_plan_mode(lane, dataset)->direct;
 	uint64_t length = (uint64_t)request->record.size + 1, large;
 	if (direct)
 		length = util_align(length, ARENA_PAGE);
 	uint8_t *buffer;
-	enum plan_step step = plan_buffer(fetch, request, length, &buffer, &large);
+	enum plan_step step = plan_buffer(lane, request, length, &buffer, &large);
 	if (step != PLAN_READ)
 		return step;
 	int rc = plan_path(request, buffer);
 	if (rc != 0) {
-		fetch_plan_give_back(fetch, buffer, large);
+		fetch_plan_give_back(lane, buffer, large);
 		fetch_state(request->item)->told = rc < 0;
-		fetch_lookup_finish(fetch, request, rc);
+		fetch_lookup_finish(lane, request, rc);
 		return PLAN_GONE;
 	}
-	bool remote = fetch_plan_mode(fetch, dataset)->remote;
-	struct fetch_read *read = plan_take_read(fetch, buffer, large, remote);
+	bool remote = fetch_plan_mode(lane, dataset)->remote;
+	struct fetch_read *read = plan_take_read(lane, buffer, large, remote);
 	read->op = (struct fetch_op){
 		.kind = FETCH_OP_FILE,
 		.remote = remote,
@@ -409,38 +421,38 @@ static enum plan_step plan_file_read(struct fetch *fetch, struct fetch_request *
 		/* The walk of the folder has checked the links of images, not those of fields. */
 		read->op.nofollow = roots_apply();
 	}
-	if (remote && plan_far_new(fetch, read) < 0)
-		return plan_no_memory(fetch, read, request);
-	fetch->files_own++;
-	plan_begin(fetch, read, request, 1, 0);
+	if (remote && plan_far_new(lane, read) < 0)
+		return plan_no_memory(lane, read, request);
+	lane->files_own++;
+	plan_begin(lane, read, request, 1, 0);
 	return PLAN_READ;
 }
 
-enum plan_step fetch_plan_read(struct fetch *fetch, struct fetch_request *request, bool large_waits)
+enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request, bool large_waits)
 {
 	/* A field overtakes: its image has memory, for which the others may be waiting. */
 	const bool field = request->item->field != NULL;
-	if (!field && request->item->reader->pass == fetch->pass)
+	if (!field && lane_place(lane, request->item)->pass == lane->pass)
 		return PLAN_SKIP;
-	if (fetch_shares(fetch, request->item)) {
-		struct fetch_item *item = fetch_lookup_remove(fetch, request);
+	if (fetch_shares(lane, request->item)) {
+		struct fetch_item *item = fetch_lookup_remove(lane, request);
 		/* The cache may have dropped the sample in between, without notice. */
-		if (!fetch_share(fetch, item)) {
-			fetch_queue_return(&fetch->queue, item);
-			fetch->retry = true;
+		if (!fetch_share(lane, item)) {
+			fetch_queue_return(&lane->queue, item);
+			lane->retry = true;
 		}
 		return PLAN_GONE;
 	}
-	if (!fetch->read_free)
+	if (!lane->read_free)
 		return PLAN_STOP;
 	/* A larger sample would overflow an op's lengths after alignment. */
 	if (fetch_stored(request) > UINT32_MAX - (1 << 20))
-		return plan_too_large(fetch, request);
-	if (!field && large_waits && plan_is_large(fetch, fetch_stored(request)))
+		return plan_too_large(lane, request);
+	if (!field && large_waits && plan_is_large(lane, fetch_stored(request)))
 		return PLAN_SKIP;
-	if (!plan_may_read(fetch, request))
+	if (!plan_may_read(lane, request))
 		return PLAN_SKIP;
 	if (dataset_in_files(request->item->dataset))
-		return plan_file_read(fetch, request);
-	return plan_range(fetch, request);
+		return plan_file_read(lane, request);
+	return plan_range(lane, request);
 }

@@ -26,66 +26,69 @@ static int pread_ask(const struct fetch_op *op)
 }
 
 /* False: remote storage was asked, and fetch_far_next will return the op. */
-static bool pread_perform(struct fetch *fetch, struct fetch_op *op)
+static bool pread_perform(struct lane *lane, struct fetch_op *op)
 {
 	while (fetch_op_next(op)) {
-		if (op->remote && !op->cached && fetch_far_ask(fetch, op))
+		if (op->remote && !op->cached && fetch_far_ask(lane, op))
 			return false;
 		fetch_op_answer(op, pread_ask(op));
 	}
 	if (fetch_op_owns(op))
 		(void)close(op->fd);
-	fetch_share_keep(fetch, op);
+	fetch_share_keep(lane, op);
 	return true;
 }
 
 /* One turn: delivers what has finished and performs one op, or sleeps. False: there will be no
  * more. */
-static bool pread_turn(struct fetch *fetch)
+static bool pread_turn(struct lane *lane)
 {
-	fetch_plan(fetch);
-	struct fetch_op *op = fetch_far_next(fetch);
+	fetch_plan(lane);
+	struct fetch_op *op = fetch_far_next(lane);
 	if (!op)
-		op = fetch_plan_next(fetch);
-	struct fetch_item *finished = fetch_plan_finished(fetch);
-	bool more = fetch_plan_more(fetch) || fetch_far_more(fetch), retry = fetch->retry;
-	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
-	pthread_mutex_unlock(&fetch->lock);
+		op = fetch_plan_next(lane);
+	struct fetch_item *finished = fetch_plan_finished(lane);
+	fetch_plan_meter(lane);
+	bool more = fetch_plan_more(lane) || fetch_far_more(lane), retry = lane->retry;
+	bool over = lane->stopping && !finished && fetch_plan_quiet(lane);
+	pthread_mutex_unlock(&lane->lock);
 	/* A thread that begins to read cannot also plan again soon. */
 	if (more || over || (op && retry))
-		fetch_kick(fetch);
-	fetch_deliver(fetch, finished);
-	bool done = op && pread_perform(fetch, op);
+		fetch_kick(lane);
+	fetch_deliver(lane, finished);
+	bool done = op && pread_perform(lane, op);
 	if (!op && !finished && !over)
-		fetch_sleep(&fetch->inbox, retry);
-	pthread_mutex_lock(&fetch->lock);
-	if (done)
-		fetch_plan_done(fetch, op);
+		fetch_sleep(&lane->inbox, retry);
+	pthread_mutex_lock(&lane->lock);
+	if (done) {
+		fetch_plan_done(lane, op);
+		fetch_plan_meter(lane);
+	}
 	return !over;
 }
 
 static void *pread_run(void *context)
 {
-	struct fetch *fetch = context;
-	fetch_thread_note(fetch);
-	pthread_mutex_lock(&fetch->lock);
-	while (pread_turn(fetch))
+	struct lane *lane = context;
+	fetch_thread_note(lane);
+	pthread_mutex_lock(&lane->lock);
+	while (pread_turn(lane))
 		;
-	pthread_mutex_unlock(&fetch->lock);
+	pthread_mutex_unlock(&lane->lock);
 	return NULL;
 }
 
-static void pread_join(struct fetch *fetch)
+static void pread_join(struct lane *lane)
 {
-	fetch_threads_join(fetch);
+	fetch_threads_join(lane);
 }
 
-static int pread_start(struct fetch *fetch, struct fault *fault)
+static int pread_start(struct lane *lane, struct fault *fault)
 {
 	/* More threads than one reader may use at once: see quota.h. */
-	unsigned wanted = (unsigned)quota_total(fetch->options.pread_threads);
+	unsigned wanted = (unsigned)quota_total(lane->fetch->options.pread_threads);
 	for (unsigned i = 0; i < wanted; i++) {
-		int rc = fetch_thread_start(fetch, PREAD_STACK, pread_run);
+		int rc = fetch_thread_start(lane, PREAD_STACK, pread_run);
 		if (rc == 0)
 			continue;
 		/* Reading with fewer threads is better than not reading at all. */
@@ -94,11 +97,11 @@ static int pread_start(struct fetch *fetch, struct fault *fault)
 		return fault_set(fault, rc, "the threads for reading cannot be started: %s%s",
 			strerror(-rc), limits_thread_hint(-rc));
 	}
-	pthread_mutex_lock(&fetch->lock);
-	fetch->reads_bound = fetch->thread_count;
-	pthread_mutex_unlock(&fetch->lock);
-	(void)snprintf(fetch->describe, sizeof fetch->describe, "pread (%u threads)",
-		UTIL_MIN(fetch->thread_count, fetch->options.pread_threads));
+	pthread_mutex_lock(&lane->lock);
+	lane->reads_bound = lane->thread_count;
+	pthread_mutex_unlock(&lane->lock);
+	(void)snprintf(lane->describe, sizeof lane->describe, "pread (%u threads)",
+		UTIL_MIN(lane->thread_count, lane->fetch->options.pread_threads));
 	return 0;
 }
 

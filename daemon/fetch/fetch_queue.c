@@ -36,9 +36,9 @@ static uint64_t queue_cost(const struct fetch_item *item)
 }
 
 /* The turn of a reader's first item. */
-static uint64_t queue_turn(const struct fetch_reader *reader)
+static uint64_t queue_turn(const struct fetch_place *place)
 {
-	return reader->turn + queue_passes(reader->root) * queue_cost(reader->root);
+	return place->turn + queue_passes(place->root) * queue_cost(place->root);
 }
 
 /* Melds two heaps; either may be empty. */
@@ -60,38 +60,45 @@ static struct fetch_item *queue_meld(struct fetch_item *a, struct fetch_item *b)
  * turns that others had meanwhile. */
 static void queue_insert(struct fetch_queue *queue, struct fetch_item *item)
 {
-	struct fetch_reader *reader = item->reader;
+	struct fetch_place *place = fetch_queue_place(queue, item->reader);
 	item->next = NULL;
 	fetch_state(item)->child = NULL;
-	if (!reader->root) {
-		reader->turn = UTIL_MAX(reader->turn, queue->turn);
-		reader->next = queue->readers;
-		queue->readers = reader;
+	if (!place->root) {
+		place->turn = UTIL_MAX(place->turn, queue->turn);
+		place->next = queue->readers;
+		queue->readers = item->reader;
 	}
-	reader->root = queue_meld(reader->root, item);
+	place->root = queue_meld(place->root, item);
 }
 
 void fetch_queue_return(struct fetch_queue *queue, struct fetch_item *item)
 {
-	uint64_t cost = queue_cost(item);
-	item->reader->turn -= UTIL_MIN(cost, item->reader->turn);
+	struct fetch_place *place = fetch_queue_place(queue, item->reader);
+	uint64_t cost = queue_cost(item) * queue->lanes;
+	place->turn -= UTIL_MIN(cost, place->turn);
 	queue_insert(queue, item);
 }
 
 void fetch_queue_push(struct fetch_queue *queue, struct fetch_item *item)
 {
-	fetch_state(item)->sequence = item->reader->sequence++;
+	struct fetch_place *place = fetch_queue_place(queue, item->reader);
+	fetch_state(item)->sequence = place->sequence;
+	place->sequence += queue->lanes;
 	queue_insert(queue, item);
 }
 
 struct fetch_reader *fetch_queue_next(const struct fetch_queue *queue,
 	bool (*may)(const struct fetch_reader *reader, const void *context), const void *context)
 {
-	struct fetch_reader *first = NULL;
-	for (struct fetch_reader *reader = queue->readers; reader; reader = reader->next)
-		if ((!may || may(reader, context)) &&
-			(!first || queue_turn(reader) < queue_turn(first)))
-			first = reader;
+	struct fetch_reader *first = NULL, *reader = queue->readers;
+	uint64_t least = 0;
+	for (; reader; reader = fetch_queue_place(queue, reader)->next) {
+		uint64_t turn = queue_turn(fetch_queue_place(queue, reader));
+		if ((first && turn >= least) || (may && !may(reader, context)))
+			continue;
+		first = reader;
+		least = turn;
+	}
 	return first;
 }
 
@@ -122,18 +129,19 @@ static struct fetch_item *queue_meld_siblings(struct fetch_item *first)
 
 struct fetch_item *fetch_queue_pop(struct fetch_queue *queue, struct fetch_reader *reader)
 {
-	struct fetch_item *top = reader->root;
-	fetch_state(top)->turn = queue_turn(reader);
-	queue->turn = UTIL_MAX(queue->turn, reader->turn);
-	reader->turn += queue_cost(top);
-	reader->root = queue_meld_siblings(fetch_state(top)->child);
+	struct fetch_place *place = fetch_queue_place(queue, reader);
+	struct fetch_item *top = place->root;
+	fetch_state(top)->turn = queue_turn(place);
+	queue->turn = UTIL_MAX(queue->turn, place->turn);
+	place->turn += queue_cost(top) * queue->lanes;
+	place->root = queue_meld_siblings(fetch_state(top)->child);
 	fetch_state(top)->child = NULL;
 	top->next = NULL;
-	if (!reader->root) {
+	if (!place->root) {
 		struct fetch_reader **at = &queue->readers;
 		while (*at != reader)
-			at = &(*at)->next;
-		*at = reader->next;
+			at = &fetch_queue_place(queue, *at)->next;
+		*at = place->next;
 	}
 	return top;
 }

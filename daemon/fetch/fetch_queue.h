@@ -8,6 +8,9 @@
  * n, a reader lets n samples of others pass too. So readers that wait with the same urgency get the
  * same bytes of storage, however many items each has queued; with one reader, turns change nothing.
  *
+ * Each lane has a queue of its own, with a part of each reader's items. An item counts as many
+ * there as there are lanes, so that urgency means the same.
+ *
  * No locks: the callers hold the planner's lock. */
 #pragma once
 
@@ -16,9 +19,16 @@
 #include <stdbool.h>
 
 struct fetch_queue {
+	unsigned lane, lanes; /* its number, and how many there are */
 	struct fetch_reader *readers; /* the readers with queued items */
 	uint64_t turn; /* of the item taken last */
 };
+
+static inline struct fetch_place *fetch_queue_place(
+	const struct fetch_queue *queue, struct fetch_reader *reader)
+{
+	return &reader->places[queue->lane];
+}
 
 /* Adds a new item. */
 void fetch_queue_push(struct fetch_queue *queue, struct fetch_item *item);

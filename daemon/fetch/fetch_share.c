@@ -6,27 +6,27 @@
 
 #include <errno.h>
 
-static struct fetch_item **share_bucket(struct fetch *fetch, const struct fetch_item *item)
+static struct fetch_item **share_bucket(struct lane *lane, const struct fetch_item *item)
 {
 	uint64_t key = fetch_key(item);
 	uint64_t h = hash_mix((uintptr_t)item->dataset ^ key << 20 ^ key >> 48);
-	return &fetch->flight[h & (FETCH_FLIGHTS - 1)];
+	return &lane->flight[h & (FETCH_FLIGHTS - 1)];
 }
 
-static struct fetch_item *share_leader(struct fetch *fetch, const struct fetch_item *item)
+static struct fetch_item *share_leader(struct lane *lane, const struct fetch_item *item)
 {
-	struct fetch_item *leader = *share_bucket(fetch, item);
+	struct fetch_item *leader = *share_bucket(lane, item);
 	while (leader && (leader->dataset != item->dataset || fetch_key(leader) != fetch_key(item)))
 		leader = fetch_state(leader)->flight;
 	return leader;
 }
 
-bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
+bool fetch_share_hit(struct lane *lane, struct fetch_item *item)
 {
 	struct cache_sample sample;
 	struct cache_block *block;
-	if (!fetch->cache || fetch_wants_values(item) ||
-		!cache_take(fetch->cache, item->dataset, fetch_key(item), &sample, &block))
+	if (!lane->fetch->cache || fetch_wants_values(item) ||
+		!cache_take(lane->fetch->cache, item->dataset, fetch_key(item), &sample, &block))
 		return false;
 	item->data = sample.data;
 	item->size = sample.size;
@@ -34,7 +34,7 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 	fetch_state(item)->block = block;
 	/* What else belongs to a packed item was looked up. */
 	if (fetch_state(item)->range) {
-		fetch_plan_finish(fetch, item, FETCH_OK);
+		fetch_plan_finish(lane, item, FETCH_OK);
 		return true;
 	}
 	item->unpacked = sample.size;
@@ -45,40 +45,41 @@ bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item)
 		item->label = sample.label;
 	item->shard = sample.shard;
 	item->position = sample.position;
-	fetch_plan_finish(fetch, item, FETCH_OK);
+	fetch_plan_finish(lane, item, FETCH_OK);
 	return true;
 }
 
-bool fetch_share(struct fetch *fetch, struct fetch_item *item)
+bool fetch_share(struct lane *lane, struct fetch_item *item)
 {
-	if (fetch_share_hit(fetch, item))
+	if (fetch_share_hit(lane, item))
 		return true;
-	struct fetch_item *leader = fetch_wants_values(item) ? NULL : share_leader(fetch, item);
+	struct fetch_item *leader = fetch_wants_values(item) ? NULL : share_leader(lane, item);
 	if (!leader)
 		return false;
 	item->next = fetch_state(leader)->followers;
 	fetch_state(leader)->followers = item;
-	fetch_count(&fetch->counters.shared, 1);
+	fetch_count(&lane->counters.shared, 1);
 	return true;
 }
 
-bool fetch_shares(struct fetch *fetch, const struct fetch_item *item)
+bool fetch_shares(struct lane *lane, const struct fetch_item *item)
 {
-	return share_leader(fetch, item) ||
-	       (fetch->cache && cache_has(fetch->cache, item->dataset, fetch_key(item)));
+	return share_leader(lane, item) ||
+	       (lane->fetch->cache &&
+		       cache_has(lane->fetch->cache, item->dataset, fetch_key(item)));
 }
 
-void fetch_share_begin(struct fetch *fetch, struct fetch_item *item)
+void fetch_share_begin(struct lane *lane, struct fetch_item *item)
 {
-	struct fetch_item **bucket = share_bucket(fetch, item);
+	struct fetch_item **bucket = share_bucket(lane, item);
 	fetch_state(item)->followers = NULL;
 	fetch_state(item)->flight = *bucket;
 	*bucket = item;
 }
 
-struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item)
+struct fetch_item *fetch_share_end(struct lane *lane, struct fetch_item *item)
 {
-	struct fetch_item **at = share_bucket(fetch, item);
+	struct fetch_item **at = share_bucket(lane, item);
 	while (*at != item)
 		at = &fetch_state(*at)->flight;
 	*at = fetch_state(item)->flight;
@@ -88,7 +89,7 @@ struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item)
 }
 
 static void share_cancel_followers(
-	struct fetch *fetch, struct fetch_item *leader, const struct fetch_reader *reader)
+	struct lane *lane, struct fetch_item *leader, const struct fetch_reader *reader)
 {
 	struct fetch_item **at = &fetch_state(leader)->followers;
 	while (*at) {
@@ -98,16 +99,16 @@ static void share_cancel_followers(
 			continue;
 		}
 		*at = item->next;
-		fetch_plan_finish(fetch, item, -ECANCELED);
+		fetch_plan_finish(lane, item, -ECANCELED);
 	}
 }
 
-void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader)
+void fetch_share_cancel(struct lane *lane, const struct fetch_reader *reader)
 {
 	for (unsigned i = 0; i < FETCH_FLIGHTS; i++)
-		for (struct fetch_item *leader = fetch->flight[i]; leader;
+		for (struct fetch_item *leader = lane->flight[i]; leader;
 			leader = fetch_state(leader)->flight)
-			share_cancel_followers(fetch, leader, reader);
+			share_cancel_followers(lane, leader, reader);
 }
 
 uint32_t fetch_field_size(
@@ -118,11 +119,11 @@ uint32_t fetch_field_size(
 	return file ? UTIL_MIN(op->got, item->field->limit) : item->size;
 }
 
-void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
+void fetch_share_keep(struct lane *lane, const struct fetch_op *op)
 {
 	bool sample = op->kind == FETCH_OP_RANGE || op->kind == FETCH_OP_FILE;
 	/* A folder's file that has grown is not the indexed one any more. */
-	if (!fetch->cache || !sample || op->result != 0 ||
+	if (!lane->fetch->cache || !sample || op->result != 0 ||
 		(op->kind == FETCH_OP_FILE && op->got > op->need))
 		return;
 	/* The items belong to the engine as long as the op does. */
@@ -141,6 +142,6 @@ void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op)
 			.size = size,
 			.data = item->data,
 		};
-		cache_put(fetch->cache, item->dataset, &kept);
+		cache_put(lane->fetch->cache, item->dataset, &kept);
 	}
 }

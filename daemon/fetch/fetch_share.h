@@ -13,23 +13,23 @@
 #include "fetch/fetch_internal.h"
 
 /* Finishes an item from the cache. False: the cache does not have it. */
-bool fetch_share_hit(struct fetch *fetch, struct fetch_item *item);
+bool fetch_share_hit(struct lane *lane, struct fetch_item *item);
 
 /* Finishes an item that is in no list from the cache, or lets it follow. False: neither is
  * possible. */
-bool fetch_share(struct fetch *fetch, struct fetch_item *item);
+bool fetch_share(struct lane *lane, struct fetch_item *item);
 
 /* Whether fetch_share would probably return true. */
-bool fetch_shares(struct fetch *fetch, const struct fetch_item *item);
+bool fetch_shares(struct lane *lane, const struct fetch_item *item);
 
 /* The item's read begins, and the item leads. */
-void fetch_share_begin(struct fetch *fetch, struct fetch_item *item);
+void fetch_share_begin(struct lane *lane, struct fetch_item *item);
 
 /* The item's read has ended. Returns its followers, linked by `next`. */
-struct fetch_item *fetch_share_end(struct fetch *fetch, struct fetch_item *item);
+struct fetch_item *fetch_share_end(struct lane *lane, struct fetch_item *item);
 
 /* Finishes followers with -ECANCELED: those of one reader, or (NULL) all. */
-void fetch_share_cancel(struct fetch *fetch, const struct fetch_reader *reader);
+void fetch_share_cancel(struct lane *lane, const struct fetch_reader *reader);
 
 /* The size of an item whose op is done, and whether a field is longer than that: of a folder's
  * field, only its read finds out. */
@@ -38,4 +38,4 @@ uint32_t fetch_field_size(
 
 /* Puts the samples of a done op into the cache. Called without the planner's lock, before the op is
  * handed back to the planner. */
-void fetch_share_keep(struct fetch *fetch, const struct fetch_op *op);
+void fetch_share_keep(struct lane *lane, const struct fetch_op *op);

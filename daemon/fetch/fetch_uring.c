@@ -54,7 +54,7 @@ enum {
 static char ring_wake, ring_close;
 
 struct ring {
-	struct fetch *fetch;
+	struct lane *lane;
 	struct io_uring uring;
 	sem_t started;
 	int start_rc;
@@ -86,7 +86,7 @@ static int ring_buffer_of(const struct ring *ring, const struct fetch_op *op)
 {
 	if (!ring->buffers || !op->registered)
 		return -1;
-	uint64_t from = (uint64_t)(op->buffer - ring->fetch->arena.base);
+	uint64_t from = (uint64_t)(op->buffer - ring->lane->fetch->arena.base);
 	uint64_t first = from / RING_BUFFER_BYTES,
 		 last = (from + op->length - 1) / RING_BUFFER_BYTES;
 	return first == last ? (int)first : -1;
@@ -138,7 +138,7 @@ static void ring_close_own(struct ring *ring, const struct fetch_op *op)
 static void ring_op_done(struct ring *ring, struct fetch_op *op)
 {
 	ring_close_own(ring, op);
-	fetch_share_keep(ring->fetch, op);
+	fetch_share_keep(ring->lane, op);
 	list_append(&ring->done, &op->node);
 }
 
@@ -152,7 +152,7 @@ static int ring_open_here(const struct fetch_op *op)
 static void ring_ask(struct ring *ring, struct fetch_op *op)
 {
 	while (fetch_op_next(op)) {
-		if (op->remote && !op->cached && fetch_far_ask(ring->fetch, op))
+		if (op->remote && !op->cached && fetch_far_ask(ring->lane, op))
 			return;
 		if (op->stage == FETCH_OP_OPEN && !ring->can_open) {
 			fetch_op_answer(op, ring_open_here(op));
@@ -194,7 +194,7 @@ static void ring_answer(struct ring *ring, const struct io_uring_cqe *cqe)
 	eventfd_t count;
 	if (data == &ring_wake) {
 		ring->wake_armed = false;
-		(void)eventfd_read(ring->fetch->inbox.eventfd, &count);
+		(void)eventfd_read(ring->lane->inbox.eventfd, &count);
 	} else if (data == &ring_close) {
 		ring->closing--;
 	} else if (cqe->user_data != LIBURING_UDATA_TIMEOUT) {
@@ -219,7 +219,7 @@ static void ring_take_answers(struct ring *ring)
 static void ring_take_far(struct ring *ring)
 {
 	struct fetch_op *op;
-	while ((op = fetch_far_next(ring->fetch)))
+	while ((op = fetch_far_next(ring->lane)))
 		ring_answered(ring, op);
 }
 
@@ -230,7 +230,7 @@ static void ring_arm_wake(struct ring *ring)
 	if (ring->wake_armed)
 		return;
 	struct io_uring_sqe *sqe = ring_sqe(ring);
-	io_uring_prep_poll_add(sqe, ring->fetch->inbox.eventfd, POLLIN);
+	io_uring_prep_poll_add(sqe, ring->lane->inbox.eventfd, POLLIN);
 	io_uring_sqe_set_data(sqe, &ring_wake);
 	ring->wake_armed = true;
 }
@@ -248,18 +248,18 @@ static int ring_wait(struct ring *ring, bool retry)
 static void ring_entered(struct ring *ring, int rc)
 {
 	static const struct timespec pause = {.tv_nsec = 1000000};
-	struct fetch *fetch = ring->fetch;
+	struct lane *lane = ring->lane;
 	if (rc >= 0 || rc == -EINTR || rc == -ETIME) {
 		ring->refused = 0;
 		return;
 	}
 	if (++ring->refused == RING_REFUSED) {
-		pthread_mutex_lock(&fetch->lock);
-		(void)snprintf(fetch->notice, sizeof fetch->notice,
+		pthread_mutex_lock(&lane->lock);
+		(void)snprintf(lane->notice, sizeof lane->notice,
 			"io_uring accepts no reads (%s): streams wait until it does; `reader: "
 			"pread` works without it",
 			strerror(-rc));
-		pthread_mutex_unlock(&fetch->lock);
+		pthread_mutex_unlock(&lane->lock);
 	}
 	(void)nanosleep(&pause, NULL);
 }
@@ -268,7 +268,7 @@ static void ring_entered(struct ring *ring, int rc)
  * memory) the questions stay in the queue and go with the next turn. */
 static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 {
-	struct fetch_inbox *inbox = &ring->fetch->inbox;
+	struct fetch_inbox *inbox = &ring->lane->inbox;
 	if (may_sleep && fetch_sleep_begin(inbox)) {
 		ring_arm_wake(ring);
 		ring_entered(ring, ring_wait(ring, retry));
@@ -284,12 +284,12 @@ static void ring_enter(struct ring *ring, bool may_sleep, bool retry)
 static bool ring_take_ready(struct ring *ring)
 {
 	for (unsigned i = 0; i < RING_TURN; i++) {
-		struct fetch_op *op = fetch_plan_next(ring->fetch);
+		struct fetch_op *op = fetch_plan_next(ring->lane);
 		if (!op)
 			return false;
 		list_append(&ring->ask, &op->node);
 	}
-	return fetch_plan_more(ring->fetch);
+	return fetch_plan_more(ring->lane);
 }
 
 /* With the planner's lock: hands ops that are done back, in the order of their answers. */
@@ -297,22 +297,24 @@ static void ring_hand_back(struct ring *ring)
 {
 	struct fetch_op *op;
 	while ((op = list_take(&ring->done, struct fetch_op, node)))
-		fetch_plan_done(ring->fetch, op);
+		fetch_plan_done(ring->lane, op);
+	fetch_plan_meter(ring->lane);
 }
 
 static bool ring_turn(struct ring *ring)
 {
-	struct fetch *fetch = ring->fetch;
-	fetch_plan(fetch);
-	bool more = ring_take_ready(ring), retry = fetch->retry;
-	struct fetch_item *finished = fetch_plan_finished(fetch);
-	bool over = fetch->stopping && !finished && fetch_plan_quiet(fetch);
-	pthread_mutex_unlock(&fetch->lock);
+	struct lane *lane = ring->lane;
+	fetch_plan(lane);
+	bool more = ring_take_ready(ring), retry = lane->retry;
+	fetch_plan_meter(lane);
+	struct fetch_item *finished = fetch_plan_finished(lane);
+	bool over = lane->stopping && !finished && fetch_plan_quiet(lane);
+	pthread_mutex_unlock(&lane->lock);
 	ring_ask_all(ring);
-	fetch_deliver(fetch, finished);
+	fetch_deliver(lane, finished);
 	if (!over)
 		ring_enter(ring, !more && !finished && list_is_empty(&ring->done), retry);
-	pthread_mutex_lock(&fetch->lock);
+	pthread_mutex_lock(&lane->lock);
 	ring_hand_back(ring);
 	return !over;
 }
@@ -392,8 +394,8 @@ static int ring_try(struct ring *ring)
 static int ring_register_buffers(struct ring *ring)
 {
 	struct iovec pieces[RING_BUFFERS];
-	uint8_t *base = ring->fetch->arena.base;
-	uint64_t left = arena_bytes(&ring->fetch->arena);
+	uint8_t *base = ring->lane->fetch->arena.base;
+	uint64_t left = arena_bytes(&ring->lane->fetch->arena);
 	unsigned count = 0;
 	while (left > 0 && count < RING_BUFFERS) {
 		uint64_t bytes = UTIL_MIN(left, RING_BUFFER_BYTES);
@@ -408,7 +410,7 @@ static int ring_register_buffers(struct ring *ring)
  * 5.5. */
 static void ring_register_files(struct ring *ring)
 {
-	unsigned count = ring->fetch->files.bound;
+	unsigned count = ring->lane->files.bound;
 	int none[512];
 	memset(none, -1, sizeof none);
 	ring->registered = calloc(count, sizeof *ring->registered);
@@ -470,7 +472,7 @@ static int ring_enable(struct ring *ring)
 
 static void ring_describe(const struct ring *ring, int buffers_rc)
 {
-	struct fetch *fetch = ring->fetch;
+	struct lane *lane = ring->lane;
 	struct utsname kernel = {0};
 	struct rlimit limit = {0};
 	char size[16], buffers[128];
@@ -480,7 +482,7 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (ring->buffers)
 		(void)snprintf(buffers, sizeof buffers, "registered buffers %s",
-			size_format(arena_bytes(&fetch->arena), size, sizeof size));
+			size_format(arena_bytes(&lane->fetch->arena), size, sizeof size));
 	else if (buffers_rc == -ENOMEM)
 		(void)snprintf(buffers, sizeof buffers,
 			"unregistered buffers because RLIMIT_MEMLOCK is %s",
@@ -488,9 +490,9 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
 	else
 		(void)snprintf(buffers, sizeof buffers, "unregistered buffers (%s)",
 			strerror(-buffers_rc));
-	(void)snprintf(fetch->describe, sizeof fetch->describe,
+	(void)snprintf(lane->describe, sizeof lane->describe,
 		"io_uring (kernel %d.%d, %s, registered files %u%s%s)", major, minor, buffers,
-		ring->files ? fetch->files.bound : 0,
+		ring->files ? lane->files.bound : 0,
 		ring->can_open ? "" : ", files opened by the thread",
 		ring->restricted ? ", restricted to reading" : "");
 }
@@ -499,20 +501,20 @@ static void ring_describe(const struct ring *ring, int buffers_rc)
  * refuses, the end of the process closes them. */
 static void ring_teardown(struct ring *ring)
 {
-	struct fetch *fetch = ring->fetch;
+	struct lane *lane = ring->lane;
 	while (ring->closing > 0 && ring->refused < RING_REFUSED) {
 		ring_entered(ring, io_uring_submit_and_wait(&ring->uring, 1));
 		ring_take_answers(ring);
 	}
-	fetch->files.slot = NULL;
+	lane->files.slot = NULL;
 	io_uring_queue_exit(&ring->uring);
-	(void)close(fetch->inbox.eventfd);
-	fetch->inbox.eventfd = -1;
+	(void)close(lane->inbox.eventfd);
+	lane->inbox.eventfd = -1;
 }
 
 static int ring_setup(struct ring *ring)
 {
-	struct fetch *fetch = ring->fetch;
+	struct lane *lane = ring->lane;
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int rc = event < 0 ? -errno : ring_make(ring);
 	if (rc < 0) {
@@ -520,7 +522,7 @@ static int ring_setup(struct ring *ring)
 			(void)close(event);
 		return ring_fault(rc, ring->start_fault);
 	}
-	fetch->inbox.eventfd = event;
+	lane->inbox.eventfd = event;
 	unsigned workers[2] = {RING_WORKERS, 0};
 	(void)io_uring_register_ring_fd(&ring->uring);
 	(void)io_uring_register_iowq_max_workers(&ring->uring, workers);
@@ -536,53 +538,53 @@ static int ring_setup(struct ring *ring)
 		ring_teardown(ring);
 		return ring_fault(enabled, ring->start_fault);
 	}
-	fetch->files.slot = ring_slot;
-	fetch->files.context = ring;
+	lane->files.slot = ring_slot;
+	lane->files.context = ring;
 	return 0;
 }
 
 static void *ring_run(void *context)
 {
-	struct fetch *fetch = context;
-	struct ring *ring = fetch->engine;
-	fetch_thread_note(fetch);
+	struct lane *lane = context;
+	struct ring *ring = lane->engine;
+	fetch_thread_note(lane);
 	int rc = ring->start_rc = ring_setup(ring);
 	sem_post(&ring->started);
 	if (rc < 0)
 		return NULL;
-	pthread_mutex_lock(&fetch->lock);
+	pthread_mutex_lock(&lane->lock);
 	while (ring_turn(ring))
 		;
-	pthread_mutex_unlock(&fetch->lock);
+	pthread_mutex_unlock(&lane->lock);
 	ring_teardown(ring);
 	return NULL;
 }
 
 static void ring_free(struct ring *ring)
 {
-	ring->fetch->engine = NULL;
+	ring->lane->engine = NULL;
 	sem_destroy(&ring->started);
 	free(ring->registered);
 	free(ring);
 }
 
-static void uring_join(struct fetch *fetch)
+static void uring_join(struct lane *lane)
 {
-	fetch_threads_join(fetch);
-	ring_free(fetch->engine);
+	fetch_threads_join(lane);
+	ring_free(lane->engine);
 }
 
 /* The thread that uses the ring makes it: a kernel that knows the only issuer needs fewer locks. */
-static int uring_start(struct fetch *fetch, struct fault *fault)
+static int uring_start(struct lane *lane, struct fault *fault)
 {
 	struct ring *ring = calloc(1, sizeof *ring);
 	if (!ring)
 		return fault_set(fault, -ENOMEM, "no memory for the ring");
-	ring->fetch = fetch;
+	ring->lane = lane;
 	ring->start_fault = fault;
 	sem_init(&ring->started, 0, 0);
-	fetch->engine = ring;
-	int rc = fetch_thread_start(fetch, RING_STACK, ring_run);
+	lane->engine = ring;
+	int rc = fetch_thread_start(lane, RING_STACK, ring_run);
 	if (rc < 0) {
 		ring_free(ring);
 		return fault_set(fault, rc, "the thread for reading cannot be started: %s%s",
@@ -592,7 +594,7 @@ static int uring_start(struct fetch *fetch, struct fault *fault)
 		;
 	rc = ring->start_rc;
 	if (rc < 0)
-		uring_join(fetch);
+		uring_join(lane);
 	return rc;
 }
 

@@ -156,6 +156,7 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.pread_threads = config->reader_threads,
 		.arena_bytes = server->memory.arena,
 		.index_bytes = server->memory.index,
+		.lanes = fetch_lanes_for(threads, server->memory.arena, server->memory.index),
 		.cache = config->cache,
 		.ledger = &server->ledger,
 		.large = &server->large_reads,

@@ -13,7 +13,7 @@
 
 struct far_job {
 	struct list_node node; /* in far.jobs */
-	struct fetch *fetch;
+	struct lane *lane;
 	struct fetch_op *op;
 	struct far_job *next; /* in far.answers */
 	struct opening *opening; /* guarded by the lock of openers */
@@ -41,29 +41,29 @@ bool fetch_far_is(const struct dataset *dataset, uint32_t shard)
 	return path[0] != '/' || (prefix && strncmp(path, prefix, strlen(prefix)) == 0);
 }
 
-void fetch_far_init(struct fetch *fetch)
+void fetch_far_init(struct lane *lane)
 {
-	pthread_mutex_init(&fetch->far.lock, NULL);
+	pthread_mutex_init(&lane->far.lock, NULL);
 }
 
-void fetch_far_deinit(struct fetch *fetch)
+void fetch_far_deinit(struct lane *lane)
 {
-	openers_free(fetch->far.openers);
-	pthread_mutex_destroy(&fetch->far.lock);
+	openers_free(lane->far.openers);
+	pthread_mutex_destroy(&lane->far.lock);
 }
 
 /* --- jobs --- */
 
-int fetch_far_new(struct fetch *fetch, struct fetch_op *op, const char *url)
+int fetch_far_new(struct lane *lane, struct fetch_op *op, const char *url)
 {
-	struct far *far = &fetch->far;
+	struct far *far = &lane->far;
 	size_t bytes = url ? strlen(url) + 1 : 0;
 	if (url && !far->openers && !(far->openers = openers_new()))
 		return -ENOMEM;
 	struct far_job *job = calloc(1, sizeof *job + bytes);
 	if (!job)
 		return -ENOMEM;
-	job->fetch = fetch;
+	job->lane = lane;
 	job->op = op;
 	if (url)
 		memcpy(job->url, url, bytes);
@@ -95,7 +95,7 @@ void fetch_far_end(struct fetch_op *op)
 	if (!job)
 		return;
 	far_give_back(job);
-	list_remove(&job->fetch->far.jobs, &job->node);
+	list_remove(&job->lane->far.jobs, &job->node);
 	free(job);
 	op->job = NULL;
 }
@@ -118,15 +118,15 @@ const struct fault *fetch_far_fault(const struct fetch_op *op)
  * after fetch_far_next has seen the answer. */
 static void far_answer(struct far_job *job)
 {
-	struct fetch *fetch = job->fetch;
-	struct far *far = &fetch->far;
+	struct lane *lane = job->lane;
+	struct far *far = &lane->far;
 	struct far_job *first = atomic_load_explicit(&far->answers, memory_order_relaxed);
 	do {
 		job->next = first;
 		/* Release: with fetch_far_next, which reads the job. */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&far->answers, &first, job, memory_order_release, memory_order_relaxed));
-	fetch_kick(fetch);
+	fetch_kick(lane);
 }
 
 static void far_opened(
@@ -148,7 +148,7 @@ static void far_read(struct remote_read *read)
 
 static void far_begin_open(struct far_job *job)
 {
-	int rc = openers_ask(job->fetch->far.openers, job->url, far_opened, job, &job->opening);
+	int rc = openers_ask(job->lane->far.openers, job->url, far_opened, job, &job->opening);
 	if (rc == 0)
 		return;
 	job->result = fault_set(&job->fault, rc, "%s cannot be opened: %s", job->url,
@@ -181,13 +181,13 @@ static bool far_local(struct fetch_op *op)
 	return true;
 }
 
-bool fetch_far_ask(struct fetch *fetch, struct fetch_op *op)
+bool fetch_far_ask(struct lane *lane, struct fetch_op *op)
 {
 	struct far_job *job = op->job;
 	if (far_local(op))
 		return false;
 	/* The lock keeps a cancellation from coming before its question. */
-	pthread_mutex_lock(&fetch->far.lock);
+	pthread_mutex_lock(&lane->far.lock);
 	job->asked = true;
 	if (job->canceled) {
 		job->result = -ECANCELED;
@@ -200,7 +200,7 @@ bool fetch_far_ask(struct fetch *fetch, struct fetch_op *op)
 	} else {
 		far_begin_read(job);
 	}
-	pthread_mutex_unlock(&fetch->far.lock);
+	pthread_mutex_unlock(&lane->far.lock);
 	return true;
 }
 
@@ -222,9 +222,9 @@ static struct far_job *far_take(struct far *far)
 	return op->job;
 }
 
-bool fetch_far_more(struct fetch *fetch)
+bool fetch_far_more(struct lane *lane)
 {
-	struct far *far = &fetch->far;
+	struct far *far = &lane->far;
 	pthread_mutex_lock(&far->lock);
 	bool some = atomic_load_explicit(&far->answers, memory_order_relaxed) ||
 		    !list_is_empty(&far->answered);
@@ -232,11 +232,11 @@ bool fetch_far_more(struct fetch *fetch)
 	return some;
 }
 
-struct fetch_op *fetch_far_next(struct fetch *fetch)
+struct fetch_op *fetch_far_next(struct lane *lane)
 {
-	pthread_mutex_lock(&fetch->far.lock);
-	struct far_job *job = far_take(&fetch->far);
-	pthread_mutex_unlock(&fetch->far.lock);
+	pthread_mutex_lock(&lane->far.lock);
+	struct far_job *job = far_take(&lane->far);
+	pthread_mutex_unlock(&lane->far.lock);
 	if (!job)
 		return NULL;
 	struct fetch_op *op = job->op;
@@ -252,7 +252,7 @@ struct fetch_op *fetch_far_next(struct fetch *fetch)
 
 static void far_cancel(struct far_job *job)
 {
-	struct far *far = &job->fetch->far;
+	struct far *far = &job->lane->far;
 	pthread_mutex_lock(&far->lock);
 	bool asked = job->asked && !job->canceled;
 	job->canceled = true;
@@ -279,16 +279,16 @@ static bool far_serves(const struct far_job *job, const struct fetch_reader *rea
 	return true;
 }
 
-void fetch_far_cancel(struct fetch *fetch, const struct fetch_reader *reader)
+void fetch_far_cancel(struct lane *lane, const struct fetch_reader *reader)
 {
-	list_each (job, &fetch->far.jobs, struct far_job, node)
+	list_each (job, &lane->far.jobs, struct far_job, node)
 		if (far_serves(job, reader))
 			far_cancel(job);
 }
 
-void fetch_far_forget(struct fetch *fetch, const struct dataset *dataset)
+void fetch_far_forget(struct lane *lane, const struct dataset *dataset)
 {
-	list_each (job, &fetch->far.jobs, struct far_job, node)
+	list_each (job, &lane->far.jobs, struct far_job, node)
 		if (job->op->dataset == dataset)
 			far_cancel(job);
 }

@@ -14,7 +14,7 @@
  * that does not exist is a missing file, one that ends early is a short one. All other errors end
  * the stream with the sentence of remote/: whatever could be tried again, remote/ has tried.
  *
- * Locks: fetch->lock, far.lock, those of openers and remote/, inbox.lock. An answer takes only the
+ * Locks: lane->lock, far.lock, those of openers and remote/, inbox.lock. An answer takes only the
  * last one, so that it may come while its question is asked or canceled. */
 #pragma once
 
@@ -27,7 +27,7 @@
 
 struct dataset;
 struct far_job;
-struct fetch;
+struct lane;
 struct fetch_reader;
 struct openers;
 struct remote_object;
@@ -40,25 +40,25 @@ enum {
 };
 
 struct far {
-	struct list_head jobs; /* all, guarded by fetch->lock */
+	struct list_head jobs; /* all, guarded by lane->lock */
 	_Atomic(struct far_job *) answers; /* the latest first */
 	pthread_mutex_t lock;
 	struct list_head answered; /* taken out of `answers`, oldest first; guarded by `lock` */
-	struct openers *openers; /* NULL until something is opened; guarded by fetch->lock */
+	struct openers *openers; /* NULL until something is opened; guarded by lane->lock */
 };
 
-void fetch_far_init(struct fetch *fetch);
+void fetch_far_init(struct lane *lane);
 /* No op may be in flight. */
-void fetch_far_deinit(struct fetch *fetch);
+void fetch_far_deinit(struct lane *lane);
 
 /* Whether a shard, or a folder's samples, are in remote storage. */
 bool fetch_far_is(const struct dataset *dataset, uint32_t shard);
 
-/* --- with fetch->lock --- */
+/* --- with lane->lock --- */
 
 /* Gives an op with `remote` its job. `url` is what it opens; NULL: it has an object. 0 or
  * -ENOMEM. */
-int fetch_far_new(struct fetch *fetch, struct fetch_op *op, const char *url);
+int fetch_far_new(struct lane *lane, struct fetch_op *op, const char *url);
 /* The op, which is done, will be asked again from its beginning. */
 void fetch_far_again(struct fetch_op *op);
 /* Ends the op's job, and gives back the object that it opened and still has. */
@@ -70,19 +70,19 @@ const struct fault *fetch_far_fault(const struct fetch_op *op);
 
 /* Cancels what is in flight: the reads for items of `reader` only; NULL: everything. They complete
  * soon, with -ECANCELED or with another result. */
-void fetch_far_cancel(struct fetch *fetch, const struct fetch_reader *reader);
+void fetch_far_cancel(struct lane *lane, const struct fetch_reader *reader);
 /* Cancels the opening of shards of a dataset. */
-void fetch_far_forget(struct fetch *fetch, const struct dataset *dataset);
+void fetch_far_forget(struct lane *lane, const struct dataset *dataset);
 
 /* --- without it --- */
 
 /* Asks an op that has a question for remote storage. False: the cache has the bytes, and the
  * engine reads them from op->fd. */
-bool fetch_far_ask(struct fetch *fetch, struct fetch_op *op);
+bool fetch_far_ask(struct lane *lane, struct fetch_op *op);
 /* An op whose answer has come; NULL: none. */
-struct fetch_op *fetch_far_next(struct fetch *fetch);
+struct fetch_op *fetch_far_next(struct lane *lane);
 /* Whether fetch_far_next would return an op. */
-bool fetch_far_more(struct fetch *fetch);
+bool fetch_far_more(struct lane *lane);
 
 /* For tests: datasets whose paths begin with `prefix` are taken for remote ones, whose URLs are
  * their paths. NULL: none. The text is borrowed. */

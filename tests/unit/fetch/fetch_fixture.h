@@ -335,6 +335,13 @@ static inline void reader_all(struct reader *reader)
 	assert_null(reader_one(reader, 0));
 }
 
+/* How many lanes tests have that do not choose. */
+static inline unsigned fixture_lanes(void)
+{
+	const char *lanes = getenv("PENSTOCK_TEST_LANES");
+	return lanes ? (unsigned)strtoul(lanes, NULL, 10) : 1;
+}
+
 /* NULL, with a printed message, if this machine does not have the engine. */
 static inline struct fetch *fixture_fetch(const struct fetch_options *options)
 {
@@ -356,6 +363,8 @@ static inline struct fetch *fixture_engine(const struct fetch_options *options, 
 {
 	struct fetch_options own = *options;
 	own.engine = fixture_engines[engine];
+	if (!own.lanes)
+		own.lanes = fixture_lanes();
 	return fixture_fetch(&own);
 }
 

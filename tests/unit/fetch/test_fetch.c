@@ -89,6 +89,8 @@ static void test_merging(void **state)
 	fixture_tars(&fixture, 400, 400, false);
 	struct fetch_options options = options_of(FETCH_AUTO);
 	options.arena_bytes = 16 << 20;
+	/* Each lane reads the pages of the index that it needs. */
+	options.lanes = 1;
 	each_engine (fetch, &options) {
 		struct reader reader;
 		struct fetch_stats stats;
@@ -139,6 +141,8 @@ static void test_urgency(void **state)
 	struct fixture fixture;
 	fixture_tars(&fixture, 300, 300, false);
 	struct fetch_options options = options_of(FETCH_AUTO);
+	/* Between lanes there is no order. */
+	options.lanes = 1;
 	each_engine (fetch, &options) {
 		struct reader reader;
 		struct fetch_item *held[600];
@@ -637,9 +641,66 @@ static void test_outcome_names(void **state)
 	assert_string_equal(fetch_outcome_name(FETCH_OUTCOMES), "unknown");
 }
 
+/* One lane for 8 threads, as far as there is memory for its buffers and pages. */
+static void test_lanes_for(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	assert_int_equal(fetch_lanes_for(0, 64 * mib, 16 * mib), 1);
+	assert_int_equal(fetch_lanes_for(2, 64 * mib, 16 * mib), 1);
+	assert_int_equal(fetch_lanes_for(8, 64 * mib, 16 * mib), 1);
+	assert_int_equal(fetch_lanes_for(9, 64 * mib, 16 * mib), 2);
+	assert_int_equal(fetch_lanes_for(64, 64 * mib, 16 * mib), 8);
+	assert_int_equal(fetch_lanes_for(1000, 1024 * mib, 64 * mib), FETCH_LANES);
+	assert_int_equal(fetch_lanes_for(1000, 24 * mib, 64 * mib), 3);
+	assert_int_equal(fetch_lanes_for(1000, 1024 * mib, 2 * mib), 2);
+	assert_int_equal(fetch_lanes_for(1000, mib, 0), 1);
+}
+
+/* The items of a sample come to one lane: one read serves them. Those of all lanes are canceled,
+ * and counted. */
+static void test_lanes(void **state)
+{
+	struct fixture fixture;
+	struct fetch_options options = options_of(FETCH_URING);
+	options.lanes = 4;
+	fixture_tars(&fixture, 400, 400, false);
+	struct fetch *fetch = fixture_fetch(&options);
+	if (fetch) {
+		struct reader reader;
+		struct fetch_stats stats;
+		assert_non_null(strstr(fetch_describe(fetch), "4 rings"));
+		reader_init(&reader, fetch, &fixture, 1600);
+		reader_shuffle(&reader, 5);
+		reader_all(&reader);
+		assert_int_equal(reader.outcome[FETCH_OK], 1600);
+		fetch_stats_read(fetch, &stats);
+		assert_int_equal(stats.samples, 1600);
+		assert_int_equal(stats.inflight, 0);
+		assert_int_equal(stats.arena_used, 0);
+		assert_int_equal(stats.reads + stats.merged + stats.shared, 1600);
+		uint64_t reads = stats.reads;
+		/* The same sample for all. */
+		for (uint64_t i = 0; i < 200; i++)
+			reader.items[i].item.number = 21;
+		reader_submit(&reader, 0, 200);
+		reader_take(&reader, 200);
+		fetch_stats_read(fetch, &stats);
+		assert_int_equal(stats.reads, reads + 1);
+		reader_submit(&reader, 0, 1600);
+		fetch_cancel(fetch, &reader.who);
+		reader_take(&reader, 1600);
+		reader_deinit(&reader);
+		fetch_forget(fetch, fixture.dataset);
+		fetch_free(fetch);
+	}
+	fixture_free(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lanes_for),
+		cmocka_unit_test(test_lanes),
 		cmocka_unit_test(test_tars),
 		cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_few_files),

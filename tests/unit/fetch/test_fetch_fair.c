@@ -57,7 +57,8 @@ struct turns {
 
 static void turns_init(struct turns *turns, uint64_t count)
 {
-	*turns = (struct turns){.items = calloc(count, sizeof *turns->items)};
+	*turns =
+		(struct turns){.queue = {.lanes = 1}, .items = calloc(count, sizeof *turns->items)};
 	assert_non_null(turns->items);
 	fixture_tars(&turns->fixture, 60, 60, false);
 }
@@ -140,7 +141,7 @@ static void test_two_readers(void **state)
 	for (int i = 0; i < 40; i++)
 		of_few += turns_pop(&turns)->reader == &few;
 	assert_in_range(of_few, 19, 20);
-	while (few.root)
+	while (few.places[0].root)
 		(void)turns_pop(&turns);
 	/* `few` does not get back the turns that it did not use. */
 	for (int i = 0; i < 50; i++)
@@ -171,7 +172,7 @@ static void test_turns_by_bytes(void **state)
 	for (uint64_t i = 0; i < 800; i++)
 		turns_push(&turns, i, &reader[i % 2], i % 2 ? large.dataset : small.dataset, 0);
 	uint64_t bytes[2] = {0};
-	while (reader[0].root && reader[1].root) {
+	while (reader[0].places[0].root && reader[1].places[0].root) {
 		struct fetch_item *item = turns_pop(&turns);
 		bytes[item->reader == &reader[1]] +=
 			item->reader == &reader[1] ? mean_large : mean_small;

@@ -234,6 +234,9 @@ BOTH_TEST(bad_file, FETCH_IO_BUFFERED, FETCH_IO_DIRECT)
 static void no_more_files(struct fetch *fetch, struct fixture *tars, struct fixture *folder)
 {
 	struct reader reader;
+	/* Each lane closes only its own shards. */
+	if (fixture_lanes() > 1)
+		return;
 	/* One shard is open and idle: it is closed to make room for the other. */
 	reader_init(&reader, fetch, tars, NEXT_SHARD);
 	reader_all(&reader);
@@ -381,11 +384,10 @@ static void no_such_sample(struct fetch *fetch, struct fixture *tars, struct fix
 	reader_init(&reader, fetch, tars, 2);
 	reader.items[0].item.number = COUNT;
 	reader_submit(&reader, 0, 2);
-	struct fetch_item *bad = reader_one(&reader, 10000);
-	assert_non_null(bad);
+	reader_take(&reader, 2);
+	const struct fetch_item *bad = &reader.items[0].item;
 	assert_int_equal(bad->result, -ERANGE);
 	assert_non_null(strstr(bad->fault->text, "120"));
-	reader_take(&reader, 1);
 	assert_int_equal(reader.outcome[FETCH_OK], 1);
 	reader_deinit(&reader);
 }
