@@ -78,14 +78,15 @@ struct remote_read {
 	/* The object's own. */
 	struct list_node node;
 	unsigned parts;
-	bool canceled;
+	bool canceled, finished;
 };
 
 /* Begins a read. Does not block. */
 void remote_object_begin(struct remote_read *read);
 
-/* Asks for the end of a read: `done` is called soon, with -ECANCELED or with the read's result. May
- * be called at most until `done` was called. */
+/* Asks for the end of a read: `done` is called soon, with -ECANCELED or with the read's result.
+ * May also be called when `done` was called already, and does nothing then; but the read must
+ * not go, or be begun again, before this returns. */
 void remote_object_cancel(struct remote_read *read);
 
 /* Reading from front to back, as the making of an index does: large ranges are requested ahead of

@@ -6,14 +6,18 @@
  *   client/       requests to servers
  *   cache/        blocks of objects on local disk
  *   listing/      what is in a bucket: pages, globs, class folders
+ *   instance.h    the process's one set of objects, for the files of this folder
  *   object.[ch]   an open remote object: reads through cache and client
+ *   object_read.c  what a read consists of: what is stored, what is under way, what is requested
+ *   object_stream.c  reading an object from front to back
+ *   objects.[ch]  what all open objects share: threads, counters, a table
  *   url.[ch]      URLs: read, checked, printed
  *   url_address.c  the address that a request is sent to
  *   url_text.c    URLs as text, without their secrets; percent-encoding
  *   xml.[ch]      what S3 and STS answer, by expat
  *
  * Nothing of it runs before the first URL is opened: then a thread for the network starts and, with
- * a cache folder, two threads for its files. */
+ * a cache folder, five for its files. */
 #pragma once
 
 #include "base/fault.h"

@@ -1,0 +1,610 @@
+/* object_read: a read is planned: what is stored is read, what is under way is joined, and for the
+ * rest flights begin. See objects.h for threads and locks. */
+#include "base/clock.h"
+#include "base/util.h"
+#include "base/whole.h"
+#include "remote/objects.h"
+#include "remote/url.h"
+
+#define LOG_TOPIC LOG_READER
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAFE = 512 /* bytes of a URL in a sentence */ };
+
+/* How long after a look into the account that found no room the next one is worth its time. */
+#define ROOM_NS UINT64_C(200000000)
+
+static void count(_Atomic uint64_t *counter, uint64_t by)
+{
+	(void)atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+const char *remote_object_key(const struct remote_object *object, char buffer[32])
+{
+	if (*object->etag)
+		return object->etag;
+	(void)snprintf(buffer, 32, "%lld", (long long)object->stamp);
+	return buffer;
+}
+
+bool read_part_done(struct remote_read *read, int result, const struct fault *fault)
+{
+	struct remote_object *object = read->object;
+	struct objects *objects = object->objects;
+	(void)pthread_mutex_lock(&object->lock);
+	if (result < 0 && read->result == 0) {
+		read->result = result;
+		if (fault)
+			read->fault = *fault;
+	}
+	const bool last = --read->parts == 0;
+	read->finished = last;
+	(void)pthread_mutex_unlock(&object->lock);
+	if (!last)
+		return false;
+	(void)atomic_fetch_sub_explicit(&objects->reads_now, 1, memory_order_relaxed);
+	read->done(read);
+	return true;
+}
+
+/* Under the object's lock. Returns whether it was the last reference: then flight_free. */
+static bool flight_release(struct flight *flight)
+{
+	return --flight->refs == 0;
+}
+
+static void flight_free(struct flight *flight)
+{
+	struct remote_object *object = flight->object;
+	if (flight->stored) {
+		(void)atomic_fetch_sub_explicit(
+			&object->objects->staged, flight->size, memory_order_relaxed);
+		free(flight->bytes);
+	}
+	free(flight);
+	remote_object_unref(object);
+}
+
+static uint64_t flight_cost(const struct flight *flight)
+{
+	uint64_t cost = 0;
+	for (uint64_t at = 0; at < flight->size; at += DISK_BLOCK)
+		cost += disk_cost(UTIL_MIN(flight->size - at, (uint64_t)DISK_BLOCK));
+	return cost;
+}
+
+static uint8_t *part_target(const struct part *part)
+{
+	return (uint8_t *)part->read->buffer + (part->offset - part->read->offset);
+}
+
+static void part_copy(const struct flight *flight, const struct part *part)
+{
+	const uint8_t *from = flight->bytes + (part->offset - flight->offset);
+	if (from != part_target(part))
+		memcpy(part_target(part), from, part->size);
+}
+
+/* A reference of `object` for a flight, whose reader has one. */
+static struct flight *flight_new(struct remote_object *object, uint64_t offset, uint64_t size)
+{
+	struct flight *flight = calloc(1, sizeof *flight);
+	if (!flight)
+		return NULL;
+	flight->object = remote_object_ref(object);
+	flight->offset = offset;
+	flight->size = size;
+	flight->refs = 1;
+	return flight;
+}
+
+static void flight_done(struct client_request *request);
+
+static void flight_begin(struct flight *flight)
+{
+	const struct objects *objects = flight->object->objects;
+	flight->request = (struct client_request){
+		.method = CLIENT_GET,
+		.url = flight->object->url,
+		.etag = flight->object->match,
+		.offset = flight->offset,
+		.size = flight->size,
+		.buffer = flight->bytes,
+		.done = flight_done,
+		.context = flight,
+	};
+	objects->transport.begin(objects->transport.context, &flight->request);
+}
+
+/* Begins again what a part waited for in a flight that another reader canceled. On the client's
+ * thread, where no file may be looked into: the bytes are not stored. */
+static void part_again(struct part *part)
+{
+	struct remote_object *object = part->read->object;
+	struct flight *flight = flight_new(object, part->offset, part->size);
+	if (!flight) {
+		struct fault fault;
+		struct remote_read *read = part->read;
+		free(part);
+		(void)fault_set(&fault, -ENOMEM, "no memory to read a remote object");
+		(void)read_part_done(read, -ENOMEM, &fault);
+		return;
+	}
+	flight->bytes = part_target(part);
+	list_append(&flight->parts, &part->node);
+	(void)pthread_mutex_lock(&object->lock);
+	list_append(&object->flights, &flight->node);
+	(void)pthread_mutex_unlock(&object->lock);
+	flight_begin(flight);
+}
+
+/* An object without an ETag for If-Match may have been replaced without a 412. */
+static int flight_check(const struct flight *flight, struct fault *fault)
+{
+	char safe[SAFE];
+	const struct client_request *request = &flight->request;
+	const struct remote_object *object = flight->object;
+	if (request->result < 0) {
+		*fault = request->fault;
+		return request->result;
+	}
+	const struct client_answer *answer = &request->answer;
+	if ((*object->etag && *answer->etag && strcmp(object->etag, answer->etag) != 0) ||
+		(answer->size != CLIENT_UNKNOWN && answer->size != object->size))
+		return fault_set(fault, -ESTALE,
+			"%s: it was replaced while it was read: start the stream again to read "
+			"the new one",
+			remote_url_safe(object->url, safe, sizeof safe));
+	return 0;
+}
+
+static bool is_canceled(struct remote_read *read)
+{
+	(void)pthread_mutex_lock(&read->object->lock);
+	const bool canceled = read->canceled;
+	(void)pthread_mutex_unlock(&read->object->lock);
+	return canceled;
+}
+
+/* Ends the parts of a flight that is over, from the list `parts`. Bytes are copied before any read
+ * is done, since the bytes of a direct flight are in the first read's buffer. */
+static void parts_end(const struct objects *objects, struct list_head *parts, int result,
+	const struct fault *fault)
+{
+	const bool ending = atomic_load_explicit(&objects->ending, memory_order_relaxed);
+	for (struct part *part; (part = list_take(parts, struct part, node));) {
+		struct remote_read *read = part->read;
+		if (result == -ECANCELED && !ending && !is_canceled(read)) {
+			part_again(part);
+			continue;
+		}
+		free(part);
+		(void)read_part_done(read, result, fault);
+	}
+}
+
+/* Gives the writer what a flight has. */
+static void write_later(struct objects *objects, struct flight *flight)
+{
+	(void)pthread_mutex_lock(&objects->queue_lock);
+	list_append(&objects->writes, &flight->write_node);
+	(void)pthread_cond_signal(&objects->writes_turn);
+	(void)pthread_mutex_unlock(&objects->queue_lock);
+}
+
+static void flight_done(struct client_request *request)
+{
+	struct flight *flight = request->context;
+	struct remote_object *object = flight->object;
+	struct objects *objects = object->objects;
+	struct list_head parts = {0};
+	struct fault fault;
+	fault.text[0] = 0;
+	const int result = flight_check(flight, &fault);
+	const bool write = flight->stored && result == 0;
+	if (result == 0)
+		count(write ? &objects->stored_bytes : &objects->unstored_bytes, flight->size);
+	(void)pthread_mutex_lock(&object->lock);
+	if (result == 0)
+		list_each (part, &flight->parts, struct part, node)
+			part_copy(flight, part);
+	list_join(&parts, &flight->parts);
+	flight->landed = true;
+	bool last = false;
+	if (!write) {
+		list_remove(&object->flights, &flight->node);
+		last = flight_release(flight);
+	}
+	(void)pthread_mutex_unlock(&object->lock);
+	if (flight->stored && !write)
+		disk_give(objects->disk, flight_cost(flight));
+	if (write)
+		write_later(objects, flight);
+	/* The object may go with the flight: its reads still have it. */
+	parts_end(objects, &parts, result, &fault);
+	if (last)
+		flight_free(flight);
+}
+
+void flight_write(struct flight *flight)
+{
+	struct remote_object *object = flight->object;
+	struct objects *objects = object->objects;
+	struct disk_file *file = atomic_load_explicit(&object->file, memory_order_acquire);
+	for (uint64_t at = 0; at < flight->size; at += DISK_BLOCK) {
+		int code = 0;
+		if (disk_stopped(objects->disk))
+			disk_give(objects->disk,
+				disk_cost(UTIL_MIN(flight->size - at, (uint64_t)DISK_BLOCK)));
+		else
+			code = disk_file_write(
+				file, (flight->offset + at) / DISK_BLOCK, flight->bytes + at);
+		if (code < 0 && disk_stop(objects->disk))
+			log_warning("cache_dir: cannot store remote data: %s: streams go on, and "
+				    "nothing more is stored until the daemon is started again",
+				strerror(-code));
+	}
+	(void)pthread_mutex_lock(&object->lock);
+	list_remove(&object->flights, &flight->node);
+	const bool last = flight_release(flight);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (last)
+		flight_free(flight);
+}
+
+/* The flight that has this byte. Under the object's lock. */
+static struct flight *flight_at(struct remote_object *object, uint64_t offset)
+{
+	list_each (flight, &object->flights, struct flight, node)
+		if (offset >= flight->offset && offset - flight->offset < flight->size)
+			return flight;
+	return NULL;
+}
+
+static enum disk_state state_at(struct remote_object *object, uint64_t block)
+{
+	struct disk_file *file = atomic_load_explicit(&object->file, memory_order_acquire);
+	if (!file)
+		return DISK_MISSING;
+	return disk_file_refresh(file, block);
+}
+
+/* Where the missing range ends that begins at `offset`: at `end`, at a block that is stored, at a
+ * flight, or after OBJECTS_RUN bytes. Under the object's lock. */
+static uint64_t run_end(struct remote_object *object, uint64_t offset, uint64_t end)
+{
+	const uint64_t first = offset / DISK_BLOCK;
+	uint64_t block = first + 1;
+	if (object->objects->disk)
+		end = UTIL_MIN(end, first * DISK_BLOCK + OBJECTS_RUN);
+	for (; block * DISK_BLOCK < end; block++)
+		if (state_at(object, block) != DISK_MISSING)
+			break;
+	uint64_t run = block * DISK_BLOCK < end ? block * DISK_BLOCK : end;
+	list_each (flight, &object->flights, struct flight, node)
+		if (flight->offset > offset && flight->offset < run)
+			run = flight->offset;
+	return run;
+}
+
+/* Asks the account at most every ROOM_NS; the writer makes room where there is none. */
+static bool credit_take(struct objects *objects, uint64_t bytes)
+{
+	if (disk_take(objects->disk, bytes))
+		return true;
+	const uint64_t now = clock_ns();
+	if (disk_stopped(objects->disk) ||
+		now < atomic_load_explicit(&objects->room_tried_ns, memory_order_relaxed))
+		return false;
+	/* Others may take what comes. */
+	for (int i = 0; i < 8 && disk_credit(objects->disk, bytes, false) == 0; i++)
+		if (disk_take(objects->disk, bytes))
+			return true;
+	atomic_store_explicit(&objects->room_tried_ns, now + ROOM_NS, memory_order_relaxed);
+	(void)pthread_mutex_lock(&objects->queue_lock);
+	objects->room_wanted = true;
+	(void)pthread_cond_signal(&objects->writes_turn);
+	(void)pthread_mutex_unlock(&objects->queue_lock);
+	return false;
+}
+
+/* The object's file in the cache, made if need be. Under the object's lock for that. */
+static bool file_make_locked(struct remote_object *object)
+{
+	struct objects *objects = object->objects;
+	struct disk_file *file;
+	char key[32];
+	if (atomic_load_explicit(&object->file, memory_order_relaxed))
+		return true;
+	const uint64_t cost = disk_file_cost(object->size);
+	if (object->unstorable || !credit_take(objects, cost))
+		return false;
+	disk_give(objects->disk, cost); /* disk_file_open takes it */
+	const int code = disk_file_open(objects->disk, object->url, remote_object_key(object, key),
+		object->size, true, &file);
+	if (code == 0) {
+		atomic_store_explicit(&object->file, file, memory_order_release);
+		return true;
+	}
+	object->unstorable = code != DISK_E_FULL;
+	if (code < 0 && disk_stop(objects->disk))
+		log_warning("cache_dir: cannot make a file for remote data: %s: streams go on, and "
+			    "nothing more is stored until the daemon is started again",
+			strerror(-code));
+	return false;
+}
+
+static bool file_make(struct remote_object *object)
+{
+	if (atomic_load_explicit(&object->file, memory_order_acquire))
+		return true;
+	(void)pthread_mutex_lock(&object->make_lock);
+	const bool made = file_make_locked(object);
+	(void)pthread_mutex_unlock(&object->make_lock);
+	return made;
+}
+
+/* What storing the blocks of a missing range may take at most. Pure. */
+static uint64_t range_cost(uint64_t offset, uint64_t end)
+{
+	const uint64_t from = offset / DISK_BLOCK * DISK_BLOCK;
+	const uint64_t to = UTIL_MIN(util_align(end, DISK_BLOCK), from + OBJECTS_RUN);
+	return (to - from) / DISK_BLOCK * disk_cost(DISK_BLOCK);
+}
+
+static bool staging_take(struct objects *objects, uint64_t bytes)
+{
+	if (atomic_fetch_add_explicit(&objects->staged, bytes, memory_order_relaxed) + bytes <=
+		REMOTE_STAGING)
+		return true;
+	(void)atomic_fetch_sub_explicit(&objects->staged, bytes, memory_order_relaxed);
+	return false;
+}
+
+/* Makes a flight one of whole blocks that are stored, if `*credit` and memory are enough for it,
+ * and takes its cost from there. Under the object's lock. */
+static void flight_store(struct flight *flight, uint64_t *credit)
+{
+	struct remote_object *object = flight->object;
+	struct objects *objects = object->objects;
+	if (!*credit)
+		return;
+	struct flight rounded = {
+		.offset = flight->offset / DISK_BLOCK * DISK_BLOCK,
+	};
+	const uint64_t end = util_align(flight->offset + flight->size, DISK_BLOCK);
+	rounded.size = UTIL_MIN(end, object->size) - rounded.offset;
+	/* Another flight may have the rest of a block. */
+	list_each (other, &object->flights, struct flight, node)
+		if (other->stored && other->offset < rounded.offset + rounded.size &&
+			rounded.offset < other->offset + other->size)
+			return;
+	const uint64_t cost = flight_cost(&rounded);
+	if (cost > *credit || !staging_take(objects, rounded.size))
+		return;
+	uint8_t *bytes = malloc(rounded.size);
+	if (!bytes) {
+		(void)atomic_fetch_sub_explicit(
+			&objects->staged, rounded.size, memory_order_relaxed);
+		return;
+	}
+	*credit -= cost;
+	flight->offset = rounded.offset;
+	flight->size = rounded.size;
+	flight->bytes = bytes;
+	flight->stored = true;
+}
+
+static struct part *part_new(struct remote_read *read, uint64_t offset, uint64_t end)
+{
+	struct part *part = malloc(sizeof *part);
+	if (!part)
+		return NULL;
+	*part = (struct part){.read = read, .offset = offset, .size = (uint32_t)(end - offset)};
+	return part;
+}
+
+/* Reads a stored block's bytes from `offset` to `end`. 0; DISK_E_BROKEN; -errno. */
+static int local_read(struct remote_read *read, uint64_t offset, uint64_t end)
+{
+	struct remote_object *object = read->object;
+	struct disk_file *file = atomic_load_explicit(&object->file, memory_order_acquire);
+	const uint64_t block = offset / DISK_BLOCK;
+	uint8_t *target = (uint8_t *)read->buffer + (offset - read->offset);
+	if (disk_file_state(file, block) == DISK_VERIFIED) {
+		const ssize_t n = whole_read(disk_file_fd(file), target, end - offset, offset);
+		return n < 0 ? (int)n : (uint64_t)n == end - offset ? 0 : -EIO;
+	}
+	char safe[SAFE];
+	uint8_t bytes[DISK_BLOCK];
+	const int code = disk_file_verify(file, block, bytes);
+	if (code == 0)
+		memcpy(target, bytes + offset % DISK_BLOCK, end - offset);
+	if (code == DISK_E_BROKEN && !atomic_exchange_explicit(&object->objects->broken_logged,
+					     true, memory_order_relaxed))
+		log_warning("cache_dir: a block of %s has a wrong checksum and is fetched again; "
+			    "if this happens again (penstock status counts it), check the disk",
+			remote_url_safe(object->url, safe, sizeof safe));
+	return code;
+}
+
+/* Joins the flight that has `offset`, or makes one; *ret_end is where its bytes for this read end,
+ * and *ret_begin the flight to begin without the lock; NULL: none. Under the object's lock. 0 or
+ * -ENOMEM. */
+static int part_place(struct remote_read *read, uint64_t offset, uint64_t end, uint64_t *credit,
+	uint64_t *ret_end, struct flight **ret_begin)
+{
+	struct remote_object *object = read->object;
+	struct flight *flight = flight_at(object, offset);
+	uint64_t until = flight ? UTIL_MIN(end, flight->offset + flight->size)
+				: run_end(object, offset, end);
+	struct part *part = part_new(read, offset, until);
+	if (!part)
+		return -ENOMEM;
+	if (flight) {
+		count(&object->objects->shared_bytes, until - offset);
+		if (flight->landed) {
+			part_copy(flight, part);
+			free(part);
+		} else {
+			read->parts++;
+			list_append(&flight->parts, &part->node);
+		}
+		*ret_end = until;
+		*ret_begin = NULL;
+		return 0;
+	}
+	flight = flight_new(object, offset, until - offset);
+	if (!flight) {
+		free(part);
+		return -ENOMEM;
+	}
+	flight_store(flight, credit);
+	if (!flight->stored)
+		flight->bytes = part_target(part);
+	read->parts++;
+	list_append(&flight->parts, &part->node);
+	list_append(&object->flights, &flight->node);
+	*ret_end = until;
+	*ret_begin = flight;
+	return 0;
+}
+
+/* The part of a read from `offset` on that one block or one flight has. */
+static int step(struct remote_read *read, uint64_t offset, uint64_t end, uint64_t *ret_end)
+{
+	struct remote_object *object = read->object;
+	struct objects *objects = object->objects;
+	const uint64_t block_end = UTIL_MIN(end, (offset / DISK_BLOCK + 1) * DISK_BLOCK);
+	/* What cannot be read from the cache is fetched. */
+	if (state_at(object, offset / DISK_BLOCK) != DISK_MISSING &&
+		local_read(read, offset, block_end) == 0) {
+		count(&objects->hit_bytes, block_end - offset);
+		*ret_end = block_end;
+		return 0;
+	}
+	/* Taken before the lock, since looking into the account and making a file may take long,
+	 * and the client's thread needs the lock. */
+	uint64_t credit = objects->disk ? range_cost(offset, end) : 0;
+	if (credit && (disk_stopped(objects->disk) || !file_make(object) ||
+			      !credit_take(objects, credit)))
+		credit = 0;
+	struct flight *begin = NULL;
+	(void)pthread_mutex_lock(&object->lock);
+	const int code = read->canceled ? -ECANCELED
+					: part_place(read, offset, end, &credit, ret_end, &begin);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (credit)
+		disk_give(objects->disk, credit);
+	if (code == 0)
+		count(&objects->miss_bytes, *ret_end - offset);
+	if (begin)
+		flight_begin(begin);
+	return code;
+}
+
+void read_plan(struct remote_read *read)
+{
+	struct fault fault;
+	fault.text[0] = 0;
+	int code = 0;
+	const uint64_t end = read->offset + read->size;
+	for (uint64_t at = read->offset; code == 0 && at < end;)
+		code = step(read, at, end, &at);
+	if (code == -ENOMEM)
+		(void)fault_set(&fault, code, "no memory to read a remote object");
+	if (code == -ECANCELED)
+		(void)fault_set(&fault, code, "the read was canceled");
+	(void)read_part_done(read, code, &fault);
+}
+
+void remote_object_begin(struct remote_read *read)
+{
+	struct remote_object *object = read->object;
+	struct objects *objects = object->objects;
+	struct fault fault;
+	char safe[SAFE];
+	read->result = 0;
+	read->fault.text[0] = 0;
+	read->parts = 1;
+	read->canceled = read->finished = false;
+	count(&objects->reads_now, 1);
+	if (read->offset > object->size || read->size > object->size - read->offset) {
+		const int code = fault_set(&fault, -ENODATA,
+			"%s: it has %llu bytes, and %u bytes from byte %llu on were asked for",
+			remote_url_safe(object->url, safe, sizeof safe),
+			(unsigned long long)object->size, read->size,
+			(unsigned long long)read->offset);
+		(void)read_part_done(read, code, &fault);
+		return;
+	}
+	if (!objects->disk) {
+		read_plan(read);
+		return;
+	}
+	(void)pthread_mutex_lock(&objects->queue_lock);
+	list_append(&objects->reads, &read->node);
+	(void)pthread_cond_signal(&objects->reads_turn);
+	(void)pthread_mutex_unlock(&objects->queue_lock);
+}
+
+/* Takes one part of a read out of the object's flights. Returns whether there was one to take;
+ * *ret_cancel is a flight that nobody needs any more, with a reference. Under the object's lock. */
+static bool part_remove(struct remote_read *read, struct flight **ret_cancel)
+{
+	list_each (flight, &read->object->flights, struct flight, node)
+		list_each (part, &flight->parts, struct part, node) {
+			if (part->read != read)
+				continue;
+			/* The bytes of a direct flight are written to its first read's buffer: the
+			 * part stays until the flight has ended. */
+			const bool owner = !flight->stored && flight->bytes == part_target(part);
+			if (owner && flight->canceling)
+				continue;
+			if (!owner) {
+				list_remove(&flight->parts, &part->node);
+				free(part);
+			}
+			*ret_cancel = NULL;
+			if (owner || (list_is_empty(&flight->parts) && !flight->canceling)) {
+				flight->canceling = true;
+				flight->refs++;
+				*ret_cancel = flight;
+			}
+			return true;
+		}
+	return false;
+}
+
+void remote_object_cancel(struct remote_read *read)
+{
+	struct remote_object *object = remote_object_ref(read->object);
+	const struct objects *objects = object->objects;
+	struct fault fault;
+	(void)fault_set(&fault, -ECANCELED, "the read was canceled");
+	for (bool more = true; more;) {
+		struct flight *flight = NULL;
+		(void)pthread_mutex_lock(&object->lock);
+		read->canceled = true;
+		more = !read->finished && part_remove(read, &flight);
+		const bool owner = flight && !flight->stored;
+		(void)pthread_mutex_unlock(&object->lock);
+		bool last = false;
+		if (flight) {
+			objects->transport.cancel(objects->transport.context, &flight->request);
+			(void)pthread_mutex_lock(&object->lock);
+			last = flight_release(flight);
+			(void)pthread_mutex_unlock(&object->lock);
+		}
+		if (last)
+			flight_free(flight);
+		if (more && !owner)
+			more = !read_part_done(read, -ECANCELED, &fault);
+	}
+	remote_object_unref(object);
+}
