@@ -30,6 +30,11 @@ const char *dataset_kind_name(const struct dataset *dataset)
 	return dataset->container->name;
 }
 
+bool dataset_has_fields(const struct dataset *dataset)
+{
+	return dataset->container->fields;
+}
+
 bool dataset_has_columns(const struct dataset *dataset)
 {
 	return dataset->container->columns;

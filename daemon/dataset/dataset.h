@@ -164,6 +164,8 @@ enum dataset_kind dataset_kind(const struct dataset *dataset);
 const char *dataset_kind_name(const struct dataset *dataset);
 /* Whether it has columns, of which one holds the labels (column_choice.h). */
 bool dataset_has_columns(const struct dataset *dataset);
+/* Whether samples of this kind can have fields. */
+bool dataset_has_fields(const struct dataset *dataset);
 /* Whether each sample is a file of its own below dataset_root_fd, rather than a range of a
  * shard. */
 bool dataset_in_files(const struct dataset *dataset);

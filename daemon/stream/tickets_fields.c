@@ -38,6 +38,28 @@ static bool field_is_anywhere(
 	return false;
 }
 
+/* No sample that was looked at has the field; `path` is the first. */
+static int fields_fault(
+	const struct dataset *dataset, const char *name, const char *path, struct fault *fault)
+{
+	if (!dataset_has_fields(dataset))
+		return fault_set(fault, -EINVAL,
+			"fields: samples of %s (%s is the first) have none: expected a folder "
+			"or tars with files beside the images, or Parquet, MDS, LitData or "
+			"TFRecord with columns",
+			dataset_kind_name(dataset), path);
+	if (dataset_has_columns(dataset))
+		return fault_set(fault, -EINVAL,
+			"fields: column %s is empty in all samples that were looked at (%s is the "
+			"first): correct the name, or set missing: empty for it",
+			name, path);
+	return fault_set(fault, -EINVAL,
+		"fields: no sample that was looked at has a .%s beside its image (%s is the "
+		"first): "
+		"correct the name, or set missing: empty for it",
+		name, path);
+}
+
 int stream_check_fields(const struct stream *stream, struct fault *fault)
 {
 	const struct field_list *list = &stream->spec.fields;
@@ -48,12 +70,7 @@ int stream_check_fields(const struct stream *stream, struct fault *fault)
 			if (list->at[i].empty || field_is_anywhere(dataset, list, i))
 				continue;
 			int rc = dataset_path(dataset, 0, path, sizeof path, fault);
-			return rc < 0 ? rc
-				      : fault_set(fault, -EINVAL,
-						"fields: no sample that was looked at has a .%s "
-						"beside its image (%s is the first): correct the "
-						"name, or set missing: empty for it",
-						list->at[i].name, path);
+			return rc < 0 ? rc : fields_fault(dataset, list->at[i].name, path, fault);
 		}
 	return 0;
 }

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import unittest
 import unittest.mock
+import zipfile
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -372,6 +373,15 @@ class Refused(unittest.TestCase):
         for path in sources():
             with self.assertRaisesRegex(penstock.Error, r"no sample that was looked at has a \.text beside its image"):
                 loader(path, ["txt", "text"])
+
+    def test_kind_without_fields(self) -> None:
+        folder = Path(sources()[0])
+        path = folder.parent / "good.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for image in sorted(folder.rglob("*.jpg")):
+                archive.write(image, image.relative_to(folder))
+        with self.assertRaisesRegex(penstock.Error, r"fields: samples of ZIP \(.* is the first\) have none: expected a folder or tars"):
+            loader(str(path), ["txt"])
 
     def test_budget(self) -> None:
         """The slots of a stream are counted before it opens."""

@@ -5,9 +5,11 @@
 #include "base/permit.h"
 #include "base/util.h"
 #include "client/cli/table.h"
+#include "decode/decode.h"
 #include "fetch/fetch.h"
 #include "proto/jsontext.h"
 #include "serve/budget.h"
+#include "unpack/unpack.h"
 
 #include <png.h>
 #include <stdio.h>
@@ -82,6 +84,7 @@ void machine_read(struct machine *ret)
 
 void machine_print(const struct machine *machine)
 {
+	char unpacks[UNPACK_TEXT];
 	(void)printf("\nthis machine\n");
 	(void)printf("  %-12s %u of %u may be used\n", "CPUs", machine->cpus, machine->cpus_online);
 	(void)printf("  %-12s %s available; the limit is %s (%.40s)\n", "memory",
@@ -94,10 +97,13 @@ void machine_print(const struct machine *machine)
 		table_bytes((uint64_t)machine->page_bytes).text);
 	table_sentence(2, 12, "io_uring", machine->io_uring ? "yes" : machine->io_uring_text, 80);
 	(void)printf("  %-12s %s, %s\n", "libraries", machine->jpeg, machine->png);
+	(void)printf("  %-12s %s\n", "image types", decode_formats());
+	(void)printf("  %-12s %s\n", "unpacks", unpack_describe(unpacks));
 }
 
 void machine_json(const struct machine *machine, struct jsontext *json)
 {
+	char unpacks[UNPACK_TEXT];
 	jsontext_object(json, "machine");
 	jsontext_u64(json, "cpus", machine->cpus);
 	jsontext_u64(json, "cpus_online", machine->cpus_online);
@@ -114,6 +120,8 @@ void machine_json(const struct machine *machine, struct jsontext *json)
 	jsontext_string(json, "io_uring_reason", machine->io_uring ? "" : machine->io_uring_text);
 	jsontext_string(json, "libjpeg", machine->jpeg);
 	jsontext_string(json, "libpng", machine->png);
+	jsontext_string(json, "image_types", decode_formats());
+	jsontext_string(json, "unpacks", unpack_describe(unpacks));
 	jsontext_end(json);
 }
 

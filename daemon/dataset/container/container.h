@@ -98,6 +98,7 @@ struct container {
 	int (*expand)(const char *folder, int fd, struct source_paths *paths, struct fault *fault);
 
 	bool columns; /* it has columns (column_choice.h): otherwise naming one is refused */
+	bool fields; /* its samples may have fields; otherwise they never have */
 	bool parts; /* its indexes have parts of packed streams (enum index_packed) */
 
 	/* True: each sample is a file of its own, and the shard is the folder that these files are

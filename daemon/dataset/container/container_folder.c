@@ -95,6 +95,7 @@ static int folder_empty(const struct container_empty *empty, struct fault *fault
 const struct container container_folder = {
 	.name = "folder",
 	.files = true,
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_FOLDER |
 		  1 << DATASET_LABELS_MANIFEST,
 	.joint = "/",

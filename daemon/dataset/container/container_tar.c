@@ -550,6 +550,7 @@ static void tar_left_out(uint64_t count, const char *example, char *ret_text, si
 
 const struct container container_tar = {
 	.name = "WebDataset tar",
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_CLS | 1 << DATASET_LABELS_JSON |
 		  1 << DATASET_LABELS_PATH | 1 << DATASET_LABELS_MANIFEST,
 	.joint = "!",

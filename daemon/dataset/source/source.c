@@ -264,6 +264,15 @@ static int look_verdict(const struct looked *looked, struct fault *fault)
 			"names %zu folders, the first is %s: name the one folder that holds them, "
 			"or files",
 			looked->folders, looked->first_folder);
+	/* A pattern of all files takes the index of MDS and LitData along, too. */
+	for (size_t i = 0; looked->paths->count > 1 && i < looked->paths->count; i++) {
+		const char *path = looked->paths->path[i], *slash = strrchr(path, '/');
+		if (!strcmp(slash ? slash + 1 : path, "index.json"))
+			return fault_set(fault, -EINVAL,
+				"names %s along with other files, which is read along with its "
+				"shards: name their folder",
+				path);
+	}
 	return 0;
 }
 

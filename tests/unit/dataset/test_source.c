@@ -133,6 +133,9 @@ static void test_expand(void **state)
 	expect("{a,c}.tar", -ENOENT, "c.tar does not exist", 0, 0);
 	expect("dir*", -EINVAL, "names 2 folders", 0, 0);
 	expect("{dir,a.tar}", -EINVAL, "names both folders", 0, 0);
+	fixture_file(folder, "mds/index.json", "{}");
+	fixture_file(folder, "mds/shard.00000.mds", "");
+	expect("mds/*", -EINVAL, "mds/index.json along with other files", 0, 0);
 	expect("/dev/null", -EINVAL, "neither a folder nor a regular file", 0, 0);
 	assert_int_equal(chdir("/"), 0);
 }

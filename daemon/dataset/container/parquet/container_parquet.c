@@ -438,6 +438,7 @@ const struct container container_parquet = {
 	.expand = parquet_expand,
 	.columns = true,
 	.parts = true,
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
 	.joint = "!",

@@ -420,6 +420,7 @@ const struct container container_litdata = {
 	.sniff = litdata_sniff,
 	.expand = litdata_expand,
 	.columns = true,
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
 	.joint = "!",

@@ -291,6 +291,7 @@ const struct container container_mds = {
 	.sniff = mds_sniff,
 	.expand = mds_expand,
 	.columns = true,
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
 	.joint = "!",

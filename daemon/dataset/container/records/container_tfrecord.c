@@ -767,6 +767,7 @@ const struct container container_tfrecord = {
 	.sniff = tfrecord_sniff,
 	.expand = tfrecord_expand,
 	.columns = true,
+	.fields = true,
 	.labels = 1 << DATASET_LABELS_NONE | 1 << DATASET_LABELS_MANIFEST |
 		  1 << DATASET_LABELS_COLUMN,
 	.joint = "!",
