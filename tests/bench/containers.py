@@ -6,16 +6,18 @@
     tests/bench/containers.py BUILD IMAGES --python PYTHON [--tensorflow PYTHON] --index SAMPLES
 
 Writes the JPEGs of the folder IMAGES into each container with the container's reference writer, then
-measures RandomResizedCrop 224 and a flip, uint8, in rounds. Each round runs, each in a process of its
-own: penstock on the container, penstock on a tar of the same files, and the reference reader in a
-DataLoader with as many workers as penstock has threads, where PIL decodes. A container whose images
-are stored must reach 95 % of the tar's rate; every container must reach three times its reference
-reader's. The figures are medians of the rounds' ratios, and all are of an epoch that has entry points.
+measures RandomResizedCrop 224 and a flip, uint8, one container after the other, in rounds. Each round
+runs, each in a process of its own: penstock on the container, penstock on a tar of the same files,
+and the reference reader in a DataLoader with as many workers as penstock has threads, where PIL
+decodes. A container whose images are stored must reach 95 % of the tar's rate; every container must
+reach three times its reference reader's. The figures are medians of the rounds' ratios, and all are
+of an epoch that has entry points.
 
 PYTHON has torch, datasets, pyarrow, mosaicml-streaming, litdata and lmdb; the PYTHON of --tensorflow
 has tensorflow and torch. Without the latter TFRecord is left out, with a word. A class of an image
 is its name's part before the first "_". Prints a table in Markdown; the exit status is 1 if a bar is
-missed.
+missed. A row is printed when its container is measured; --json FILE has all figures so far at any
+time.
 
 With --index it writes SAMPLES samples of 2,000 bytes into each container instead, with the same
 writers, and measures `penstock check --index-only` of them, warm: its time, and the most memory that the
@@ -113,6 +115,11 @@ def write_mds(folder, to):
             writer.write({"image": data, "label": label})
 
 
+def litdata_made(number):
+    data = b"\xff\xd8\xff\xe0" + random.Random(number).randbytes(SMALL - 4)
+    return {"image": data, "label": number % 1000}
+
+
 def litdata_item(item):
     """LitData stores an image that PIL has opened, and not decoded, as the bytes of its file."""
     from PIL import Image  # pylint: disable=import-outside-toplevel
@@ -124,6 +131,9 @@ def litdata_item(item):
 def write_litdata(folder, to):
     import litdata  # pylint: disable=import-outside-toplevel
 
+    if folder.isdigit():
+        litdata.optimize(litdata_made, list(range(int(folder))), output_dir=str(to / "litdata"), chunk_bytes="64MB", num_workers=1)
+        return
     inputs = [(str(Path(folder) / name), label) for name, _, label in images_of(folder)]
     litdata.optimize(litdata_item, inputs, output_dir=str(to / "litdata"), chunk_bytes="64MB", num_workers=1)
 
@@ -395,19 +405,29 @@ def parse():
     return parser.parse_args()
 
 
-def table(names, rates):
-    print("| container | images/s | of the tar's rate | bar | reference reader, images/s | times the reference | bar | |\n|---|---|---|---|---|---|---|---|")
-    missed = 0
-    for name in names:
-        own, tar, peer = (rates[name][kind] for kind in ("penstock", "tar", "reference"))
-        of_tar = statistics.median(a / b for a, b in zip(own, tar))
-        of_peer = statistics.median(a / b for a, b in zip(own, peer))
-        bar = None if name in PACKED else STORED_BAR
-        good = (bar is None or of_tar >= bar) and of_peer >= REFERENCE_BAR
-        missed += not good
-        print(f"| {name} | {statistics.median(own):.0f} | {of_tar:.3f} | {f'>= {bar}' if bar else '(packed)'} | {statistics.median(peer):.0f} "
-              f"| {of_peer:.2f} | >= {REFERENCE_BAR:g} | {'holds' if good else 'MISSED'} |")
-    return missed
+def table_head():
+    print("| container | images/s | of the tar's rate | bar | reference reader, images/s | times the reference | bar | |\n|---|---|---|---|---|---|---|---|",
+          flush=True)
+
+
+def table_row(name, rates):
+    """True if the container reaches its bars."""
+    own, tar, peer = (rates[kind] for kind in ("penstock", "tar", "reference"))
+    of_tar = statistics.median(a / b for a, b in zip(own, tar))
+    of_peer = statistics.median(a / b for a, b in zip(own, peer))
+    bar = None if name in PACKED else STORED_BAR
+    good = (bar is None or of_tar >= bar) and of_peer >= REFERENCE_BAR
+    print(f"| {name} | {statistics.median(own):.0f} | {of_tar:.3f} | {f'>= {bar}' if bar else '(packed)'} | {statistics.median(peer):.0f} "
+          f"| {of_peer:.2f} | >= {REFERENCE_BAR:g} | {'holds' if good else 'MISSED'} |", flush=True)
+    return good
+
+
+def figures_keep(options, figures):
+    """The file is whole at any time, so that a run that is ended early has measured something."""
+    if options.json:
+        part = Path(f"{options.json}.part")
+        part.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        part.replace(options.json)
 
 
 def index_one(options, source, home):
@@ -426,8 +446,8 @@ def index_one(options, source, home):
 
 def main_index(options, names):
     """One container after the other: their files are large."""
-    print("| container | bytes | seconds | MB/s | memory, MiB | |\n|---|---|---|---|---|---|")
-    missed, options.images = 0, options.index
+    print("| container | bytes | seconds | MB/s | memory, MiB | |\n|---|---|---|---|---|---|", flush=True)
+    missed, options.images, figures = 0, options.index, {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix="penstock-containers-") as everything:
             folder, home = Path(everything) / "data", Path(everything) / "home"
@@ -443,11 +463,20 @@ def main_index(options, names):
                 for path in folder.rglob("*.idx"):
                     if path.name != "train.idx":
                         path.unlink()
+            figures[name] = {"bytes": size, "seconds": [run[0] for run in runs], "memory": [run[1] for run in runs]}
+            figures_keep(options, figures)
             seconds, memory = statistics.median(run[0] for run in runs), max(run[1] for run in runs)
             good = size / seconds >= INDEX_RATE_BAR and memory <= INDEX_MEMORY_BAR
             missed += not good
             print(f"| {name} | {size} | {seconds:.2f} | {size / seconds / 1e6:.0f} | {memory / (1 << 20):.1f} | {'holds' if good else 'MISSED'} |", flush=True)
     return 1 if missed else 0
+
+
+def written(options, name, folder, home):
+    print(f"writing {name}", file=sys.stderr, flush=True)
+    folder.mkdir()
+    run(options, "write", name, folder, home)
+    run(options, "warm", name, folder, home)
 
 
 def main(options):
@@ -456,26 +485,24 @@ def main(options):
         print("without --tensorflow TFRecord is left out", file=sys.stderr)
         names.remove("tfrecord")
     if options.index:
-        return main_index(options, [name for name in names if name not in ("zip-deflated", "litdata")])
-    rates = {name: {"penstock": [], "tar": [], "reference": []} for name in names}
+        return main_index(options, names)
+    rates, missed = {}, 0
     with tempfile.TemporaryDirectory(prefix="penstock-containers-") as everything:
         home = Path(everything) / "home"
         folders = {name: Path(everything) / name for name in ("tar", *names)}
-        for name, folder in folders.items():
-            print(f"writing {name}", file=sys.stderr, flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            run(options, "write", name, folder, home)
-            run(options, "warm", name, folder, home)
-        for number in range(options.rounds):
-            for name in names:
+        written(options, "tar", folders["tar"], home)
+        table_head()
+        for name in names:
+            written(options, name, folders[name], home)
+            own = rates[name] = {"penstock": [], "tar": [], "reference": []}
+            order = [("penstock", name), ("tar", "tar"), ("reference", name)]
+            for number in range(options.rounds):
                 print(f"round {number + 1} of {options.rounds}: {name}", file=sys.stderr, flush=True)
-                order = [("penstock", name), ("tar", "tar"), ("reference", name)]
                 for kind, which in order if number % 2 else reversed(order):
-                    rates[name][kind].append(run(options, "reference" if kind == "reference" else "penstock", which, folders[which], home))
-    missed = table(names, rates)
-    if options.json:
-        Path(options.json).write_text(json.dumps(rates, indent=1) + "\n", encoding="utf-8")
+                    own[kind].append(run(options, "reference" if kind == "reference" else "penstock", which, folders[which], home))
+                    figures_keep(options, rates)
+            missed += not table_row(name, own)
+            shutil.rmtree(folders[name])
     return 1 if missed else 0
 
 
