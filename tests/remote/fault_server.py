@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A STAND-IN for an object store or web server that misbehaves on demand. For tests only.
 
-    fault_server.py FOLDER [--port N]     serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends
+    fault_server.py FOLDER [--port N] [--tls]     serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends;
+                                              --tls uses cert.pem and key.pem of the folder
 
 It serves ranges, ETags and If-Match as a good server does. The query of a URL asks for a fault:
 
@@ -36,6 +37,7 @@ import hashlib
 import os
 import random
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -247,7 +249,11 @@ class Server:
 
 async def main():
     port = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
-    server = await asyncio.start_server(Server(sys.argv[1]).connected, "127.0.0.1", port, limit=1 << 20, backlog=512)
+    context = None
+    if "--tls" in sys.argv:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(Path(sys.argv[1]) / "cert.pem", Path(sys.argv[1]) / "key.pem")
+    server = await asyncio.start_server(Server(sys.argv[1]).connected, "127.0.0.1", port, limit=1 << 20, backlog=512, ssl=context)
     print(f"port {server.sockets[0].getsockname()[1]}", flush=True)
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, sys.stdin.buffer.read)

@@ -223,6 +223,9 @@ static const char *error_words(CURLcode code)
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return "the server's name was not found: check the host, `endpoint_url` and DNS";
+	case CURLE_COULDNT_CONNECT:
+		return "the server cannot be reached: check that it runs, the host, the port, "
+		       "`endpoint_url` and the proxy";
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return "the proxy's name was not found: check HTTPS_PROXY";
 	case CURLE_PEER_FAILED_VERIFICATION:

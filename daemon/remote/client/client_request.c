@@ -285,10 +285,8 @@ static const char *request_why(enum client_retry reason, const struct ended *end
 			return "its name is not found";
 		if (ended->code == CURLE_OPERATION_TIMEDOUT)
 			return "no connection";
-		return strstr(ended->curl_error, "refused") ||
-				       strstr(ended->curl_error, "Couldn't connect")
-			       ? "connection refused"
-			       : "no connection";
+		return strstr(ended->curl_error, "refused") ? "connection refused"
+							    : "no connection";
 	case CLIENT_RETRY_RESET:
 		return "connections are reset";
 	case CLIENT_RETRY_STALL:
@@ -504,6 +502,11 @@ static void request_keep(struct client_attempt *attempt, CURLcode code, struct e
 	client_error_read(attempt->error, attempt->error_size, &ret->body);
 	memcpy(ret->curl_error, attempt->curl_error, sizeof ret->curl_error);
 	client_error_origin(attempt->address, ret->origin, sizeof ret->origin);
+	long number = 0;
+	(void)curl_easy_getinfo(attempt->easy, CURLINFO_OS_ERRNO, &number);
+	if (code == CURLE_COULDNT_CONNECT && number > 0)
+		(void)snprintf(
+			ret->curl_error, sizeof ret->curl_error, "%s", strerror((int)number));
 	(void)curl_easy_getinfo(attempt->easy, CURLINFO_REDIRECT_URL, &redirect);
 	if (redirect && strlen(redirect) < CLIENT_URL)
 		ret->redirect = strdup(redirect);

@@ -25,13 +25,14 @@ struct fixture {
 	pid_t server;
 	int server_in; /* its standard input: it runs until this is closed */
 	unsigned port;
+	bool tls;
 	struct client *client;
 	struct client_options options;
 };
 static struct fixture fixture;
 static uint8_t fixture_object[OBJECT_SIZE], fixture_buffer[OBJECT_SIZE + 16];
 
-static void fixture_spawn(void)
+static void fixture_spawn(const char *port)
 {
 	int in[2], out[2];
 	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
@@ -42,7 +43,7 @@ static void fixture_spawn(void)
 		(void)dup2(in[0], 0);
 		(void)dup2(out[1], 1);
 		(void)execl(PENSTOCK_PYTHON, PENSTOCK_PYTHON, PENSTOCK_FAULT_SERVER, fixture.folder,
-			(char *)NULL);
+			"--port", port, fixture.tls ? "--tls" : NULL, (char *)NULL);
 		_exit(127);
 	}
 	(void)close(in[0]);
@@ -74,7 +75,7 @@ static int fixture_setup(void **state)
 	assert_non_null(file);
 	assert_int_equal(fwrite(fixture_object, 1, OBJECT_SIZE, file), OBJECT_SIZE);
 	assert_int_equal(fclose(file), 0);
-	fixture_spawn();
+	fixture_spawn("0");
 	return 0;
 }
 
@@ -120,7 +121,8 @@ static void fixture_stop(void)
 static const char *fixture_url(const char *append)
 {
 	static char url[1024];
-	(void)snprintf(url, sizeof url, "http://127.0.0.1:%u/object%s", fixture.port, append);
+	(void)snprintf(url, sizeof url, "http%s://127.0.0.1:%u/object%s", fixture.tls ? "s" : "",
+		fixture.port, append);
 	return url;
 }
 
