@@ -81,13 +81,15 @@ static int calls_load(unsigned who)
 	return result;
 }
 
-int confine_calls(enum confine_wish wish, struct confine_state *state, struct fault *fault)
+int confine_calls(
+	enum confine_wish wish, bool network, struct confine_state *state, struct fault *fault)
 {
 	if (wish == CONFINE_OFF) {
 		(void)snprintf(state->calls_missing, sizeof state->calls_missing, "seccomp: off");
 		return 0;
 	}
-	int result = calls_load(TABLE_DAEMON);
+	int result = calls_load(TABLE_DAEMON | (network ? TABLE_ONLINE : TABLE_OFFLINE));
+	state->network = network;
 	state->calls = result == 0;
 	if (!result)
 		return 0;

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-int confine_calls(enum confine_wish wish, struct confine_state *state, struct fault *fault)
+int confine_calls(
+	enum confine_wish wish, bool network, struct confine_state *state, struct fault *fault)
 {
+	(void)network;
 	(void)snprintf(state->calls_missing, sizeof state->calls_missing,
 		wish == CONFINE_OFF
 			? "seccomp: off"

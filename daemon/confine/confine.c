@@ -56,7 +56,8 @@ void confine_describe(const struct confine_state *state, char *buffer, size_t ro
 		state->no_new_privs ? "no new privileges" : "new privileges are possible",
 		state->core_files ? "core files are allowed" : "no core files");
 	if (state->calls)
-		confine_add(buffer, room, "; system calls filtered (seccomp)");
+		confine_add(buffer, room, "; system calls filtered (seccomp)%s",
+			state->network ? ", connections to servers possible" : "");
 	else
 		confine_add(buffer, room, "; system calls not filtered%s%s",
 			state->calls_missing[0] ? ": " : "", state->calls_missing);

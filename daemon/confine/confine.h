@@ -55,9 +55,11 @@ struct confine_state {
 	bool no_new_privs;
 	bool core_files;
 	unsigned landlock; /* the ABI version in use; 0: Landlock is not used */
-	bool ports; /* TCP: no connections, and listening on at most one port */
+	/* TCP: listening on at most one port, and connections to none, or to the given ports */
+	bool ports;
 	bool scoped; /* no signals and no abstract sockets to processes outside */
 	bool calls;
+	bool network; /* with `calls`: connections to servers are possible */
 	char files_missing[160]; /* why Landlock is not used although it was requested; or "" */
 	char calls_missing[160]; /* the same for seccomp */
 };
@@ -73,6 +75,9 @@ struct confine_files_options {
 	uint16_t port; /* the TCP port that the process may listen on; 0: none */
 	bool any_port; /* it may listen on any, because the port is not known yet */
 	bool abstract; /* it needs sockets without a path (NOTIFY_SOCKET=@...) */
+	/* TCP ports that it may connect to, on any host; none: no connections. */
+	const uint16_t *connect;
+	size_t connect_count;
 };
 
 /* Forbids all files except those below the places, by the newest Landlock ABI of the kernel. Where
@@ -83,9 +88,11 @@ int confine_files(const struct confine_files_options *options, struct confine_st
 	struct fault *fault);
 
 /* Refuses, for every thread of the process, all system calls except those that a running daemon
- * makes. 0, or a negative errno with a fault where `wish` is CONFINE_ON and seccomp cannot be used
- * (-ENOSYS: not built in). With CONFINE_AUTO, `calls_missing` then says why. */
-int confine_calls(enum confine_wish wish, struct confine_state *state, struct fault *fault);
+ * makes. `network`: it reads URLs, and may connect to servers. 0, or a negative errno with a fault
+ * where `wish` is CONFINE_ON and seccomp cannot be used (-ENOSYS: not built in). With CONFINE_AUTO,
+ * `calls_missing` then says why. */
+int confine_calls(
+	enum confine_wish wish, bool network, struct confine_state *state, struct fault *fault);
 
 /* The same for the flight recorder's process. It is allowed more, because NVIDIA's library maps
  * code and uses ioctl on its devices. Does nothing where seccomp cannot be used: the daemon reports

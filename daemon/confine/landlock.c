@@ -120,14 +120,24 @@ static int files_allow_all(int ruleset, const struct confine_files_options *opti
 	return 0;
 }
 
-static int files_allow_port(
-	int ruleset, const struct confine_files_options *options, struct fault *fault)
+static int files_allow_port(int ruleset, uint64_t access, uint16_t port, struct fault *fault)
 {
-	const struct files_port rule = {.access = FILES_BIND_TCP, .port = options->port};
+	const struct files_port rule = {.access = access, .port = port};
 	if (!syscall(SYS_landlock_add_rule, ruleset, FILES_RULE_PORT, &rule, 0))
 		return 0;
-	return fault_set(fault, -errno, "port %u cannot be allowed by Landlock: %s", options->port,
-		strerror(errno));
+	return fault_set(
+		fault, -errno, "port %u cannot be allowed by Landlock: %s", port, strerror(errno));
+}
+
+static int files_allow_ports(int ruleset, const struct files_ruleset *rules,
+	const struct confine_files_options *options, struct fault *fault)
+{
+	int result = 0;
+	if ((rules->ports & FILES_BIND_TCP) && options->port)
+		result = files_allow_port(ruleset, FILES_BIND_TCP, options->port, fault);
+	for (size_t i = 0; !result && rules->ports && i < options->connect_count; i++)
+		result = files_allow_port(ruleset, FILES_CONNECT_TCP, options->connect[i], fault);
+	return result;
 }
 
 int confine_files(const struct confine_files_options *options, struct confine_state *state,
@@ -148,8 +158,8 @@ int confine_files(const struct confine_files_options *options, struct confine_st
 	if (ruleset < 0)
 		return fault_set(fault, -errno, "Landlock cannot be set up: %s", strerror(errno));
 	int result = files_allow_all(ruleset, options, rules.files, fault);
-	if (!result && (rules.ports & FILES_BIND_TCP) && options->port)
-		result = files_allow_port(ruleset, options, fault);
+	if (!result)
+		result = files_allow_ports(ruleset, &rules, options, fault);
 	if (!result && syscall(SYS_landlock_restrict_self, ruleset, 0))
 		result = fault_set(
 			fault, -errno, "Landlock cannot be put in force: %s", strerror(errno));

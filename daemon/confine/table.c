@@ -118,7 +118,13 @@ static const int table_refused[] = {SCMP_SYS(execveat), SCMP_SYS(io_uring_setup)
 	SCMP_SYS(mknodat), SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(fsetxattr),
 	SCMP_SYS(seccomp), SCMP_SYS(sethostname), SCMP_SYS(setdomainname), SCMP_SYS(settimeofday),
 	SCMP_SYS(clock_settime), SCMP_SYS(adjtimex), SCMP_SYS(bind), SCMP_SYS(listen),
-	SCMP_SYS(socketpair), SCMP_SYS(remap_file_pages), SCMP_SYS(shmget), SCMP_SYS(shmat)};
+	SCMP_SYS(remap_file_pages), SCMP_SYS(shmget), SCMP_SYS(shmat)};
+
+/* libcurl wakes its thread that looks up names by a pair of sockets. */
+static const int table_refused_alone[] = {SCMP_SYS(socketpair)};
+
+/* The C library sends questions for IPv4 and IPv6 addresses at once. */
+static const int table_online[] = {SCMP_SYS(sendmmsg), SCMP_SYS(recvmmsg)};
 
 #define YES SCMP_ACT_ALLOW
 #define NO SCMP_ACT_ERRNO(EPERM)
@@ -134,6 +140,8 @@ const struct table_list table_lists[] = {
 	{TABLE_BOTH, NO, table_refused_plain, UTIL_COUNT(table_refused_plain)},
 #endif
 	{TABLE_BOTH, NO, table_refused, UTIL_COUNT(table_refused)},
+	{TABLE_ALONE, NO, table_refused_alone, UTIL_COUNT(table_refused_alone)},
+	{TABLE_ONLINE, YES, table_online, UTIL_COUNT(table_online)},
 };
 const size_t table_list_count = UTIL_COUNT(table_lists);
 
@@ -158,7 +166,15 @@ const struct table_case table_cases[] = {
 	/* Sockets of this machine, for the journal and systemd. The listening ones exist
 	 * already. */
 	{TABLE_BOTH, YES, SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_UNIX, 0}},
-	{TABLE_BOTH, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), {0, SCMP_CMP_NE, AF_UNIX, 0}},
+	{TABLE_ALONE, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), {0, SCMP_CMP_NE, AF_UNIX, 0}},
+	/* Servers, and those that know their addresses. Neither raw packets nor the kernel's own
+	 * sockets: without AF_NETLINK, getaddrinfo takes IPv4 and IPv6 to be there. */
+	{TABLE_ONLINE, YES, SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_INET, 0}},
+	{TABLE_ONLINE, YES, SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_INET6, 0}},
+	{TABLE_ONLINE, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket),
+		{0, SCMP_CMP_GT, AF_INET6, 0}},
+	{TABLE_ONLINE, YES, SCMP_SYS(socketpair), {0, SCMP_CMP_EQ, AF_UNIX, 0}},
+	{TABLE_ONLINE, NO, SCMP_SYS(socketpair), {0, SCMP_CMP_NE, AF_UNIX, 0}},
 	/* F_SETOWN and F_SETSIG are refused: with them a change to a file could send any signal to
 	 * any process of the same user. */
 	FCNTL(YES, F_DUPFD),

@@ -6,7 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TABLE_DAEMON = 1, TABLE_WITNESS = 2, TABLE_BOTH = 3 };
+/* A daemon is either TABLE_ONLINE (it may read URLs) or TABLE_OFFLINE. */
+enum {
+	TABLE_DAEMON = 1,
+	TABLE_WITNESS = 2,
+	TABLE_BOTH = 3,
+	TABLE_ONLINE = 4,
+	TABLE_OFFLINE = 8,
+	TABLE_ALONE = TABLE_WITNESS | TABLE_OFFLINE, /* no network */
+};
 
 /* Calls that get the same answer with any arguments. A call that is in no table gets ENOSYS, as in
  * a kernel without it, so that a newer C library falls back to older calls. */

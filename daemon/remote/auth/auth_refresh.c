@@ -210,6 +210,19 @@ int auth_before_confinement(const struct remote_options *options, struct fault *
 	return rc < 0 ? rc : 0;
 }
 
+/* A file that is replaced by renaming another is read through its folder only. */
+static void add_folder(
+	void (*add)(void *context, const char *path), void *context, const char *path)
+{
+	char folder[PROFILE_PATH];
+	const char *slash = strrchr(path, '/');
+	if (!slash || slash == path || (size_t)(slash - path) >= sizeof folder)
+		return;
+	memcpy(folder, path, (size_t)(slash - path));
+	folder[slash - path] = 0;
+	add(context, folder);
+}
+
 void auth_files(const struct remote_options *options, void (*add)(void *context, const char *path),
 	void *context)
 {
@@ -219,15 +232,22 @@ void auth_files(const struct remote_options *options, void (*add)(void *context,
 	char paths[PROFILE_FILES][PROFILE_PATH], path[PROFILE_PATH];
 	struct profile *profile = NULL;
 	profile_paths(paths);
-	for (size_t i = 0; i < PROFILE_FILES; i++)
+	for (size_t i = 0; i < PROFILE_FILES; i++) {
 		if (paths[i][0])
 			add(context, paths[i]);
+		/* Tools of AWS replace these files; so does what refreshes the tokens of pods. */
+		if (strstr(paths[i], "/.aws/"))
+			add_folder(add, context, paths[i]);
+	}
+	for (size_t i = 0; i < 2; i++)
+		if (chain_variable(variables[i]))
+			add_folder(add, context, chain_variable(variables[i]));
 	for (size_t i = 0; i < UTIL_COUNT(variables); i++)
 		if (chain_variable(variables[i]))
 			add(context, chain_variable(variables[i]));
 	const char *name = options->profile ? options->profile : profile_default();
 	if (profile_read(name, &profile, NULL) == 0 && profile->web_token_file[0])
-		add(context, profile->web_token_file);
+		add_folder(add, context, profile->web_token_file);
 	profile_free(profile);
 	const char *home = chain_variable("HF_HOME"), *cache = chain_variable("XDG_CACHE_HOME");
 	const char *user = chain_variable("HOME");

@@ -5,6 +5,8 @@
 #include "base/util.h"
 
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -28,7 +30,7 @@ static void calls_bind(void)
 	struct confine_state state;
 	struct fault fault;
 	confined_begin(&state);
-	CONFINED_EXPECT(confine_calls(CONFINE_ON, &state, &fault) == 0);
+	CONFINED_EXPECT(confine_calls(CONFINE_ON, false, &state, &fault) == 0);
 	CONFINED_EXPECT(state.calls && !state.calls_missing[0]);
 }
 
@@ -62,6 +64,47 @@ static void calls_refused(void)
 	errno = 0;
 	CONFINED_EXPECT(socket(AF_INET, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT);
 	CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
+}
+
+/* A daemon that reads URLs connects to servers, looks up names, and does nothing else. */
+static void calls_online(void)
+{
+	struct confine_state state;
+	struct fault fault;
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	socklen_t size = sizeof address;
+	struct addrinfo *found = NULL;
+	int ends[2];
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CONFINED_EXPECT(bind(server, (struct sockaddr *)&address, size) == 0);
+	CONFINED_EXPECT(listen(server, 1) == 0);
+	CONFINED_EXPECT(getsockname(server, (struct sockaddr *)&address, &size) == 0);
+	confined_begin(&state);
+	CONFINED_EXPECT(confine_calls(CONFINE_ON, true, &state, &fault) == 0 && state.network);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CONFINED_EXPECT(fd >= 0);
+	CONFINED_EXPECT(
+		connect(fd, (struct sockaddr *)&address, size) == 0 || errno == EINPROGRESS);
+	CONFINED_EXPECT(accept4(server, NULL, NULL, SOCK_CLOEXEC) >= 0);
+	CONFINED_EXPECT(socket(AF_INET6, SOCK_STREAM, 0) >= 0 || errno == EAFNOSUPPORT);
+	CONFINED_EXPECT(socket(AF_INET, SOCK_DGRAM, 0) >= 0);
+	CONFINED_EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CONFINED_EXPECT(getaddrinfo("localhost", "80", NULL, &found) == 0 && found);
+	freeaddrinfo(found);
+	CONFINED_EXPECT(syscall(SYS_sendmmsg, fd, NULL, 0, 0) != -1 || errno != ENOSYS);
+	CONFINED_EXPECT(socket(AF_NETLINK, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
+	CONFINED_EXPECT(socket(AF_PACKET, SOCK_RAW, 0) == -1 && errno == EAFNOSUPPORT);
+	CONFINED_EXPECT(socketpair(AF_INET, SOCK_STREAM, 0, ends) == -1 && errno == EPERM);
+	address.sin_port = 0;
+	CONFINED_EXPECT(bind(fd, (struct sockaddr *)&address, size) == -1 && errno == EPERM);
+	CONFINED_EXPECT(listen(fd, 1) == -1 && errno == EPERM);
+}
+
+static void test_online(void **state)
+{
+	(void)state;
+	confined_run(calls_online);
 }
 
 /* These calls could make the kernel send any signal to any process of the same user. */
@@ -272,7 +315,7 @@ static void calls_cannot_load(void)
 	confined_begin(&state);
 	confined_forbid(SCMP_SYS(seccomp), EPERM);
 	struct fault fault;
-	CONFINED_EXPECT(confine_calls(CONFINE_AUTO, &state, &fault) == 0 && !state.calls);
+	CONFINED_EXPECT(confine_calls(CONFINE_AUTO, false, &state, &fault) == 0 && !state.calls);
 	CONFINED_EXPECT(strstr(state.calls_missing, strerror(EPERM)));
 }
 
@@ -289,9 +332,9 @@ static void calls_cannot(void)
 	struct fault fault;
 	confined_begin(&state);
 	confined_forbid(SCMP_SYS(seccomp), ENOSYS);
-	CONFINED_EXPECT(confine_calls(CONFINE_ON, &state, &fault) < 0);
+	CONFINED_EXPECT(confine_calls(CONFINE_ON, false, &state, &fault) < 0);
 	CONFINED_EXPECT(strstr(fault.text, "seccomp: on, but") && strstr(fault.text, "auto"));
-	CONFINED_EXPECT(confine_calls(CONFINE_AUTO, &state, &fault) == 0);
+	CONFINED_EXPECT(confine_calls(CONFINE_AUTO, false, &state, &fault) == 0);
 	CONFINED_EXPECT(!state.calls && strstr(state.calls_missing, "cannot be used here"));
 	confine_witness(CONFINE_AUTO);
 	confine_describe(&state, fault.text, sizeof fault.text);
@@ -309,7 +352,7 @@ static void calls_off(void)
 	struct confine_state state;
 	struct fault fault;
 	confined_begin(&state);
-	CONFINED_EXPECT(confine_calls(CONFINE_OFF, &state, &fault) == 0);
+	CONFINED_EXPECT(confine_calls(CONFINE_OFF, false, &state, &fault) == 0);
 	confine_witness(CONFINE_OFF);
 	CONFINED_EXPECT(!state.calls && strcmp(state.calls_missing, "seccomp: off") == 0);
 	CONFINED_EXPECT(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0);
@@ -353,6 +396,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_online),
 		cmocka_unit_test(test_owner),
 		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_goes_on),
