@@ -151,8 +151,8 @@ static void confined_add_port_of(struct confined_places *places, const char *tex
 		confined_add_port(places, url.port ? url.port : none);
 }
 
-/* Servers and names. Landlock knows ports and not hosts: the hosts are what roots: allow, checked by
- * remote/. */
+/* Servers and names. Landlock knows ports and not hosts: the hosts are what roots: allow, checked
+ * by remote/. */
 static void confined_add_network(const struct server *server, struct confined_places *places)
 {
 	static const char *const variables[] = {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
