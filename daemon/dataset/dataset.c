@@ -602,6 +602,19 @@ int dataset_verify_object(const struct dataset *dataset, uint32_t shard, uint64_
 	return s->size == size && s->mtime_ns == stamp ? 0 : fault_changed(s, fault);
 }
 
+/* A sample that is an object of its own. */
+static int sample_connect(const struct dataset_shard *shard, const struct sample *sample,
+	struct blob *ret, struct fault *fault)
+{
+	cleanup(free_ptr) char *url = NULL;
+	*ret = BLOB_OF(-1);
+	if (asprintf(&url, "%s/%s", shard->path, sample->name) < 0) {
+		url = NULL;
+		return fault_set(fault, -ENOMEM, "no memory for the URL of a sample");
+	}
+	return blob_open(url, ret, fault);
+}
+
 static int sample_open(const struct dataset *dataset, const struct sample *sample, struct blob *ret,
 	struct fault *fault)
 {
@@ -611,6 +624,8 @@ static int sample_open(const struct dataset *dataset, const struct sample *sampl
 		*ret = blob_of_remote(shard->remote);
 		return 0;
 	}
+	if (folder && dataset_remote(dataset))
+		return sample_connect(shard, sample, ret, fault);
 	*ret = BLOB_OF(
 		folder ? openat(dataset->root_fd, sample->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
 		       : open(shard->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -175,7 +175,7 @@ static int dataset_prepare(struct dataset *dataset, struct source_paths *paths,
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		dataset->shard[i].path = paths->path[i];
 	paths->count = 0;
-	if (!dataset->container->files)
+	if (!dataset->container->files || dataset_remote(dataset))
 		return 0;
 	dataset->root_fd = open(dataset->shard[0].path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dataset->root_fd < 0)
@@ -218,6 +218,10 @@ static int fields_begin(struct opening *opening)
 				"tars, where a field is never a sample's image",
 				fields->at[i].name);
 	}
+	if (fields && fields->count && dataset->container->files && dataset_remote(dataset))
+		return fault_set(opening->fault, -EINVAL,
+			"fields: of a folder in a bucket, only images are read: pack the folder "
+			"into tars, which have their fields beside each image");
 	if (!fields || dataset->container->files)
 		return 0;
 	opening->fields = *opening->options.fields;

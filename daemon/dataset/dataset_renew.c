@@ -109,8 +109,10 @@ int dataset_sizes_fit(const struct dataset *dataset, const struct dataset_option
 {
 	enum { SIZES_ROUND = 4096 };
 	bool fits = true;
-	struct sizes *sizes = dataset->container->files ? calloc(1, sizeof *sizes) : NULL;
-	if (dataset->container->files && !sizes)
+	/* The stamp of a folder in a bucket covers the sizes. */
+	const bool files = dataset->container->files && !dataset_remote(dataset);
+	struct sizes *sizes = files ? calloc(1, sizeof *sizes) : NULL;
+	if (files && !sizes)
 		return fault_set(fault, -ENOMEM, "no memory to check the sizes of %s",
 			dataset->shard[0].path);
 	int rc = 0;

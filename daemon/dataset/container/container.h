@@ -5,6 +5,7 @@
  *   container_kinds.c    which kind a file or a folder is of
  *   container_sample.c   writes the samples of containers that know their labels themselves
  *   container_folder.c   a folder: each sample is a file of its own
+ *   bucket.[ch]          folders in a bucket: what is in them, as a folder's walk
  *   class_folders.[ch]   folders as classes, for containers that hold files with paths
  *   container_tar.c      WebDataset tars: each sample is a range of bytes of a shard
  *   window.[ch]          reads a file in any order through one buffer

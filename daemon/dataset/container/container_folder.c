@@ -2,6 +2,7 @@
 #include "dataset/container/class_folders.h"
 
 #include "base/util.h"
+#include "dataset/container/bucket.h"
 #include "dataset/container/folder.h"
 #include "dataset/container/folder_hint.h"
 #include "dataset/container/image_names.h"
@@ -74,7 +75,9 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 	if (rc < 0)
 		return rc;
 	const struct folder_sink sink = {&walked, on_classes, on_directory, on_file, on_other};
-	rc = folder_walk(job->blob->fd, job->path, job->class_order, &sink, fault);
+	rc = job->blob->fd < 0
+		     ? bucket_walk(job->path, job->blob->stamp, job->class_order, &sink, fault)
+		     : folder_walk(job->blob->fd, job->path, job->class_order, &sink, fault);
 	if (rc == 0)
 		rc = class_folders_end(walked.classes, fault);
 	class_folders_free(walked.classes);
@@ -83,7 +86,8 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 
 static int folder_empty(const struct container_empty *empty, struct fault *fault)
 {
-	int rc = folder_hint(empty->path, empty->blob ? empty->blob->fd : -1, fault);
+	const int fd = empty->blob ? empty->blob->fd : -1;
+	int rc = fd < 0 ? 0 : folder_hint(empty->path, fd, fault);
 	if (rc < 0)
 		return rc;
 	return fault_set(fault, -EINVAL,

@@ -37,6 +37,8 @@ static int expanded_check(const struct source_paths *paths, size_t from, struct 
 {
 	for (size_t i = from; i < paths->count; i++) {
 		struct stat st;
+		if (blob_is_url(paths->path[i]))
+			continue; /* remote/ checks each URL that is opened */
 		int rc = roots_check("source", paths->path[i], fault);
 		if (rc < 0)
 			return rc;
@@ -58,9 +60,13 @@ int container_expand(const char *folder, int fd, struct source_paths *paths, enu
 		DATASET_CIFAR, DATASET_MNIST, DATASET_RECORDIO, DATASET_TFRECORD, DATASET_PARQUET,
 		DATASET_ZIP};
 	for (size_t i = 0; i < UTIL_COUNT(order); i++) {
-		const struct container *container = container_of(order[i]);
+		const enum dataset_kind kind = order[i];
+		const struct container *container = container_of(kind);
 		const size_t before = paths->count;
 		if (!container || !container->expand)
+			continue;
+		/* Others look into a local folder. */
+		if (blob_is_url(folder) && kind != DATASET_MDS && kind != DATASET_LITDATA)
 			continue;
 		int rc = container->expand(folder, fd, paths, fault);
 		if (rc > 0)

@@ -185,6 +185,11 @@ static int tables_check(struct opening *opening, int fd, uint64_t base,
 			return FOUND_DAMAGED;
 		directories++;
 		split_note(opening, text);
+		if (dataset_remote(opening->dataset)) {
+			if (entry.mtime_ns != opening->dataset->shard[0].mtime_ns)
+				return FOUND_STALE;
+			continue;
+		}
 		if (fstatat(opening->dataset->root_fd, text[0] ? text : ".", &st, 0) < 0 ||
 			!S_ISDIR(st.st_mode) || mtime_of(&st) != entry.mtime_ns)
 			return FOUND_STALE;
@@ -415,6 +420,11 @@ int opening_shard(const struct opening *opening, uint32_t number, struct blob *r
 	}
 	if (!opening->dataset->container->files)
 		return blob_open(shard->path, ret, opening->fault);
+	/* A folder in a bucket has no descriptor; its stamp was found before. */
+	*ret = BLOB_OF(-1);
+	ret->stamp = shard->mtime_ns;
+	if (dataset_remote(opening->dataset))
+		return 0;
 	*ret = BLOB_OF(dup(opening->dataset->root_fd));
 	if (ret->fd < 0)
 		return fault_set(opening->fault, -errno, "%s cannot be opened: %s%s", shard->path,

@@ -5,6 +5,7 @@
 #include "base/store.h"
 #include "base/util.h"
 #include "base/whole.h"
+#include "dataset/container/bucket.h"
 #include "remote/object.h"
 
 #include <errno.h>
@@ -23,8 +24,11 @@ static int connect_one(struct opening *opening, uint32_t number, struct fault *f
 int opening_connect(struct opening *opening)
 {
 	const struct dataset *dataset = opening->dataset;
-	if (!dataset_remote(dataset) || dataset->container->files)
+	if (!dataset_remote(dataset))
 		return 0;
+	if (dataset->container->files)
+		return bucket_stamp(dataset->shard[0].path, &opening->dataset->shard[0].mtime_ns,
+			opening->fault);
 	return opening_team(
 		opening, UTIL_MIN(dataset->shards, (uint32_t)CONNECT_THREADS), connect_one);
 }

@@ -7,6 +7,7 @@
 #include "dataset/blob.h"
 #include "dataset/container/container.h"
 #include "dataset/source/braces.h"
+#include "dataset/source/own.h"
 #include "dataset/source/source_remote.h"
 
 #include <errno.h>
@@ -193,23 +194,6 @@ static int glob_fault(const char *pattern, int code, struct fault *fault)
 		strstr(pattern, "://") ? missing_hint(pattern) : "");
 }
 
-/* The files that penstock itself writes beside shards (index.h, sidecar.h, dimensions.h, `penstock
- * pack`) did not exist when the user first wrote "shards/" and a star: later expansions must find
- * what the first one found. */
-static bool is_own(const char *path)
-{
-	static const char *const ends[] = {".idx", ".ckp", ".dim", ".pack.json"};
-	static const char *const marks[] = {".idx.tmp-", ".ckp.tmp-", ".dim.tmp-"};
-	size_t size = strlen(path);
-	for (size_t i = 0; i < UTIL_COUNT(ends); i++)
-		if (size > strlen(ends[i]) && !strcmp(path + size - strlen(ends[i]), ends[i]))
-			return true;
-	for (size_t i = 0; i < UTIL_COUNT(marks); i++)
-		if (strstr(path, marks[i]))
-			return true;
-	return false;
-}
-
 /* Checks that the folder at the beginning of a pattern may be read. */
 static int glob_check(const char *pattern, struct fault *fault)
 {
@@ -237,7 +221,7 @@ static int glob_add(struct looked *looked, const char *pattern, struct fault *fa
 	if (rc == 0)
 		qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_paths);
 	for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
-		if (is_own(pattern) || !is_own(found.gl_pathv[i]))
+		if (source_is_own(pattern) || !source_is_own(found.gl_pathv[i]))
 			rc = look_add(looked, found.gl_pathv[i], fault);
 	if (rc == 0 && looked->paths->count == before)
 		rc = glob_fault(pattern, GLOB_NOMATCH, fault);

@@ -3,6 +3,7 @@
  * A map of this folder:
  *   source.[ch]         this file: local paths
  *   source_remote.[ch]  URLs
+ *   own.h               what penstock writes beside shards
  *   braces.[ch]         a list of paths; braces
  *
  *   DIR                          a folder of images, or of the files of one dataset that a

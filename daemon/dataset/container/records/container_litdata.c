@@ -207,7 +207,7 @@ static int chunk_add(const char *folder, int fd, const json_t *config, const jso
 	int rc = index_json_add(folder, fd, &file, paths, fault);
 	if (rc != 0)
 		return UTIL_MIN(rc, 0);
-	if (packed && index_json_exists(fd, name))
+	if (packed && index_json_exists(folder, fd, name))
 		return fault_set(fault, -EINVAL,
 			"%s/%s is compressed as a whole (%.40s), so that samples cannot be read "
 			"one by one: unpack it beside itself, and do so with the others (zstd -d "

@@ -3,7 +3,7 @@
 
 #include "base/host/roots.h"
 #include "base/util.h"
-#include "base/whole.h"
+#include "dataset/blob.h"
 #include "dataset/container/records/records.h"
 
 #include <errno.h>
@@ -37,13 +37,13 @@ int index_json_read(const char *folder, int fd, const char *list, json_t **ret, 
 	cleanup(free_ptr) char *path = NULL;
 	cleanup(free_ptr) char *text = NULL;
 	size_t size;
-	if (!index_json_exists(fd, "index.json"))
+	if (!index_json_exists(folder, fd, "index.json"))
 		return 0;
 	if (asprintf(&path, "%s/index.json", folder) < 0) {
 		path = NULL;
 		return fault_set(fault, -ENOMEM, "no memory for the path of %s", folder);
 	}
-	int rc = roots_check("source", path, fault);
+	int rc = blob_is_url(path) ? 0 : roots_check("source", path, fault);
 	if (rc == 0)
 		rc = records_beside(path, "index.json", INDEX_JSON_MAX, &text, &size, fault);
 	return rc <= 0 ? rc : text_parse(folder, text, size, list, ret, fault);
@@ -63,21 +63,23 @@ static bool name_below(const char *name)
 	}
 }
 
-static int file_check(const char *path, int fd, const struct index_file *file, struct fault *fault)
+static int file_check(const char *path, const struct blob *blob, const struct index_file *file,
+	struct fault *fault)
 {
-	struct stat st;
+	struct blob now;
 	uint8_t count[4];
-	if (fstat(fd, &st) < 0)
-		return fault_set(fault, -errno, "%s cannot be examined: %s", path, strerror(errno));
-	const uint64_t bytes = (uint64_t)st.st_size;
-	if (!S_ISREG(st.st_mode) || (file->more ? bytes < file->bytes : bytes != file->bytes))
+	int rc = blob_look(blob, &now);
+	if (rc < 0)
+		return fault_set(fault, rc, "%s cannot be examined: %s", path, strerror(-rc));
+	const uint64_t bytes = now.size;
+	if (!now.regular || (file->more ? bytes < file->bytes : bytes != file->bytes))
 		return fault_set(fault, -EINVAL,
 			"%s has %llu bytes, but index.json beside it says %llu: it was cut off or "
 			"belongs to another index.json; copy both again from where they came from",
 			path, (unsigned long long)bytes, (unsigned long long)file->bytes);
-	const ssize_t n = whole_read(fd, count, sizeof count, 0);
+	const ssize_t n = blob_read(blob, count, sizeof count, 0);
 	if (n < 0)
-		return fault_set(fault, (int)n, "%s cannot be read: %s", path, strerror((int)-n));
+		return fault_set(fault, (int)n, "%s cannot be read: %s", path, blob_error((int)n));
 	if (n < (ssize_t)sizeof count || records_u32(count) != file->count)
 		return fault_set(fault, -EINVAL,
 			"%s: byte 0: it has %lld samples, but index.json beside it says %llu: one "
@@ -85,6 +87,20 @@ static int file_check(const char *path, int fd, const struct index_file *file, s
 			path, n < (ssize_t)sizeof count ? -1LL : (long long)records_u32(count),
 			(unsigned long long)file->count);
 	return 0;
+}
+
+static int file_open(
+	const char *path, int fd, const char *name, struct blob *ret, struct fault *fault)
+{
+	if (blob_is_url(path))
+		return blob_open(path, ret, fault);
+	int rc = roots_check("source", path, fault);
+	if (rc < 0)
+		return rc;
+	*ret = BLOB_OF(openat(fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+	return ret->fd < 0
+		       ? fault_set(fault, -errno, "%s cannot be opened: %s", path, strerror(errno))
+		       : 0;
 }
 
 int index_json_add(const char *folder, int fd, const struct index_file *file,
@@ -98,17 +114,14 @@ int index_json_add(const char *folder, int fd, const struct index_file *file,
 			folder, file->name ? file->name : "");
 	if (asprintf(&path, "%s/%s", folder, file->name) < 0)
 		return fault_set(fault, -ENOMEM, "no memory for the path of %s", file->name);
-	int rc = roots_check("source", path, fault);
-	cleanup(close_fd) int own =
-		rc < 0 ? -1 : openat(fd, file->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (rc == 0 && own < 0 && errno == ENOENT) {
+	cleanup(close_blob) struct blob blob = {.fd = -1};
+	int rc = file_open(path, fd, file->name, &blob, fault);
+	if (rc == -ENOENT) {
 		free(path);
 		return 0;
 	}
-	if (rc == 0 && own < 0)
-		rc = fault_set(fault, -errno, "%s cannot be opened: %s", path, strerror(errno));
 	if (rc == 0)
-		rc = file_check(path, own, file, fault);
+		rc = file_check(path, &blob, file, fault);
 	if (rc < 0) {
 		free(path);
 		return rc;
@@ -117,8 +130,15 @@ int index_json_add(const char *folder, int fd, const struct index_file *file,
 	return rc < 0 ? rc : 1;
 }
 
-bool index_json_exists(int fd, const char *name)
+bool index_json_exists(const char *folder, int fd, const char *name)
 {
+	if (blob_is_url(folder)) {
+		cleanup(close_blob) struct blob blob = {.fd = -1};
+		cleanup(free_ptr) char *url = NULL;
+		if (asprintf(&url, "%s/%s", folder, name) < 0)
+			url = NULL;
+		return url && blob_open(url, &blob, NULL) == 0;
+	}
 	return faccessat(fd, name, F_OK, 0) == 0;
 }
 

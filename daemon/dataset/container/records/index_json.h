@@ -13,9 +13,9 @@
 
 enum { INDEX_JSON_MAX = 64 << 20 };
 
-/* Reads index.json of the folder `fd`, if it is an object with the list `list` ("shards"). 1, and
- * *ret for json_decref; 0: it does not exist, or is something else; -EINVAL if it begins as one,
- * but is damaged; -errno. */
+/* Reads index.json of the folder `fd` (-1: a URL), if it is an object with the list `list`
+ * ("shards"). 1, and *ret for json_decref; 0: it does not exist, or is something else; -EINVAL if
+ * it begins as one, but is damaged; -errno. */
 int index_json_read(
 	const char *folder, int fd, const char *list, json_t **ret, struct fault *fault);
 
@@ -32,8 +32,8 @@ struct index_file {
 int index_json_add(const char *folder, int fd, const struct index_file *file,
 	struct source_paths *paths, struct fault *fault);
 
-/* Whether a file of that name exists. */
-bool index_json_exists(int fd, const char *name);
+/* Whether a file of that name exists in the folder. */
+bool index_json_exists(const char *folder, int fd, const char *name);
 
 /* A member of an object that is a text, or NULL; and one that is a number from 0 on, or `none`. */
 const char *index_json_text(const json_t *object, const char *key);
