@@ -110,11 +110,12 @@ static int open_write_absolute(const char *key, const char *path, struct jsontex
 	return 0;
 }
 
-/* Puts the working folder in front of a relative path. Globs and brace ranges stay as they are. */
+/* Puts the working folder in front of a relative path. Globs and brace ranges stay as they are, and
+ * URLs. */
 static int open_write_path(const char *key, const char *named, struct jsontext *json)
 {
 	char path[2 * PATH_MAX];
-	if (named[0] == '/')
+	if (named[0] == '/' || open_is_url(named))
 		return open_write_absolute(key, named, json);
 	if (!getcwd(path, PATH_MAX))
 		return error_set(-errno,

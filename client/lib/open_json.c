@@ -115,10 +115,19 @@ static bool open_is_path_key(const struct open_json *option, const char *key, si
 	return false;
 }
 
+bool open_is_url(const char *path)
+{
+	static const char *const schemes[] = {"s3://", "gs://", "hf://", "https://", "http://"};
+	for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+		if (strncmp(path, schemes[i], strlen(schemes[i])) == 0)
+			return true;
+	return false;
+}
+
 /* `path` is the text between the quotes, as it is written. */
 static bool open_is_relative(const char *path)
 {
-	return *path != '/' && strncmp(path, "\\/", 2) != 0;
+	return *path != '/' && strncmp(path, "\\/", 2) != 0 && !open_is_url(path);
 }
 
 static void open_put_path(FILE *out, const char *front, const char *path, size_t length)

@@ -26,3 +26,7 @@ bool open_json_next(const char **at, struct open_member *ret);
 /* Writes `text` as a member of the request, and makes relative paths in it absolute. 0; -EINVAL
  * if it is not exactly one such value; -ENOMEM; the errors of getcwd. */
 int open_json_write(const struct open_json *option, const char *text, struct jsontext *json);
+
+/* Whether a source is one that the daemon reads over the network, from s3:// to http://: it is
+ * passed on as it is. */
+bool open_is_url(const char *path);

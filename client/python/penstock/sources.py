@@ -22,12 +22,13 @@ __all__ = ["STREAM", "mixture", "pattern", "shown", "stream_name"]
 STREAM = "stream:"
 _MOST_BYTES = 4095  # of a pattern: daemon/dataset/source.h, SPEC_TEXT_MAX
 _MOST_MIXED = 16  # datasets: daemon/order/sampler.h, SAMPLER_PARTS
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # WebDataset and others read these
+_URL = re.compile(r"(?:s3|gs|hf|https?)://")  # the daemon reads these
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|pipe:")  # and others, these
 _HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")  # org/name
 _DOWNLOAD = "hf download ORG/NAME --repo-type dataset --local-dir FOLDER"
 _EXPECTED = (
     "source: expected a folder, a file (tar, Parquet, TFRecord, ZIP, ...), a glob (train-*.tar), a brace range "
-    "(train-{000000..000146}.tar), stream:NAME, a list of files, or a list of pairs (source, weight)"
+    "(train-{000000..000146}.tar), a URL of these, stream:NAME, a list of files, or a list of pairs (source, weight)"
 )
 
 
@@ -51,10 +52,12 @@ def _path(source: Any) -> str:
     if "\0" in path:
         raise ArgumentError(f"{_EXPECTED}; got a path that contains a zero byte")
     checks.encodable("source", path)
+    if _URL.match(path):
+        return path
     if _ELSEWHERE.match(path) and not os.path.lexists(path):
         raise ArgumentError(
-            f"source: {path} is not a path, and penstock reads only from file systems: download the data"
-            f"{f' ({_DOWNLOAD})' if path.startswith('hf://') else ''}, or mount it, and pass its path"
+            f"source: {path} is neither a path nor a URL that penstock reads (s3://, gs://, hf://, https://, http://): "
+            "download the data, or mount it, and pass its path"
         )
     if _HUB.match(path) and not os.path.lexists(path.split("/")[0]):
         raise SourceNotFoundError(
@@ -62,6 +65,10 @@ def _path(source: Any) -> str:
             f"({_DOWNLOAD}), and pass the path of its files, such as FOLDER/data/train-*.parquet"
         )
     return os.path.expanduser(path) if path.startswith("~") and not os.path.lexists(path) else path
+
+
+def _absolute(path: str) -> str:
+    return path if _URL.match(path) else os.path.abspath(path)
 
 
 def _edges(paths: "list[str]") -> "tuple[str, str]":
@@ -117,7 +124,7 @@ def _list(sources: Sequence[Any]) -> str:
             f"source: {folders[0]} is a folder, but a list may contain only files: to mix several datasets, pass "
             f"pairs with weights, as in [({folders[0]!r}, 0.5), ...]"
         )
-    return paths[0] if len(paths) == 1 else _braces([os.path.abspath(path) for path in paths])
+    return paths[0] if len(paths) == 1 else _braces([_absolute(path) for path in paths])
 
 
 def pattern(source: Any) -> str:
@@ -155,7 +162,7 @@ def _part(source: Any, weight: Any) -> "dict[str, Any]":
     value = checks.finite("source", weight, expected)
     if value <= 0:
         raise ArgumentError(f"source: expected {expected}, got {checks.shown(weight)}")
-    return {"source": checks.unicode("source", os.path.abspath(text)), "weight": int(value) if value == int(value) else value}
+    return {"source": checks.unicode("source", _absolute(text)), "weight": int(value) if value == int(value) else value}
 
 
 def mixture(source: Any) -> Optional[str]:

@@ -32,7 +32,14 @@ struct bucket {
 	char at[INDEX_NAME_MAX + 1]; /* the folder that was reported last */
 };
 
-int bucket_judge(const char *url, bool *ret_lists, bool *ret_glob, struct fault *fault)
+static bool has_slash(const char *url)
+{
+	const size_t size = strlen(url);
+	return size && url[size - 1] == '/';
+}
+
+int bucket_judge(
+	const char *url, bool *ret_lists, bool *ret_glob, bool *ret_folder, struct fault *fault)
 {
 	cleanup(free_ptr) struct remote_url *parsed = malloc(sizeof *parsed);
 	if (!parsed)
@@ -41,6 +48,7 @@ int bucket_judge(const char *url, bool *ret_lists, bool *ret_glob, struct fault 
 	if (rc < 0)
 		return rc;
 	*ret_lists = remote_url_lists(parsed);
+	*ret_folder = *ret_lists && (!parsed->key[0] || has_slash(url));
 	*ret_glob = *ret_lists ? listing_is_glob(parsed->key) : strchr(parsed->key, '*') != NULL;
 	return 0;
 }

@@ -18,9 +18,11 @@ int bucket_names(const char *folder, bucket_take_fn *take, void *context, struct
 /* Lists the URLs that match a pattern, in bytewise order: each becomes the `name` of `take`. */
 int bucket_glob(const char *pattern, bucket_take_fn *take, void *context, struct fault *fault);
 
-/* Whether a URL's server can list what it has, and whether its path has a pattern. Pure. -EINVAL
- * with a fault: not a URL that is read. */
-int bucket_judge(const char *url, bool *ret_lists, bool *ret_glob, struct fault *fault);
+/* Whether a URL's server can list what it has, whether its path has a pattern, and whether it is
+ * written as a folder: a bucket, or with a slash at its end. Pure. 0; -EINVAL with a fault: not a
+ * URL that is read. */
+int bucket_judge(
+	const char *url, bool *ret_lists, bool *ret_glob, bool *ret_folder, struct fault *fault);
 
 /* *ret stands for the state of all images below the folder: their names, sizes and ETags. 0, or as
  * bucket_names. */

@@ -109,9 +109,6 @@ static int one_add(char *url, bool lists, struct source_paths *paths, enum datas
 	struct fault *fault)
 {
 	cleanup(close_blob) struct blob blob = {.fd = -1};
-	const size_t size = strlen(url);
-	if (lists && size && url[size - 1] == '/')
-		return folder_add(url, paths, ret, fault);
 	int rc = blob_open(url, &blob, fault);
 	if (rc == -ENOENT && lists) {
 		struct fault why = {{0}};
@@ -131,15 +128,15 @@ static int each_add(
 	const struct source_paths *named, struct source_paths *paths, struct fault *fault)
 {
 	for (size_t i = 0; i < named->count; i++) {
-		bool lists = false, glob = false;
+		bool lists = false, glob = false, folder = false;
 		const char *url = named->path[i];
 		if (!blob_is_url(url))
 			return fault_set(fault, -EINVAL,
 				"names both URLs (%s) and local paths (%s): name files in one "
 				"place, and the others as a source of their own",
 				named->path[0], url);
-		int rc = bucket_judge(url, &lists, &glob, fault);
-		if (rc == 0 && lists && has_end(url, "/") && named->count > 1)
+		int rc = bucket_judge(url, &lists, &glob, &folder, fault);
+		if (rc == 0 && folder && named->count > 1)
 			rc = fault_set(fault, -EINVAL,
 				"names several folders, as %s: name the one folder that holds "
 				"them, or files",
@@ -156,10 +153,12 @@ static int each_add(
 int source_remote(const struct source_paths *named, struct source_paths *paths,
 	enum dataset_kind *ret, struct fault *fault)
 {
-	bool lists = false, glob = false;
+	bool lists = false, glob = false, folder = false;
 	*ret = DATASET_TARS;
-	if (named->count == 1 && bucket_judge(named->path[0], &lists, &glob, fault) == 0 && !glob)
-		return one_add(named->path[0], lists, paths, ret, fault);
+	if (named->count == 1 && bucket_judge(named->path[0], &lists, &glob, &folder, fault) == 0 &&
+		!glob)
+		return folder ? folder_add(named->path[0], paths, ret, fault)
+			      : one_add(named->path[0], lists, paths, ret, fault);
 	int rc = each_add(named, paths, fault);
 	cleanup(close_blob) struct blob blob = {.fd = -1};
 	if (rc == 0)
