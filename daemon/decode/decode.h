@@ -222,6 +222,7 @@ struct decode_job {
 	uint64_t scans_bytes;
 	uint64_t memory; /* that all its scans take together; 0: it has one scan */
 	uint8_t entry; /* how penstock's decoder enters it */
+	bool in_order; /* decoding it in chunks failed */
 	struct decode_job *link;
 };
 

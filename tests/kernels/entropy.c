@@ -47,6 +47,8 @@ struct desk {
 	uint32_t *where;
 	struct mcu_plan_run *runs;
 	struct unstuff_segment *segments;
+	struct chunk *chunks;
+	uint32_t *marks, *pages;
 };
 
 static void desk_free(const struct desk *desk)
@@ -142,16 +144,42 @@ struct slot {
 	struct unstuff_segment segment;
 	struct desk desk;
 	struct blocks band;
+	struct chunk_plan plan;
 	const struct item *item;
 };
 
 struct flight {
 	struct item *items;
-	size_t count, rounds, next, done, wrong;
+	size_t count, rounds, next, done, wrong, astray;
 	const struct lanes *lanes;
-	bool crop;
+	bool crop, chunks;
 	struct slot slots[SLOTS];
 };
+
+static void board_chunks(struct slot *slot, bool crop)
+{
+	const struct parse *p = &slot->parse;
+	const struct blocks *band = &slot->band;
+	uint32_t mcus = p->mcus_across * p->mcus_down, need = mcus;
+	if (crop)
+		need = (band->mcu_y0 + band->rows - 1) * p->mcus_across + band->mcu_x0 +
+		       band->columns;
+	slot->plan = (struct chunk_plan){
+		.chunk = slot->desk.chunks,
+		.marks = slot->desk.marks,
+		.next_page = slot->desk.pages,
+		.bits = slot->segment.bytes * 8,
+		.count = chunk_plan_count((uint64_t)slot->segment.bytes * 8),
+		.need = need,
+		.mcus = mcus,
+		.page_mcus = chunk_plan_page_mcus(p->in_mcu),
+	};
+	slot->plan.pages = chunk_plan_pages(slot->plan.count, need, slot->plan.page_mcus);
+	chunk_plan_begin(&slot->plan);
+	slot->image.chunks = &slot->plan;
+	slot->image.band = band;
+	slot->image.where = slot->desk.where;
+}
 
 static bool board(struct flight *flight, struct slot *slot, const struct item *item)
 {
@@ -183,6 +211,8 @@ static bool board(struct flight *flight, struct slot *slot, const struct item *i
 		.segment_count = 1,
 		.coefficients = slot->desk.coefficients,
 	};
+	if (flight->chunks)
+		board_chunks(slot, flight->crop);
 	return true;
 }
 
@@ -210,7 +240,9 @@ static void flight_done(void *context, struct feed_image *image)
 	struct flight *flight = context;
 	struct slot *slot = (struct slot *)((char *)image - offsetof(struct slot, image));
 	flight->done++;
-	if (image->outcome || differs(&slot->parse, &slot->band, slot->item->expected)) {
+	if (image->astray)
+		flight->astray++;
+	else if (image->outcome || differs(&slot->parse, &slot->band, slot->item->expected)) {
 		flight->wrong++;
 		(void)printf("%s: %s, in flight: %s\n", slot->item->path, flight->lanes->name,
 			stepback_name((enum stepback)image->outcome));
@@ -235,6 +267,9 @@ static struct flight *flight_new(struct item *items, size_t count, bool benching
 			.coefficients = (int16_t *)(blocks + i * STRIDE_BLOCKS),
 			.where = want(malloc(SLOT_BLOCKS / 32)),
 			.runs = want(malloc(RUNS_MOST / SLOTS * sizeof(struct mcu_plan_run))),
+			.chunks = want(malloc(SLOT_BYTES / 256 * sizeof(struct chunk))),
+			.marks = want(malloc(SLOT_BLOCKS / 16)),
+			.pages = want(malloc(SLOT_BLOCKS / 32)),
 		};
 	}
 	return flight;
@@ -248,17 +283,22 @@ static void flight_free(struct flight *flight)
 	for (size_t i = 0; i < SLOTS; i++) {
 		free(flight->slots[i].desk.where);
 		free(flight->slots[i].desk.runs);
+		free(flight->slots[i].desk.chunks);
+		free(flight->slots[i].desk.marks);
+		free(flight->slots[i].desk.pages);
 	}
 	free(flight);
 }
 
 /* CPU nanoseconds. */
-static uint64_t fly(struct flight *flight, const struct lanes *lanes, bool crop)
+static uint64_t fly(struct flight *flight, const struct lanes *lanes, bool crop, bool chunks)
 {
 	struct feed feed = {.more = flight_more, .done = flight_done, .context = flight};
 	flight->next = flight->done = 0;
 	flight->lanes = lanes;
 	flight->crop = crop;
+	flight->chunks = chunks;
+	flight->astray = 0;
 	uint64_t since = clock_thread_cpu_ns();
 	feed_decode(&feed, lanes);
 	return lap(&since);
@@ -410,9 +450,14 @@ static void bench(struct item *items, size_t count, const struct desk *desk, str
 		for (unsigned w = 0; w < 2 * WAYS; w++)
 			if (w % WAYS != CHAIN || lanes_for(lanes, 1) == lanes)
 				bench_way(items, &t, lanes, w % WAYS, w / WAYS, desk);
-		for (int crop = 0; crop < 2; crop++) {
-			double ns = (double)fly(flight, lanes, crop);
-			show(&t, lanes->name, "images", crop, ns / (double)flight->done);
+		for (int way = 0; way < 4; way++) {
+			bool chunks = way / 2;
+			const struct lanes *by = chunks && lanes->chunks ? lanes->chunks : lanes;
+			double ns = (double)fly(flight, by, way % 2, chunks);
+			show(&t, lanes->name, chunks ? "chunks" : "images", way % 2,
+				ns / (double)flight->done);
+			if (chunks)
+				(void)printf("        %zu astray\n", flight->astray);
 		}
 	}
 }
@@ -421,7 +466,7 @@ int main(int argc, char **argv)
 {
 	bool benching = argc > 1 && strcmp(argv[1], "--bench") == 0;
 	int first = 1 + benching, wrong = 0;
-	size_t count = 0;
+	size_t count = 0, astray = 0;
 	struct item *items = want(calloc((size_t)argc, sizeof(*items)));
 	struct desk desk = {
 		.bytes = aligned(64 << 20),
@@ -443,14 +488,19 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < count && !benching; i++)
 		wrong += verify(&items[i], &desk);
 	for (unsigned i = 0; lanes_at(i) && !benching; i++)
-		for (int crop = 0; crop < 2; crop++)
-			(void)fly(flight, lanes_at(i), crop);
+		for (int way = 0; way < 4; way++) {
+			const struct lanes *lanes = lanes_at(i);
+			if (way / 2 && lanes->chunks)
+				lanes = lanes->chunks;
+			(void)fly(flight, lanes, way % 2, way / 2);
+			astray += flight->astray;
+		}
 	if (benching)
 		bench(items, count, &desk, flight);
 	bool failed = wrong || flight->wrong || (argc > first && !count);
-	(void)printf("%s%zu of %d files, %zu wrong\n",
+	(void)printf("%s%zu of %d files, %zu wrong, %zu times astray in chunks\n",
 		getenv("PENSTOCK_TEST_NIGHTLY") && !failed ? "promise: " : "", count, argc - first,
-		flight->wrong + (size_t)wrong);
+		flight->wrong + (size_t)wrong, astray);
 	flight_free(flight);
 	for (size_t i = 0; i < count; i++)
 		release(&items[i]);

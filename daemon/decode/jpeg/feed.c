@@ -115,9 +115,37 @@ static void account(struct feed_image *image, const struct lane *lane)
 	}
 }
 
+static struct feed_image *chunks_with_work(const struct feed *feed)
+{
+	struct feed_image *image = feed->open;
+	while (image && !chunk_plan_ready(image->chunks))
+		image = image->link;
+	return image;
+}
+
+static void open_chunks(struct feed *feed, struct feed_image *image)
+{
+	struct feed_image **last = &feed->open;
+	while (*last)
+		last = &(*last)->link;
+	image->link = NULL;
+	*last = image;
+}
+
+static void close_chunks(struct feed *feed, const struct feed_image *image)
+{
+	struct feed_image **link = &feed->open;
+	while (*link != image)
+		link = &(*link)->link;
+	*link = image->link;
+}
+
 static struct feed_image *image_with_work(struct feed *feed)
 {
 	for (;;) {
+		struct feed_image *chunks = chunks_with_work(feed);
+		if (chunks)
+			return chunks;
 		struct feed_image *image = feed->current;
 		if (image && image->cursor < image->run_count)
 			return image;
@@ -126,14 +154,44 @@ static struct feed_image *image_with_work(struct feed *feed)
 			feed->dry = true;
 			return NULL;
 		}
+		if (image->chunks) {
+			open_chunks(feed, image);
+			continue;
+		}
 		feed->current = image;
 		if (image->record)
 			image->record[0] = (struct entry_point){0};
 	}
 }
 
+/* Makes the image's blocks out of a complete plan's pages. */
+static void settle_chunks(struct feed_image *image)
+{
+	const struct chunk_blocks blocks = {
+		.parse = image->parse,
+		.plan = image->chunks,
+		.band = image->band,
+		.coefficients = image->coefficients,
+		.where = image->where,
+		.record = image->record,
+		.record_interval = image->record_interval,
+	};
+	int outcome = image->chunks->state == CHUNK_PLAN_COMPLETE ? chunk_blocks_settle(&blocks)
+								  : STEPBACK_CODE;
+	image->outcome = outcome;
+	image->astray = outcome != 0;
+}
+
 static void leave(struct feed *feed, struct feed_image *image)
 {
+	if (image->chunks) {
+		if (--image->lanes || image->chunks->state == CHUNK_PLAN_OPEN)
+			return;
+		close_chunks(feed, image);
+		settle_chunks(image);
+		feed->done(feed->context, image);
+		return;
+	}
 	if (image->outcome)
 		image->cursor = image->run_count;
 	if (--image->lanes == 0 && image->cursor == image->run_count) {
@@ -143,11 +201,38 @@ static void leave(struct feed *feed, struct feed_image *image)
 	}
 }
 
+/* Takes the next run of the image's chunks. False: it has none after all. */
+static bool take_chunk(struct feed_image *image, struct lane *lane)
+{
+	struct chunk_plan *plan = image->chunks;
+	struct chunk_plan_run run;
+	if (!chunk_plan_next(plan, &run))
+		return false;
+	size_t block = run.page * chunk_blocks_stride(plan->page_mcus, image->parse->in_mcu) +
+		       (size_t)run.at * image->parse->in_mcu;
+	lane->huffman = image->huffman;
+	lane->bytes = image->bytes + image->segments[0].start;
+	lane->bits = plan->bits;
+	lane->bit = run.bit;
+	lane->stop = run.stop;
+	lane->mcus = run.mcus;
+	lane->marks = plan->marks + (size_t)run.page * plan->page_mcus + run.at;
+	lane->blocks = image->coefficients + block * BLOCKS_SIZE;
+	lane->run = run.chunk;
+	return true;
+}
+
 static bool feed_next(void *context, struct lane *lane)
 {
 	struct feed *feed = context;
 	struct feed_image *image = lane->owner;
-	if (image) {
+	if (image && image->chunks) {
+		chunk_plan_ended(image->chunks, (uint32_t)lane->run, lane->complete, lane->bit,
+			lane->outcome != 0);
+		if (chunk_plan_ready(image->chunks) && take_chunk(image, lane))
+			return true;
+		leave(feed, image);
+	} else if (image) {
 		account(image, lane);
 		if (!image->outcome && lane->run + 1 < lane->run_end) {
 			set_run(image, lane, lane->run + 1);
@@ -161,6 +246,13 @@ static bool feed_next(void *context, struct lane *lane)
 		if (!image)
 			return false;
 		image->lanes++;
+		if (image->chunks) {
+			if (take_chunk(image, lane))
+				return true;
+			leave(feed, image);
+			continue;
+		}
+		lane->marks = NULL;
 		size_t run = image->cursor;
 		image->cursor = lane->run_end = chain_end(image, run);
 		lane->huffman = image->huffman;

@@ -4,10 +4,14 @@
  * continue where it ended. A lane takes one chain at a time; other lanes take the image's other
  * chains, and when none are left, those of the next image. So many entry points serve as well as
  * many images. When a run of an image fails, its other lanes finish their present run and drop
- * their chains. Thread: the lanes'. */
+ * their chains.
+ *
+ * An image without entry points can have a plan of chunks (chunk_plan.h) instead of runs. Then the
+ * lanes take the plan's runs, and go on to the next image when it has none at present. An image
+ * whose plan fails is `astray`: it has to be decoded again, in order. Thread: the lanes'. */
 #pragma once
 
-#include "decode/jpeg/entry_points.h"
+#include "decode/jpeg/chunk_blocks.h"
 #include "decode/jpeg/mcu_plan.h"
 
 /* A lane's place between two runs. */
@@ -38,12 +42,19 @@ struct feed_image {
 	uint32_t record_interval;
 	/* In: the place for MCU_PLAN_RESUME. Out: where the last run ended. */
 	struct feed_place place;
+	/* A plan that has begun, or NULL; then the driver is one for chunks, the scan has one
+	 * segment, and there are no runs. */
+	struct chunk_plan *chunks;
+	const struct blocks *band; /* of such an image, and its `where` */
+	uint32_t *where;
 
 	/* 0 or an enum stepback; valid when the image is done. */
 	int outcome;
+	bool astray; /* the outcome says nothing: its chunks did not lead to its end */
 	/* Used by the feed; zero at first. */
 	size_t cursor; /* the next run that no lane has taken */
 	unsigned lanes; /* how many work on it */
+	struct feed_image *link; /* the next one with chunks */
 };
 
 struct feed {
@@ -52,9 +63,12 @@ struct feed {
 	/* All lanes have left the image: its blocks and its outcome are complete. */
 	void (*done)(void *context, struct feed_image *image);
 	void *context;
+	/* `more` has returned NULL. `done` may set it to false where there is an image after all:
+	 * the lanes that still have work take it. */
+	bool dry;
 	/* Used by the feed; zero at first. */
 	struct feed_image *current;
-	bool dry;
+	struct feed_image *open; /* images with chunks that are not done */
 };
 
 /* Decodes until `more` returns NULL and all images are done. Neither callback may decode. */

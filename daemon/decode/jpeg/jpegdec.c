@@ -16,6 +16,11 @@ enum {
 	JPEGDEC_IMAGES = 16, /* in flight, at most */
 	JPEGDEC_USUAL = 4, /* in flight, usually */
 	JPEGDEC_BAND_RUNS = 4096,
+	/* Images are no longer decoded in chunks while more than about one in JPEGDEC_ASTRAY goes
+	 * astray; JPEGDEC_ASTRAY_MOST is how long that is remembered. */
+	JPEGDEC_ASTRAY = 16,
+	JPEGDEC_ASTRAY_LIMIT = 4 * JPEGDEC_ASTRAY,
+	JPEGDEC_ASTRAY_MOST = 16 * JPEGDEC_ASTRAY,
 };
 
 /* How an image is entered; decode_job's `entry`. */
@@ -38,13 +43,17 @@ struct jpegdec_task {
 	uint32_t points; /* entry points, kept or to be made */
 	uint32_t entry0, entries; /* the entry points that the crop needs */
 	uint64_t bytes; /* unstuffed, at most */
+	uint32_t chunks; /* at most; 0: it is not decoded in chunks */
+	uint32_t need; /* where it is: the MCUs from the first to the last that is needed */
 };
 
 /* Offsets of the parts of an image's piece of memory. The parts that all bands share come first. */
 struct jpegdec_layout {
 	size_t tables, points, segments, bytes, runs, where, coefficients, end;
+	size_t chunks, marks, pages; /* instead of runs */
 	size_t run_capacity;
 	uint64_t block_capacity;
+	uint32_t page_count;
 };
 
 /* An image in flight. */
@@ -53,10 +62,12 @@ struct jpegdec_image {
 	size_t from, to; /* its piece of the memory */
 	struct huffman huffman;
 	struct feed_image feed;
+	struct chunk_plan chunks;
 };
 
 struct jpegdec {
 	const struct lanes *chosen;
+	const struct lanes *chunks; /* the driver for chunks, or NULL */
 	const struct scans_kernels *scans;
 	struct planes *planes;
 	uint8_t *memory; /* during a jpegdec_run */
@@ -66,6 +77,8 @@ struct jpegdec {
 	struct jpegdec_task waiting; /* the next image, not begun; job NULL: none */
 	struct decode_job *again; /* to be tried in another way; a list by `link` */
 	struct decode_job *delivering; /* the job whose rows are being delivered */
+	struct feed *feed; /* of the images in flight */
+	unsigned astray; /* how many images went astray of late, times JPEGDEC_ASTRAY */
 	struct jpegdec_image image[JPEGDEC_IMAGES];
 	struct entry_point points[ENTRY_PACK_POINTS]; /* of the waiting image */
 	struct script script; /* of the waiting image, if it has several scans */
@@ -85,6 +98,8 @@ int jpegdec_new(struct jpegdec **ret, struct fault *fault)
 	if (!dec)
 		return fault_set(fault, -ENOMEM, "decoder: no memory; use fewer threads");
 	int result = lanes_choose(&dec->chosen, fault);
+	if (!result)
+		dec->chunks = lanes_choose_chunks(dec->chosen);
 	if (!result)
 		result = scans_choose(&dec->scans, fault);
 	if (!result)
@@ -173,6 +188,25 @@ static struct decode_region jpegdec_region(const struct decode_job *job, const s
 	return r;
 }
 
+/* Whether the image can be decoded in chunks, and in how many. */
+static void jpegdec_task_chunks(struct jpegdec *dec, struct jpegdec_task *task)
+{
+	const struct parse *parse = &task->parse;
+	const struct blocks *b = &task->blocks;
+	if (!dec->chunks || task->job->in_order || parse->restart_mcus ||
+		task->job->entry == JPEGDEC_KEPT || task->bytes > CHUNK_PLAN_BYTES)
+		return;
+	if (dec->astray > JPEGDEC_ASTRAY_LIMIT) {
+		dec->astray--;
+		return;
+	}
+	task->chunks = chunk_plan_count(8 * task->bytes);
+	task->need = parse->mcus_across * parse->mcus_down;
+	if (!task->request.whole)
+		task->need =
+			(b->mcu_y0 + b->rows - 1) * parse->mcus_across + b->mcu_x0 + b->columns;
+}
+
 /* Plans what the crop needs of the waiting image, and where decoding can enter. */
 static void jpegdec_task_plan(struct jpegdec *dec, struct jpegdec_task *task)
 {
@@ -201,6 +235,7 @@ static void jpegdec_task_plan(struct jpegdec *dec, struct jpegdec_task *task)
 		task->request.whole = true;
 		task->points = entry_point_count(parse, task->request.piece);
 	}
+	jpegdec_task_chunks(dec, task);
 }
 
 /* The driver that suits the image when `images` images in all are in flight. */
@@ -208,9 +243,26 @@ static const struct lanes *jpegdec_lanes(
 	const struct jpegdec *dec, const struct jpegdec_task *task, size_t images)
 {
 	size_t chains = 1;
-	if (task->request.interval)
+	if (task->chunks) {
+		const struct parse *parse = &task->parse;
+		chains = chunk_plan_share(
+			task->chunks, task->need, parse->mcus_across * parse->mcus_down);
+		if (lanes_for(dec->chosen, chains * images) == dec->chosen)
+			return dec->chunks;
+	} else if (task->request.interval) {
 		chains += (size_t)task->blocks.rows * task->blocks.columns / task->request.interval;
+	}
 	return lanes_for(dec->chosen, chains * images);
+}
+
+/* Whether the image can join those in flight. The driver for chunks takes all that it can: an image
+ * that has too few chunks for it does not interrupt those that have enough. */
+static bool jpegdec_joins(const struct jpegdec *dec, const struct jpegdec_task *task)
+{
+	const struct lanes *suits = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
+	if (dec->lanes == dec->chunks && (task->chunks || suits == dec->chosen))
+		return true;
+	return suits == dec->lanes;
 }
 
 static size_t jpegdec_carve(size_t *at, uint64_t bytes)
@@ -249,11 +301,34 @@ static void jpegdec_layout_band(
 	layout->end = at;
 }
 
+/* Adds the parts of an image that is decoded in chunks. */
+static void jpegdec_layout_chunks(struct jpegdec_layout *layout, const struct jpegdec_task *task)
+{
+	const struct blocks *blocks = &task->blocks;
+	size_t at = layout->runs;
+	uint32_t page_mcus = chunk_plan_page_mcus(task->parse.in_mcu);
+	uint64_t pages = chunk_plan_pages(task->chunks, task->need, page_mcus);
+	uint64_t stride = chunk_blocks_stride(page_mcus, task->parse.in_mcu);
+	layout->page_count = (uint32_t)pages;
+	layout->chunks = jpegdec_carve(&at, task->chunks * sizeof(struct chunk));
+	layout->marks = jpegdec_carve(&at, pages * page_mcus * sizeof(uint32_t));
+	layout->pages = jpegdec_carve(&at, pages * sizeof(uint32_t));
+	layout->where =
+		jpegdec_carve(&at, (uint64_t)blocks->rows * blocks->columns * sizeof(uint32_t));
+	layout->coefficients = jpegdec_carve(
+		&at, pages * stride * BLOCKS_SIZE * sizeof(*(struct blocks){0}.coefficients));
+	layout->end = at;
+}
+
 static struct jpegdec_layout jpegdec_layout_whole(
 	const struct jpegdec_task *task, const struct lanes *lanes)
 {
 	const struct blocks *blocks = &task->blocks;
 	struct jpegdec_layout layout = jpegdec_layout_fixed(task, lanes);
+	if (task->chunks) {
+		jpegdec_layout_chunks(&layout, task);
+		return layout;
+	}
 	jpegdec_layout_band(&layout, (uint64_t)blocks->rows * blocks->columns,
 		mcu_plan_runs_most(&task->parse, blocks, &task->request, blocks->rows),
 		mcu_plan_blocks_most(&task->parse, blocks, &task->request, blocks->rows));
@@ -352,6 +427,32 @@ static int jpegdec_plan_band(struct jpegdec *dec, struct jpegdec_image *image,
 	task->blocks.where = where;
 	task->blocks.coefficients = image->feed.coefficients;
 	return reason ? reason : jpegdec_unstuff(dec, image, lanes, layout->bytes);
+}
+
+/* Cuts the unstuffed scan into chunks. */
+static void jpegdec_plan_chunks(
+	struct jpegdec *dec, struct jpegdec_image *image, const struct jpegdec_layout *layout)
+{
+	struct jpegdec_task *task = &image->task;
+	uint8_t *base = dec->memory + image->from;
+	uint64_t bits = 8 * (uint64_t)image->feed.segments[0].bytes;
+	image->chunks = (struct chunk_plan){
+		.chunk = (void *)(base + layout->chunks),
+		.marks = (void *)(base + layout->marks),
+		.next_page = (void *)(base + layout->pages),
+		.bits = (uint32_t)bits,
+		.count = chunk_plan_count(bits),
+		.pages = layout->page_count,
+		.need = task->need,
+		.mcus = task->parse.mcus_across * task->parse.mcus_down,
+		.page_mcus = chunk_plan_page_mcus(task->parse.in_mcu),
+	};
+	chunk_plan_begin(&image->chunks);
+	image->feed.chunks = &image->chunks;
+	image->feed.band = &task->blocks;
+	image->feed.where = (void *)(base + layout->where);
+	task->blocks.where = image->feed.where;
+	task->blocks.coefficients = image->feed.coefficients;
 }
 
 static void jpegdec_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
@@ -458,6 +559,15 @@ static void jpegdec_fail(struct jpegdec *dec, struct decode_job *job, int reason
 	jpegdec_finish(dec, job, reason);
 }
 
+/* Decoding in chunks failed: decodes the image in order. */
+static void jpegdec_astray(struct jpegdec *dec, struct decode_job *job)
+{
+	dec->astray = UTIL_MIN(dec->astray + JPEGDEC_ASTRAY, (unsigned)JPEGDEC_ASTRAY_MOST);
+	job->in_order = true;
+	job->link = dec->again;
+	dec->again = job;
+}
+
 static bool jpegdec_overlaps(const struct jpegdec *dec, size_t from, size_t to)
 {
 	for (int i = 0; i < JPEGDEC_IMAGES; i++)
@@ -519,8 +629,10 @@ static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 		jpegdec_scans(dec, from);
 		return true;
 	}
-	if (!image || jpegdec_lanes(dec, &dec->waiting, JPEGDEC_USUAL) != dec->lanes)
+	if (!image || !jpegdec_joins(dec, &dec->waiting))
 		return false;
+	if (dec->lanes != dec->chunks)
+		dec->waiting.chunks = 0;
 	struct jpegdec_layout layout = jpegdec_layout_whole(&dec->waiting, dec->lanes);
 	if (!jpegdec_piece(dec, layout.end, &from))
 		return false;
@@ -530,7 +642,9 @@ static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 	dec->waiting.job = NULL;
 	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
 	int reason = jpegdec_prepare(dec, image, dec->lanes, &layout);
-	if (!reason)
+	if (!reason && image->task.chunks)
+		jpegdec_plan_chunks(dec, image, &layout);
+	else if (!reason)
 		reason = jpegdec_plan_band(dec, image, dec->lanes, &layout);
 	if (reason) {
 		struct decode_job *job = image->task.job;
@@ -621,6 +735,12 @@ static void jpegdec_deliver(struct jpegdec *dec, struct jpegdec_image *image)
 	const struct feed_image *feed = &image->feed;
 	struct decode_job *job = image->task.job;
 	struct planes_mcus mcus;
+	if (feed->astray) {
+		image->task.job = NULL;
+		jpegdec_astray(dec, job);
+		return;
+	}
+	dec->astray -= image->task.chunks && dec->astray;
 	jpegdec_entered(dec, image, feed->outcome);
 	if (feed->outcome) {
 		image->task.job = NULL;
@@ -636,10 +756,14 @@ static void jpegdec_deliver(struct jpegdec *dec, struct jpegdec_image *image)
 
 static void jpegdec_done(void *context, struct feed_image *feed)
 {
+	struct jpegdec *dec = context;
 	enum decode_stage before = jpegdec_enter(context, DECODE_STAGE_OTHER);
 	jpegdec_deliver(
 		context, (struct jpegdec_image *)(void *)((char *)feed -
 							  offsetof(struct jpegdec_image, feed)));
+	/* There may be memory now for the image that waits. */
+	if (dec->waiting.job)
+		dec->feed->dry = false;
 	(void)jpegdec_enter(context, before);
 }
 
@@ -727,8 +851,15 @@ static void jpegdec_alone(struct jpegdec *dec)
 /* Chooses the driver for the waiting image; false when it has to be decoded by itself. */
 static bool jpegdec_fits(struct jpegdec *dec)
 {
-	dec->lanes = jpegdec_lanes(dec, &dec->waiting, JPEGDEC_USUAL);
-	return jpegdec_layout_whole(&dec->waiting, dec->lanes).end <= dec->bytes;
+	struct jpegdec_task *task = &dec->waiting;
+	dec->lanes = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
+	if (dec->lanes == dec->chunks && jpegdec_layout_whole(task, dec->lanes).end > dec->bytes)
+		task->chunks = 0;
+	if (!task->chunks)
+		dec->lanes = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
+	else if (dec->lanes != dec->chunks)
+		task->chunks = 0;
+	return jpegdec_layout_whole(task, dec->lanes).end <= dec->bytes;
 }
 
 /* The same where no other image is in flight. */
@@ -756,7 +887,9 @@ void jpegdec_run(
 			struct feed feed = {
 				.more = jpegdec_more, .done = jpegdec_done, .context = dec};
 			enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);
+			dec->feed = &feed;
 			feed_decode(&feed, dec->lanes);
+			dec->feed = NULL;
 			(void)jpegdec_enter(dec, before);
 		} else {
 			jpegdec_alone(dec);

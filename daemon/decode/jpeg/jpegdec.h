@@ -9,6 +9,8 @@
  *   lane.h             one stream of entropy-coded blocks; the drivers of several side by side
  *   lanes.c            which driver this processor runs
  *   feed.[ch]          gives the lanes their runs
+ *   chunk_plan.[ch]    cuts a scan without entry points into chunks, and finds out which are right
+ *   chunk_blocks.[ch]  makes blocks out of chunks
  *   entry_points.[ch]  places where decoding can start in a file
  *   entry_pack.[ch]    entry points as bytes that can be kept
  *   blocks.h           the coefficients between the lanes and the planes
@@ -27,6 +29,11 @@
  * to its end once to make them; MCUs outside the crop then leave no blocks. If one of these ways
  * fails, the next is tried: kept entry points that do not fit are made again, and a file with a
  * fault outside the crop gets none.
+ *
+ * With wide vectors, an image without entry points is cut into chunks, which are decoded side by
+ * side (chunk_plan.h), where its memory suffices for all MCUs up to the crop's last. If they do not
+ * lead to its end, for whatever reason, it is decoded in order, as with narrow vectors. When too
+ * many images in a row do not get in step, the next ones are decoded in order from the start.
  *
  * A file of several scans (progressive, or one scan per component) is decoded by itself as soon as
  * there is a piece of memory for all its wanted coefficients, between the others' runs. It has no

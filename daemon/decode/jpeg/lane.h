@@ -9,8 +9,12 @@
  *
  * No bounds are checked per symbol: a block cannot take more than LANE_SLACK bytes, and the place
  * is compared with the end after each block. So it is known exactly whether a run stayed inside its
- * data. Stores never leave the run's blocks and the spare block after them. Thread: the caller's.
- */
+ * data. Stores never leave the run's blocks and the spare block after them.
+ *
+ * A run can also be part of a chunk (chunk_plan.h): then it is not known whether a block begins
+ * where it begins, nor which MCU of the image is its first. The driver notes where each of its MCUs
+ * ends, ends the run at a bit rather than after a number of MCUs, and leaves DC differences in the
+ * blocks, because the predictions are not known either. Thread: the caller's. */
 #pragma once
 
 #include "base/fault.h"
@@ -42,6 +46,12 @@ struct lane {
 	int16_t *blocks; /* mcus x in_mcu blocks and a spare one, aligned; NULL: not wanted */
 	uint32_t mcus; /* at least 1; mcus x in_mcu fits 32 bits */
 	enum lane_ends ends;
+	/* Not NULL: the run is part of a chunk. Where to note the bit at each MCU's end, for up to
+	 * `mcus`. The run ends at the first MCU's end after the bit `stop`, or after `mcus`. `dc`
+	 * and `ends` are not used, `blocks` is not NULL. */
+	uint32_t *marks;
+	uint64_t stop;
+	uint32_t complete; /* after such a run, also after one that failed: MCUs noted */
 	/* After the run: 0 or an enum stepback: _CODE, _RUN, _RANGE, _SHORT, _END, _ENTRY_POINT.
 	 * Which one is found first may differ between drivers. */
 	int outcome;
@@ -51,8 +61,8 @@ struct lane {
 };
 
 /* Called for each lane, at first with owner NULL, then whenever its run has ended. Handles the
- * outcome, sets the next run and returns true; false: no run is left for this lane. Must not call
- * the driver. */
+ * outcome, sets the next run and returns true; false: no run is left for this lane. While other
+ * lanes work, a driver may ask again for it, with owner NULL. Must not call the driver. */
 typedef bool lane_next_fn(void *context, struct lane *lane);
 
 /* The bytes of all lanes should be within 256 MB of memory, and so should their tables and their
@@ -61,23 +71,32 @@ struct lanes {
 	const char *name; /* "c", "avx2", "avx512" */
 	enum huffman_kind kind; /* the form of the tables that it needs */
 	unsigned width; /* lanes side by side */
-	/* Returns when the callback has refused every lane. */
+	/* Returns when the callback has refused every lane that had a run. */
 	void (*decode)(lane_next_fn *next, void *context);
 	unstuff_fn *unstuff;
 	/* The driver to use instead, with its form of tables, for images with fewer than few_below
 	 * chains of runs in all; NULL: none. */
 	const struct lanes *few;
 	unsigned few_below;
+	/* The driver for images that are decoded in chunks, with the same form of tables. It takes
+	 * all other runs, too. Itself in such a driver. NULL: no gain from chunks, as four scalar
+	 * lanes have enough with four images in flight. */
+	const struct lanes *chunks;
 };
 
 /* One lane, bit by bit, without tables: the reference for all others, in tests. */
 extern const struct lanes lanes_ref;
-extern const struct lanes lanes_c, lanes_avx2, lanes_avx512;
+extern const struct lanes lanes_c, lanes_avx2, lanes_avx512, lanes_avx512_chunks;
 
 /* The fastest table on this processor by a measurement of a few milliseconds (made once), or the
  * one that the environment variable PENSTOCK_KERNELS names, as for pixel/kernels.h. 0, -EINVAL for
  * an unknown name, -ENOTSUP for one that this processor cannot run. Any thread. */
 int lanes_choose(const struct lanes **ret, struct fault *fault);
+
+/* The chosen driver's one for chunks if it is faster than the one that would decode the same images
+ * in order, by another such race, or if PENSTOCK_KERNELS names it; NULL: decode them in order. Any
+ * thread. */
+const struct lanes *lanes_choose_chunks(const struct lanes *chosen);
 
 /* The chosen driver, or the one that suits better where only `chains` chains can be decoded side by
  * side. */

@@ -4,7 +4,11 @@
  * then occurs as often as its length suggests, as in files: about twelve symbols in a block, some
  * of them too long for the tables. Each lap has new bits, because a processor that has seen them
  * before would predict the end of every block. No byte ends in a one, so that the only missing
- * code, eight ones, never appears; the code has no runs of zeros, so that no block overflows. */
+ * code, eight ones, never appears; the code has no runs of zeros, so that no block overflows.
+ *
+ * A second race decides whether images without entry points are decoded in chunks. There the driver
+ * for chunks has a twelfth more runs than the others: what chunks decode twice, and the sums of
+ * their DC differences. */
 #include "decode/jpeg/lane.h"
 
 #include "base/choose.h"
@@ -19,12 +23,21 @@ enum {
 	RACE_RUN_BYTES = 288, /* from one run's start to the next: more than most take */
 	RACE_BYTES = RACE_RUNS * RACE_RUN_BYTES,
 	RACE_LAPS = 5,
+	RACE_MORE = RACE_RUNS / 12, /* runs of a driver for chunks */
 };
 
 static const struct dispatch known = {{
 	[DISPATCH_C] = {&lanes_c, 0},
 	[DISPATCH_AVX2] = DISPATCH_X86(&lanes_avx2, PROCESSOR_AVX2 | PROCESSOR_BMI2),
 	[DISPATCH_AVX512] = DISPATCH_X86(&lanes_avx512,
+		PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL |
+			PROCESSOR_AVX512DQ | PROCESSOR_AVX512VBMI2),
+}};
+
+static const struct dispatch known_chunks = {{
+	[DISPATCH_C] = {&lanes_c, 0},
+	[DISPATCH_AVX2] = DISPATCH_X86(&lanes_avx2, PROCESSOR_AVX2 | PROCESSOR_BMI2),
+	[DISPATCH_AVX512] = DISPATCH_X86(&lanes_avx512_chunks,
 		PROCESSOR_BMI2 | PROCESSOR_AVX512F | PROCESSOR_AVX512BW | PROCESSOR_AVX512VL |
 			PROCESSOR_AVX512DQ | PROCESSOR_AVX512VBMI2),
 }};
@@ -42,6 +55,8 @@ struct course {
 	struct huffman huffman;
 	uint32_t random; /* state of the generator */
 	unsigned runs; /* still to be handed out */
+	bool chunks;
+	uint32_t marks[LANES_MOST][RACE_MCUS];
 	uint8_t bytes[RACE_BYTES + LANE_SLACK];
 	_Alignas(BLOCKS_ALIGN)
 		int16_t blocks[LANES_MOST][(RACE_MCUS * RACE_IN_MCU + 1) * BLOCKS_SIZE];
@@ -53,7 +68,7 @@ static bool course_next(void *context, struct lane *lane)
 	struct course *course = context;
 	if (course->runs == 0)
 		return false;
-	unsigned number = --course->runs;
+	unsigned number = --course->runs % RACE_RUNS;
 	lane->huffman = &course->huffman;
 	lane->bytes = course->bytes + (size_t)number * RACE_RUN_BYTES;
 	lane->bits = 8 * (RACE_BYTES - (uint64_t)number * RACE_RUN_BYTES);
@@ -61,6 +76,8 @@ static bool course_next(void *context, struct lane *lane)
 	lane->blocks = course->blocks[number % LANES_MOST];
 	lane->mcus = RACE_MCUS;
 	memset(lane->dc, 0, sizeof(lane->dc));
+	lane->marks = course->chunks ? course->marks[number % LANES_MOST] : NULL;
+	lane->stop = UINT64_MAX;
 	return true;
 }
 
@@ -75,6 +92,7 @@ static bool course_prepare(void *memory, const void *table)
 	(void)huffman_build(
 		&parse, ((const struct lanes *)table)->kind, course->tables, &course->huffman);
 	course->random = 1;
+	course->chunks = ((const struct lanes *)table)->chunks == table;
 	return true;
 }
 
@@ -86,7 +104,7 @@ static uint64_t course_lap(void *memory, const void *table)
 		course->random = course->random * 1664525 + 1013904223;
 		course->bytes[i] = (uint8_t)(course->random >> 24 & 0xfe);
 	}
-	course->runs = RACE_RUNS;
+	course->runs = RACE_RUNS + (course->chunks ? RACE_MORE : 0);
 	uint64_t start = clock_ns();
 	((const struct lanes *)table)->decode(course_next, course);
 	return clock_ns() - start;
@@ -108,6 +126,24 @@ int lanes_choose(const struct lanes **ret, struct fault *fault)
 	if (!result)
 		*ret = table;
 	return result;
+}
+
+const struct lanes *lanes_choose_chunks(const struct lanes *chosen)
+{
+	static struct choose_race race = {
+		.known = &known_chunks,
+		.course_bytes = sizeof(struct course),
+		.course_align = BLOCKS_ALIGN,
+		.laps = RACE_LAPS,
+		.prepare = course_prepare,
+		.lap = course_lap,
+		CHOOSE_RACE_START,
+	};
+	const void *table;
+	struct fault fault;
+	if (!chosen->chunks || choose_fastest(&race, &table, &fault))
+		return NULL;
+	return table == chosen->chunks ? chosen->chunks : NULL;
 }
 
 const struct lanes *lanes_for(const struct lanes *chosen, size_t chains)

@@ -11,6 +11,11 @@
  * DC differences are stored like coefficients and summed up when a piece of a run is complete. Rare
  * events (a code longer than 11 bits, a failure, a run's end) are handled lane by lane in memory.
  *
+ * For chunks, the bits where MCUs end are needed, of which few steps have any. A branch on them
+ * could not be predicted. So each step appends the bits of the lanes whose MCU ends to a log,
+ * mostly none at all, and the log is sorted out when a run ends. That costs every step a little, so
+ * the loop exists with and without it.
+ *
  * Places are 32-bit offsets from the first lane's data: bits for the bytes, coefficients for the
  * blocks, entries for the tables. The reference decodes a lane that is out of their reach; callers
  * keep the data of all lanes in one stretch of memory. */
@@ -33,6 +38,7 @@ enum {
 	ROW = 1 << HUFFMAN_CODE_BITS, /* entries of a table */
 	ROW_SHIFT = HUFFMAN_CODE_BITS,
 	NOTHING = 32 << 24, /* a table entry without bits, advance and value */
+	LOG_BITS = 1024,
 	/* Reach of the offsets, with room for slack. */
 	REACH_BITS = INT32_MAX - 8 * 4096,
 	REACH = INT32_MAX / 2,
@@ -57,6 +63,14 @@ struct half {
 	__mmask16 drop; /* lanes whose blocks are not wanted */
 };
 
+/* Where MCUs of chunks have ended: of each step that had any, the lanes, and the bits in order of
+ * these. */
+struct log {
+	uint32_t steps, bits; /* how many */
+	uint16_t lanes[LOG_BITS + 1]; /* the last one is overwritten by steps without any */
+	_Alignas(64) int32_t bit[LOG_BITS + WIDTH];
+};
+
 /* A lane's run and its current piece. */
 struct seat {
 	struct lane lane;
@@ -66,6 +80,7 @@ struct seat {
 	uint32_t mcus_left; /* after the piece */
 	int outcome;
 	bool running;
+	uint32_t noted; /* MCUs of a chunk's run */
 };
 
 struct driver {
@@ -75,8 +90,10 @@ struct driver {
 	int16_t *blocks; /* NULL until a lane has any */
 	const uint32_t *tables;
 	unsigned busy;
+	bool ask; /* a run has ended, and a half is idle: there may be runs for it now */
 	struct spill spill[HALVES];
 	struct seat seat[LANES];
+	struct log log[HALVES];
 	/* For DC differences of unwanted blocks, and the zero above the last one. */
 	int16_t dump[LANES][PIECE_MCUS * BLOCKS_IN_MCU + 2];
 };
@@ -99,6 +116,8 @@ static void start_piece(struct driver *driver, unsigned number, int16_t *out)
 	struct spill *spill = &driver->spill[number / WIDTH];
 	unsigned i = number % WIDTH;
 	uint32_t mcus = UTIL_MIN(seat->mcus_left, (uint32_t)PIECE_MCUS);
+	if (seat->lane.marks)
+		mcus = seat->mcus_left;
 	seat->mcus_left -= mcus;
 	seat->blocks = mcus * seat->lane.huffman->in_mcu;
 	seat->out = out;
@@ -123,7 +142,9 @@ static void start_run(struct driver *driver, unsigned number)
 	seat->step = lane->blocks ? BLOCKS_SIZE : 1;
 	seat->outcome = 0;
 	spill->bit[i] = (int32_t)(seat->origin + (int64_t)lane->bit);
-	spill->limit[i] = (int32_t)(seat->origin + (int64_t)lane->bits);
+	uint64_t limit = lane->marks ? UTIL_MIN(lane->stop, lane->bits) : lane->bits;
+	spill->limit[i] = (int32_t)(seat->origin + (int64_t)limit);
+	seat->noted = 0;
 	spill->wrap[i] = (int32_t)(2 * huffman->in_mcu);
 	spill->home[i] = (int32_t)(huffman->tables - driver->tables);
 	spill->pattern[i] = 0;
@@ -151,13 +172,34 @@ static uint32_t predict(struct seat *seat)
 	return strange;
 }
 
+/* Gives each lane the bits that were noted for it. */
+static void sort_log(struct driver *driver, unsigned half)
+{
+	struct log *log = &driver->log[half];
+	const int32_t *bit = log->bit;
+	for (uint32_t i = 0; i < log->steps; i++)
+		for (unsigned left = log->lanes[i]; left; left &= left - 1) {
+			struct seat *seat =
+				&driver->seat[half * WIDTH + (unsigned)__builtin_ctz(left)];
+			uint32_t at = (uint32_t)(*bit++ - seat->origin);
+			if (seat->lane.marks)
+				seat->lane.marks[seat->noted++] = at;
+		}
+	log->steps = log->bits = 0;
+}
+
 /* Called when a seat's piece has ended or failed, or it has none yet: starts the run's next piece,
  * or the next run. False when no run is left. */
 static bool turn_seat(struct driver *driver, unsigned number)
 {
 	struct seat *seat = &driver->seat[number];
 	struct lane *lane = &seat->lane;
-	if (seat->running) {
+	if (seat->running && lane->marks) {
+		int64_t bit = driver->spill[number / WIDTH].bit[number % WIDTH] - seat->origin;
+		lane->bit = (uint64_t)bit;
+		lane->complete = seat->noted;
+		lane->outcome = seat->outcome;
+	} else if (seat->running) {
 		if (!seat->outcome && predict(seat))
 			seat->outcome = STEPBACK_RANGE;
 		if (!seat->outcome && seat->mcus_left) {
@@ -169,6 +211,7 @@ static bool turn_seat(struct driver *driver, unsigned number)
 		int64_t bit = driver->spill[number / WIDTH].bit[number % WIDTH] - seat->origin;
 		lane_end(lane, (uint64_t)bit, seat->outcome);
 	}
+	driver->busy -= seat->running;
 	seat->running = false;
 	while (driver->next(driver->context, lane)) {
 		if (!driver->bytes) {
@@ -180,11 +223,11 @@ static bool turn_seat(struct driver *driver, unsigned number)
 		if (reaches(driver, lane)) {
 			start_run(driver, number);
 			seat->running = true;
+			driver->busy++;
 			return true;
 		}
 		lane_decode_ref(lane);
 	}
-	driver->busy--;
 	return false;
 }
 
@@ -216,11 +259,13 @@ struct turned {
 	__mmask16 live, drop;
 };
 
-/* Turns the seats of `which`. */
+/* Turns the seats of `which`, and asks again for those that have no run: an image may have come. */
 static __attribute__((noinline)) struct turned turn_seats(
 	struct driver *driver, unsigned half, __mmask16 which, struct turned state)
 {
-	for (unsigned left = which; left; left &= left - 1) {
+	driver->ask = which != 0;
+	sort_log(driver, half);
+	for (unsigned left = which | (uint16_t)~state.live; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left), bit = 1u << i;
 		bool runs = turn_seat(driver, half * WIDTH + i);
 		bool drops = runs && !driver->seat[half * WIDTH + i].lane.blocks;
@@ -259,6 +304,16 @@ static int escape(struct driver *driver, unsigned half, unsigned i)
 	return 0;
 }
 
+/* Ends a chunk's run after the MCU in which a block was completed after the run's last bit. */
+static void stop_after_mcu(struct driver *driver, unsigned half, unsigned i)
+{
+	struct spill *spill = &driver->spill[half];
+	const struct seat *seat = &driver->seat[half * WIDTH + i];
+	int32_t left = (spill->wrap[i] - spill->place[i]) / 2; /* blocks, with this one */
+	spill->end[i] = spill->at[i] + left * spill->step[i];
+	spill->limit[i] = (int32_t)(seat->origin + (int64_t)seat->lane.bits);
+}
+
 struct excepted {
 	__mmask16 done, failed;
 };
@@ -272,14 +327,17 @@ static __attribute__((noinline)) struct excepted except(
 	for (unsigned left = odd | over; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left), bit = 1u << i;
 		struct spill *spill = &driver->spill[half];
-		int outcome;
-		if (spill->bit[i] > spill->limit[i])
+		struct seat *seat = &driver->seat[half * WIDTH + i];
+		int outcome = 0;
+		if (spill->bit[i] - seat->origin > (int64_t)seat->lane.bits)
 			outcome = STEPBACK_SHORT;
+		else if (!(odd & bit))
+			stop_after_mcu(driver, half, i);
 		else if (spill->k[i] < HUFFMAN_ESCAPE)
 			outcome = STEPBACK_RUN;
 		else
 			outcome = escape(driver, half, i);
-		driver->seat[half * WIDTH + i].outcome = outcome;
+		seat->outcome = outcome;
 		if (outcome)
 			state.failed |= (__mmask16)bit;
 		if (outcome || spill->k[i] < BLOCKS_SIZE)
@@ -369,8 +427,17 @@ INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, 
 		_mm512_mask_i32scatter_epi32(before(driver->dump[0]), dump, index, value, 2);
 }
 
+/* Notes the bits of lanes whose MCU has ended. */
+INLINE void note(const struct half *h, struct log *log, __mmask16 ended)
+{
+	_mm512_storeu_si512(log->bit + log->bits, _mm512_maskz_compress_epi32(ended, h->bit));
+	log->lanes[log->steps] = ended;
+	log->bits += (uint32_t)__builtin_popcount(ended);
+	log->steps += ended != 0;
+}
+
 /* Takes one symbol in every lane. */
-INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i entry)
+INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i entry, bool chunks)
 {
 	__m512i length = _mm512_and_si512(entry, set1(0xff));
 	__m512i value = value_of(h, entry);
@@ -393,26 +460,55 @@ INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i
 		failed = state.failed;
 		h->bit = _mm512_load_si512(driver->spill[number].bit);
 		h->k = _mm512_load_si512(driver->spill[number].k);
+		if (chunks) {
+			h->end = _mm512_load_si512(driver->spill[number].end);
+			h->limit = _mm512_load_si512(driver->spill[number].limit);
+		}
 		h->used = _mm512_mask_mov_epi32(h->used, odd | over, set1(WINDOW_BITS + 1));
 	}
 	h->k = _mm512_maskz_mov_epi32((__mmask16)~done, h->k);
 	h->at = _mm512_mask_add_epi32(h->at, done, h->at, h->step);
 	h->place = _mm512_mask_add_epi32(h->place, done, h->place, set1(2));
-	h->place = _mm512_maskz_mov_epi32(_mm512_cmplt_epi32_mask(h->place, h->wrap), h->place);
+	__mmask16 inside = _mm512_cmplt_epi32_mask(h->place, h->wrap);
+	h->place = _mm512_maskz_mov_epi32(inside, h->place);
+	if (chunks)
+		note(h, &driver->log[number], done & (__mmask16)~inside);
 	__mmask16 ended = _mm512_mask_cmpeq_epi32_mask(done, h->at, h->end) | failed;
 	if (__builtin_expect(ended, 0)) {
 		half_store(h, &driver->spill[number]);
+		__mmask16 turned = ended | (__mmask16)~h->live;
 		struct turned state =
 			turn_seats(driver, number, ended, (struct turned){h->live, h->drop});
 		h->live = state.live;
 		h->drop = state.drop;
 		half_load(h, &driver->spill[number]);
-		h->used = _mm512_mask_mov_epi32(h->used, ended, set1(WINDOW_BITS + 1));
+		h->used = _mm512_mask_mov_epi32(h->used, turned, set1(WINDOW_BITS + 1));
 	}
 	choose_table(h);
 }
 
-static void run(struct driver *driver)
+/* Keeps room for the next two steps. */
+INLINE void keep_log(struct driver *driver)
+{
+	for (unsigned half = 0; half < HALVES; half++)
+		if (__builtin_expect(driver->log[half].bits > LOG_BITS - 2 * WIDTH, 0))
+			sort_log(driver, half);
+}
+
+/* Asks for runs for a half that is idle, and so has none that could end. */
+static __attribute__((noinline)) void ask_for(struct half *h, struct driver *driver, unsigned half)
+{
+	if (h->live)
+		return;
+	struct turned state = turn_seats(driver, half, 0, (struct turned){0, 0});
+	h->live = state.live;
+	h->drop = state.drop;
+	half_load(h, &driver->spill[half]);
+	h->used = set1(WINDOW_BITS + 1);
+	choose_table(h);
+}
+
+INLINE void run(struct driver *driver, bool chunks)
 {
 	struct half a, b;
 	struct turned none = {0, 0};
@@ -428,20 +524,49 @@ static void run(struct driver *driver)
 		gather_window(&a, driver);
 		gather_window(&b, driver);
 		__m512i entry_a = look_up(&a, driver), entry_b = look_up(&b, driver);
-		step(&a, driver, 0, entry_a);
-		step(&b, driver, 1, entry_b);
+		step(&a, driver, 0, entry_a, chunks);
+		step(&b, driver, 1, entry_b, chunks);
 		entry_a = look_up_again(&a, driver);
 		entry_b = look_up_again(&b, driver);
-		step(&a, driver, 0, entry_a);
-		step(&b, driver, 1, entry_b);
+		step(&a, driver, 0, entry_a, chunks);
+		step(&b, driver, 1, entry_b, chunks);
+		if (chunks)
+			keep_log(driver);
+		if (__builtin_expect(driver->ask, 0) && !(a.live && b.live)) {
+			driver->ask = false;
+			ask_for(&a, driver, 0);
+			ask_for(&b, driver, 1);
+		}
 	}
+}
+
+static void driver_init(struct driver *driver, lane_next_fn *next, void *context)
+{
+	*driver = (struct driver){.next = next, .context = context};
 }
 
 static void decode(lane_next_fn *next, void *context)
 {
-	struct driver driver = {.next = next, .context = context, .busy = LANES};
-	run(&driver);
+	struct driver driver;
+	driver_init(&driver, next, context);
+	run(&driver, false);
 }
+
+static void decode_chunks(lane_next_fn *next, void *context)
+{
+	struct driver driver;
+	driver_init(&driver, next, context);
+	run(&driver, true);
+}
+
+const struct lanes lanes_avx512_chunks = {
+	.name = "avx512",
+	.kind = HUFFMAN_CODES,
+	.width = LANES,
+	.decode = decode_chunks,
+	.unstuff = unstuff_avx512,
+	.chunks = &lanes_avx512_chunks,
+};
 
 const struct lanes lanes_avx512 = {
 	.name = "avx512",
@@ -452,6 +577,7 @@ const struct lanes lanes_avx512 = {
 	/* An idle lane costs as much as a busy one: this pays if at least half of them are busy. */
 	.few = &lanes_avx2,
 	.few_below = LANES / 2,
+	.chunks = &lanes_avx512_chunks,
 };
 #else
 typedef int lanes_avx512_empty;

@@ -55,8 +55,37 @@ static int read_block(struct reader *reader, struct lane *lane, unsigned place, 
 	return 0;
 }
 
+/* An MCU of a chunk. 0 or an enum stepback. */
+static int read_mcu(struct reader *reader, struct lane *lane, int16_t *to)
+{
+	int outcome = 0;
+	for (unsigned i = 0; i < lane->huffman->in_mcu && !outcome; i++) {
+		memset(lane->dc, 0, sizeof(lane->dc));
+		outcome = read_block(reader, lane, i, to + (size_t)i * BLOCKS_SIZE);
+	}
+	return outcome;
+}
+
+static void decode_chunk(struct lane *lane)
+{
+	struct reader reader = {lane, lane->bit};
+	lane->complete = 0;
+	do {
+		int16_t *to =
+			lane->blocks + (size_t)lane->complete * lane->huffman->in_mcu * BLOCKS_SIZE;
+		lane->outcome = read_mcu(&reader, lane, to);
+		if (!lane->outcome)
+			lane->marks[lane->complete++] = (uint32_t)reader.bit;
+	} while (!lane->outcome && lane->complete < lane->mcus && reader.bit <= lane->stop);
+	lane->bit = reader.bit;
+}
+
 void lane_decode_ref(struct lane *lane)
 {
+	if (lane->marks) {
+		decode_chunk(lane);
+		return;
+	}
 	struct reader reader = {lane, lane->bit};
 	int16_t nowhere[BLOCKS_SIZE], *to = lane->blocks;
 	int outcome = 0;

@@ -32,7 +32,7 @@ struct stream {
 	int16_t *block;
 	uint32_t step; /* from block to block; 0 where they are not wanted */
 	const struct huffman_place *place; /* of the block in its MCU */
-	uint32_t left; /* blocks of the run, including this one */
+	uint32_t left; /* blocks of the run, or of a chunk's MCU, including this one */
 	uint32_t strange; /* not 0 once a prediction left its range */
 	const uint8_t *limit; /* from here on the window is certainly past the segment's end */
 	struct lane *lane; /* NULL: idle */
@@ -124,6 +124,46 @@ static void idle(struct stream *s, int16_t *nowhere)
 	};
 }
 
+/* Turns the predictions of a chunk's MCU, which began at 0, back into differences. */
+static void undo_predictions(const struct huffman *huffman, int16_t *blocks)
+{
+	int16_t before[BLOCKS_COMPONENTS] = {0};
+	for (unsigned i = 0; i < huffman->in_mcu; i++) {
+		int16_t *block = blocks + (size_t)i * BLOCKS_SIZE;
+		int16_t *dc = &before[huffman->place[i].component_of], now = *block;
+		*block = (int16_t)(now - *dc);
+		*dc = now;
+	}
+}
+
+/* Notes that a chunk's MCU is complete. False: so is the run. */
+static bool note_mcu(struct stream *s)
+{
+	struct lane *lane = s->lane;
+	const struct huffman *huffman = lane->huffman;
+	size_t size = (size_t)huffman->in_mcu * BLOCKS_SIZE;
+	uint64_t bit = stream_bit(s);
+	if (bit > lane->bits)
+		return false;
+	undo_predictions(huffman, lane->blocks + lane->complete * size);
+	lane->marks[lane->complete++] = (uint32_t)bit;
+	if (lane->complete == lane->mcus || bit > lane->stop)
+		return false;
+	memset(lane->dc, 0, sizeof(lane->dc));
+	s->block = lane->blocks + lane->complete * size;
+	s->place = huffman->place;
+	s->left = huffman->in_mcu;
+	return true;
+}
+
+/* Ends a chunk's run. */
+static void end_chunk(const struct stream *s, int outcome)
+{
+	struct lane *lane = s->lane;
+	lane->bit = stream_bit(s);
+	lane->outcome = outcome ? outcome : lane->bit > lane->bits ? STEPBACK_SHORT : 0;
+}
+
 /* Enters the lane's run. 0 or STEPBACK_CODE. */
 INLINE int begin_run(struct stream *s, int16_t *nowhere)
 {
@@ -138,6 +178,11 @@ INLINE int begin_run(struct stream *s, int16_t *nowhere)
 	s->place = lane->huffman->place;
 	s->left = lane->mcus * lane->huffman->in_mcu;
 	s->strange = 0;
+	if (lane->marks) {
+		lane->complete = 0;
+		memset(lane->dc, 0, sizeof(lane->dc));
+		s->left = lane->huffman->in_mcu;
+	}
 	s->limit = lane->bytes + (lane->bits + 7) / 8 + sizeof(uint64_t);
 	return begin_block(s);
 }
@@ -148,7 +193,14 @@ static __attribute__((noinline)) struct stream take_run(
 {
 	struct lane *lane = s.lane;
 	for (;;) {
-		if (s.left || outcome) /* not at the very first */
+		if (s.left && lane->marks && !outcome && note_mcu(&s)) {
+			outcome = begin_block(&s);
+			if (!outcome)
+				return s;
+		}
+		if ((s.left || outcome) && lane->marks)
+			end_chunk(&s, outcome);
+		else if (s.left || outcome) /* not at the very first */
 			lane_end(lane, stream_bit(&s),
 				outcome     ? outcome
 				: s.strange ? STEPBACK_RANGE

@@ -264,6 +264,34 @@ static unsigned stepped(const struct course *course)
 	return sum;
 }
 
+/* A gray image of one value: all blocks but the first have the same few bits. */
+static struct bytes make_same_blocks(unsigned width, unsigned height)
+{
+	struct jpeg_compress_struct cinfo;
+	struct jpeg_error_mgr errors;
+	unsigned char *out = NULL;
+	unsigned long size = 0;
+	cinfo.err = jpeg_std_error(&errors);
+	jpeg_create_compress(&cinfo);
+	jpeg_mem_dest(&cinfo, &out, &size);
+	cinfo.image_width = width;
+	cinfo.image_height = height;
+	cinfo.input_components = 1;
+	cinfo.in_color_space = JCS_GRAYSCALE;
+	jpeg_set_defaults(&cinfo);
+	jpeg_start_compress(&cinfo, TRUE);
+	uint8_t *row = calloc(width, 1);
+	assert_non_null(row);
+	while (cinfo.next_scanline < cinfo.image_height)
+		jpeg_write_scanlines(&cinfo, &row, 1);
+	free(row);
+	jpeg_finish_compress(&cinfo);
+	jpeg_destroy_compress(&cinfo);
+	struct bytes copy = bytes_copy(out, size);
+	free(out);
+	return copy;
+}
+
 /* False, with a message, where the folder is missing. */
 static bool add_folder(struct course *course, const char *folder, unsigned most)
 {
@@ -357,6 +385,50 @@ static void test_kinds(void **state)
 }
 
 /* Images that fit only in bands, between small ones; one of them too wide for the ring. */
+/* Images that are large enough for chunks, sound and damaged, with every set of kernels; some in
+ * which all blocks have the same bits, so that chunks never get in step. */
+static void test_chunks(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind large[] = {
+		{.width = 500, .height = 400, .components = 3, .h = 2, .v = 2, .quality = 92},
+		{.width = 333, .height = 470, .components = 3, .h = 1, .v = 1, .quality = 97},
+		{.width = 640, .height = 300, .components = 3, .h = 2, .v = 1, .optimized = true},
+		{.width = 800, .height = 600, .components = 1},
+		{.width = 300, .height = 200, .components = 3, .h = 1, .v = 1, .noise = true},
+		{.width = 500, .height = 400, .components = 3, .h = 2, .v = 2, .restart_rows = 3},
+	};
+	static const char *const kernels[] = {"c", "avx2", "avx512", "neon"};
+	for (size_t k = 0; k < UTIL_COUNT(kernels); k++) {
+		struct course course;
+		struct decoder *decoder;
+		struct decode_limits limits = decode_limits_default();
+		struct fault fault;
+		assert_int_equal(setenv("PENSTOCK_KERNELS", kernels[k], 1), 0);
+		if (decoder_new(&limits, &decoder, &fault)) {
+			assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
+			continue; /* this processor does not have them */
+		}
+		decoder_free(decoder);
+		course_begin(&course);
+		for (size_t i = 0; i < 2 * UTIL_COUNT(large); i++) {
+			struct bytes jpeg = make_jpeg(&large[i % UTIL_COUNT(large)]);
+			if (i % 4 == 3)
+				jpeg.data[jpeg.size / 2 + i] ^= (uint8_t)(1 << i % 8);
+			(void)course_add(&course, jpeg);
+		}
+		(void)course_add(&course, make_same_blocks(1600, 1500));
+		for (int i = 0; i < 3; i++) {
+			course.pauses = i > 0;
+			course.keeps = i > 0;
+			course_run(&course);
+		}
+		course_singles(&course);
+		course_end(&course);
+		assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
+	}
+}
+
 static void test_large(void **state)
 {
 	(void)state;
@@ -680,6 +752,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_larger_than_scratch),
 		cmocka_unit_test(test_large_scans),
