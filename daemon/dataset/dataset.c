@@ -243,11 +243,12 @@ static bool packed_known(
 }
 
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
-	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault)
+	const uint8_t *page, bool checked, struct index_record *ret, uint64_t *ret_position,
+	struct fault *fault)
 {
 	const struct dataset_shard *shard = &dataset->shard[at->shard];
 	struct index_record record = {0};
-	int rc = index_page_record(page, at->page, at->slot, &record, fault);
+	int rc = index_page_record(page, checked, at->page, at->slot, &record, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(shard));
 	bool folder = dataset->container->files;
@@ -390,10 +391,10 @@ static bool path_stays_below(const char *path)
 }
 
 int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, char *buffer, size_t room, struct fault *fault)
+	const uint8_t *page, bool checked, char *buffer, size_t room, struct fault *fault)
 {
 	const char *index = index_name(&dataset->shard[shard]);
-	int rc = index_page_name(page, record, buffer, room, fault);
+	int rc = index_page_name(page, checked, record, buffer, room, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index);
 	if (strlen(buffer) != record->name_size ||
@@ -430,13 +431,13 @@ static void values_hot(const uint8_t *label, uint32_t count, uint32_t width, flo
 }
 
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, void *values, struct fault *fault)
+	const uint8_t *page, bool checked, void *values, struct fault *fault)
 {
 	const struct dataset_shard *s = &dataset->shard[shard];
 	const uint32_t width = dataset->label_width;
 	const bool hot = dataset->label_type == LABEL_TYPE_MULTI_HOT;
 	const uint8_t *label;
-	int rc = index_page_label(page, record, &label, fault);
+	int rc = index_page_label(page, checked, record, &label, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(s));
 	if (record->label_size % sizeof(float) ||
@@ -457,11 +458,12 @@ int dataset_values(const struct dataset *dataset, uint32_t shard, const struct i
 }
 
 int dataset_field(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, uint32_t number, struct index_field *ret, struct fault *fault)
+	const uint8_t *page, bool checked, uint32_t number, struct index_field *ret,
+	struct fault *fault)
 {
 	const struct dataset_shard *s = &dataset->shard[shard];
 	struct index_field field = {0};
-	int rc = index_page_field(page, record, number, &field, fault);
+	int rc = index_page_field(page, checked, record, number, &field, fault);
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", index_name(s));
 	if (!field.present)
@@ -486,7 +488,7 @@ int dataset_name_page(const struct dataset *dataset, uint64_t number, struct dat
 			(unsigned long long)number, (unsigned long long)dataset->count);
 	int rc = dataset_page_read(dataset, at, page, fault);
 	if (rc == 0)
-		rc = dataset_record(dataset, at, page, record, position, fault);
+		rc = dataset_record(dataset, at, page, false, record, position, fault);
 	if (rc == 0)
 		rc = dataset_locate_name(dataset, at->shard, record, at, fault);
 	return rc < 0 ? rc : dataset_page_read(dataset, at, page, fault);
@@ -500,7 +502,7 @@ int dataset_sample_values(
 	uint64_t position;
 	uint8_t page[INDEX_PAGE];
 	int rc = dataset_name_page(dataset, number, &at, &record, &position, page, fault);
-	return rc < 0 ? rc : dataset_values(dataset, at.shard, &record, page, values, fault);
+	return rc < 0 ? rc : dataset_values(dataset, at.shard, &record, page, false, values, fault);
 }
 
 int dataset_sample(
@@ -513,7 +515,8 @@ int dataset_sample(
 	int rc = dataset_name_page(dataset, number, &at, &record, &position, page, fault);
 	char name[sizeof ret->name];
 	if (rc == 0)
-		rc = dataset_name(dataset, at.shard, &record, page, name, sizeof name, fault);
+		rc = dataset_name(
+			dataset, at.shard, &record, page, false, name, sizeof name, fault);
 	if (rc < 0)
 		return rc;
 	*ret = (struct sample){

@@ -301,6 +301,9 @@ int dataset_verify_object(const struct dataset *dataset, uint32_t shard, uint64_
  *   dataset_locate_name(d, shard, &record, &name_at)    its page: borrow and read as above
  *   dataset_name(d, shard, &record, bytes, ...)         checks the page and copies the path
  *
+ * `checked` says that the page's checksum is known to be right: the caller has kept the bytes since
+ * one of these functions found it so.
+ *
  * Any thread may call all of them; only dataset_index_acquire may block. The bytes of a page never
  * change while the dataset exists: (shard, page) can be the key of a cache. */
 struct dataset_page {
@@ -320,7 +323,8 @@ int dataset_locate(const struct dataset *dataset, uint64_t number, struct datase
  * asked for no labels; `offset` is 0 in a folder, and *ret_position is as in struct sample. 0, or
  * -EIO with a fault that names the index and says to delete it. */
 int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
-	const uint8_t *page, struct index_record *ret, uint64_t *ret_position, struct fault *fault);
+	const uint8_t *page, bool checked, struct index_record *ret, uint64_t *ret_position,
+	struct fault *fault);
 
 /* 0, or -EIO with a fault if the record's name page is beyond the index's names. */
 int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
@@ -330,17 +334,18 @@ int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
  * name is a path that stays below the root. `room` of 4096 always suffices. Pure. 0, or -EIO with a
  * fault that names the index. */
 int dataset_name(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, char *buffer, size_t room, struct fault *fault);
+	const uint8_t *page, bool checked, char *buffer, size_t room, struct fault *fault);
 
 /* Takes the label's values out of the name page, dataset_label_bytes of them. Not for CLASS. 0, or
  * -EIO with a fault that names the index. */
 int dataset_values(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, void *values, struct fault *fault);
+	const uint8_t *page, bool checked, void *values, struct fault *fault);
 
 /* Takes the place of field `number` out of the name page of a tar that was opened with fields: it
  * is within the shard, or absent. 0, or -EIO with a fault that names the index. */
 int dataset_field(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
-	const uint8_t *page, uint32_t number, struct index_field *ret, struct fault *fault);
+	const uint8_t *page, bool checked, uint32_t number, struct index_field *ret,
+	struct fault *fault);
 
 /* Lends the file that holds a shard's index. At most dataset_index_files are open at once; the
  * least recently used one that no caller holds is closed to make room. Blocks while a file is

@@ -145,7 +145,7 @@ static int reading_run(struct reading *reading, uint64_t sample, uint32_t number
 		return DATASET_E_NONE;
 	int rc = dataset_name_page(dataset, sample, &at, &record, &position, page, fault);
 	if (rc == 0)
-		rc = dataset_field(dataset, at.shard, &record, page, number, &field, fault);
+		rc = dataset_field(dataset, at.shard, &record, page, false, number, &field, fault);
 	if (rc < 0)
 		return rc;
 	return field.present ? range_read(reading, at.shard, &field, fault) : DATASET_E_NONE;

@@ -86,13 +86,14 @@ static int sizes_read(
 	if (rc == 0)
 		rc = window_move(dataset, &at, &sizes->records, fault);
 	if (rc == 0)
-		rc = dataset_record(dataset, &at, sizes->records.bytes, ret, &position, fault);
+		rc = dataset_record(
+			dataset, &at, sizes->records.bytes, false, ret, &position, fault);
 	if (rc == 0)
 		rc = dataset_locate_name(dataset, 0, ret, &at, fault);
 	if (rc == 0)
 		rc = window_move(dataset, &at, &sizes->names, fault);
 	if (rc == 0)
-		rc = dataset_name(dataset, 0, ret, sizes->names.bytes, sizes->name,
+		rc = dataset_name(dataset, 0, ret, sizes->names.bytes, false, sizes->name,
 			sizeof sizes->name, fault);
 	return rc;
 }

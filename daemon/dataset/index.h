@@ -108,9 +108,9 @@ _Static_assert(offsetof(struct index_record, position) == INDEX_RECORD_PLAIN &&
 		       offsetof(struct index_field, packed) == INDEX_FIELD_PLAIN,
 	"what all versions but 6 store");
 
-/* Checks page `number` as read from disk and takes record `slot` out of it. 0, or -EIO with a
- * fault. Pure. */
-int index_page_record(const uint8_t page[INDEX_PAGE], uint64_t number, uint32_t slot,
+/* Checks page `number` as read from disk and takes record `slot` out of it; with `checked`, the
+ * page's checksum is known to be right. 0, or -EIO with a fault. Pure. */
+int index_page_record(const uint8_t page[INDEX_PAGE], bool checked, uint64_t number, uint32_t slot,
 	struct index_record *ret, struct fault *fault);
 
 /* The class in record `slot` of a page that index_page_record has checked. Pure. */
@@ -118,16 +118,17 @@ int32_t index_page_class(const uint8_t page[INDEX_PAGE], uint32_t slot);
 
 /* Checks a name page and copies the record's name, zero-terminated. `room` of 4096 always suffices.
  * 0 or -EIO. Pure. */
-int index_page_name(const uint8_t page[INDEX_PAGE], const struct index_record *record, char *buffer,
-	size_t room, struct fault *fault);
+int index_page_name(const uint8_t page[INDEX_PAGE], bool checked, const struct index_record *record,
+	char *buffer, size_t room, struct fault *fault);
 
 /* The same for the label after the name: *ret points into `page` and need not be aligned. */
-int index_page_label(const uint8_t page[INDEX_PAGE], const struct index_record *record,
-	const uint8_t **ret, struct fault *fault);
+int index_page_label(const uint8_t page[INDEX_PAGE], bool checked,
+	const struct index_record *record, const uint8_t **ret, struct fault *fault);
 
 /* The same for field `number` after the label; the record has that many fields. */
-int index_page_field(const uint8_t page[INDEX_PAGE], const struct index_record *record,
-	uint32_t number, struct index_field *ret, struct fault *fault);
+int index_page_field(const uint8_t page[INDEX_PAGE], bool checked,
+	const struct index_record *record, uint32_t number, struct index_field *ret,
+	struct fault *fault);
 
 /* Reads exactly `size` bytes at `offset`, despite short reads and EINTR. 0; -EIO at the end of the
  * file; -errno. */

@@ -143,7 +143,7 @@ static int class_label(struct class_count *count, uint64_t number, int64_t *ret)
 	int result = dataset_page_read(dataset, &at, reader->page, count->fault);
 	if (!result)
 		result = dataset_record(
-			dataset, &at, reader->page, &record, &position, count->fault);
+			dataset, &at, reader->page, false, &record, &position, count->fault);
 	*ret = record.label;
 	return result;
 }

@@ -116,14 +116,15 @@ static void lookup_ready(struct fetch_request *request)
 
 /* Takes the record out of its page. A folder's sample then needs its name, and a sample with fields
  * or a label of several values needs the bytes after the name. */
-static int lookup_record(struct fetch_request *request, const struct page *page)
+static int lookup_record(struct fetch_request *request, struct page *page)
 {
 	const struct dataset *dataset = request->item->dataset;
 	struct fault *fault = request->item->fault;
-	int rc = dataset_record(
-		dataset, &request->at, page->bytes, &request->record, &request->position, fault);
+	int rc = dataset_record(dataset, &request->at, page->bytes, page->checked, &request->record,
+		&request->position, fault);
 	if (rc < 0)
 		return rc;
+	page->checked = true;
 	if (!dataset_in_files(dataset) && !fetch_wants_name(request->item)) {
 		lookup_ready(request);
 		return 0;
@@ -148,7 +149,7 @@ static int lookup_field(struct fetch_request *request, const struct page *page)
 	int rc = dataset_in_files(item->dataset)
 			 ? 0
 			 : dataset_field(item->dataset, request->at.shard, &request->record,
-				   page->bytes, item->place, &field, item->fault);
+				   page->bytes, page->checked, item->place, &field, item->fault);
 	if (rc < 0)
 		return rc;
 	request->record.offset = field.offset;
@@ -166,9 +167,11 @@ static int lookup_name(struct fetch_request *request, struct page *page)
 	int rc = item->field ? lookup_field(request, page) : 0;
 	if (fetch_wants_values(item))
 		rc = dataset_values(item->dataset, request->at.shard, &request->record, page->bytes,
-			item->values, item->fault);
+			page->checked, item->values, item->fault);
 	if (rc != 0)
 		return rc;
+	if (fetch_wants_values(item) || (item->field && !dataset_in_files(item->dataset)))
+		page->checked = true;
 	fetch_state(item)->labelled = true;
 	if (dataset_in_files(item->dataset)) {
 		page->pins++;

@@ -28,6 +28,7 @@ struct page {
 	struct dataset_page at;
 	enum page_state state;
 	bool doomed; /* its dataset is forgotten: FREE as soon as possible */
+	bool checked; /* LOADED, and its checksum was found to be right */
 	uint32_t pins; /* requests that still need its bytes */
 	struct fetch_request *waiters; /* while LOADING */
 	uint8_t *bytes;

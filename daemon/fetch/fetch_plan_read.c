@@ -356,7 +356,9 @@ static int plan_path(const struct fetch_request *request, uint8_t *buffer)
 	const struct fetch_item *item = request->item;
 	char *path = (char *)buffer;
 	int rc = dataset_name(item->dataset, request->at.shard, &request->record,
-		request->name->bytes, path, ARENA_PAGE, item->fault);
+		request->name->bytes, request->name->checked, path, ARENA_PAGE, item->fault);
+	if (rc == 0)
+		request->name->checked = true;
 	if (rc == 0 && item->field && !field_path(path, item->field->name, path, ARENA_PAGE))
 		rc = FETCH_E_FIELD_MISSING;
 	return rc;

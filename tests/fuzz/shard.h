@@ -279,20 +279,21 @@ static inline void shard_read(const struct shard *shard, uint64_t number, struct
 	uint64_t at = 1 + number / records;
 	ret->number = number;
 	want(index_read(shard_files.index, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_record(
-				page, at, (uint32_t)(number % records), &ret->record, NULL) == 0,
+			index_page_record(page, false, at, (uint32_t)(number % records),
+				&ret->record, NULL) == 0,
 		"a record is not returned");
 	want(record->format >= SAMPLE_JPEG && record->format <= SAMPLE_OTHER, "no such format");
 	shard_label_check(head, record);
 	at = 1 + head->record_pages + record->name_page;
 	want(index_read(shard_files.index, at * INDEX_PAGE, page, sizeof page, NULL) == 0 &&
-			index_page_name(page, record, ret->name, sizeof ret->name, NULL) == 0,
+			index_page_name(page, false, record, ret->name, sizeof ret->name, NULL) ==
+				0,
 		"a name is not returned");
 	/* A tar's names are as they are written in the tar. */
 	want(ret->name[0] && (ret->name[0] != '/' || shard->container == &container_tar),
 		"a name that no sample may have");
 	for (uint32_t i = 0; i < head->field_count; i++) {
-		want(index_page_field(page, record, i, &ret->field[i], NULL) == 0,
+		want(index_page_field(page, false, record, i, &ret->field[i], NULL) == 0,
 			"a field is not returned");
 		shard_within(
 			shard, ret->field[i].offset, ret->field[i].size, &ret->field[i].packed);

@@ -194,17 +194,17 @@ static void test_forged(void **state)
 	uint64_t position;
 	uint8_t page[INDEX_PAGE];
 	assert_int_equal(dataset_name_page(d, 0, &at, &record, &position, page, &fault), 0);
-	assert_int_equal(dataset_field(d, 0, &record, page, 0, &field, &fault), 0);
-	assert_int_equal(dataset_field(d, 0, &record, page, 2, &field, &fault), -EIO);
+	assert_int_equal(dataset_field(d, 0, &record, page, false, 0, &field, &fault), 0);
+	assert_int_equal(dataset_field(d, 0, &record, page, false, 2, &field, &fault), -EIO);
 	uint64_t bytes = d->shard[0].size;
 	d->shard[0].size = field.offset + field.size - 1;
-	assert_int_equal(dataset_field(d, 0, &record, page, 0, &field, &fault), -EIO);
+	assert_int_equal(dataset_field(d, 0, &record, page, false, 0, &field, &fault), -EIO);
 	assert_non_null(strstr(fault.text, "not within"));
 	d->shard[0].size = 8;
-	assert_int_equal(dataset_field(d, 0, &record, page, 0, &field, &fault), -EIO);
+	assert_int_equal(dataset_field(d, 0, &record, page, false, 0, &field, &fault), -EIO);
 	d->shard[0].size = bytes;
 	record.name_size = INDEX_PAGE - 8;
-	assert_int_equal(dataset_field(d, 0, &record, page, 0, &field, &fault), -EIO);
+	assert_int_equal(dataset_field(d, 0, &record, page, false, 0, &field, &fault), -EIO);
 	dataset_free(d);
 }
 

@@ -73,22 +73,23 @@ static void check_sample(int fd, uint64_t base, const struct index_head *head, i
 	size_t size = name_of(i, name);
 	assert_int_equal(index_read(fd, base + number * INDEX_PAGE, page, sizeof page, NULL), 0);
 	assert_int_equal(
-		index_page_record(page, number, (uint32_t)i % INDEX_RECORDS, &record, NULL), 0);
+		index_page_record(page, false, number, (uint32_t)i % INDEX_RECORDS, &record, NULL),
+		0);
 	assert_true(record.offset == expected.offset && record.size == expected.size);
 	assert_true(record.label == expected.label && record.format == expected.format);
 	assert_int_equal(record.name_size, size);
 	uint64_t at = base + (1 + head->record_pages + record.name_page) * INDEX_PAGE;
 	assert_int_equal(index_read(fd, at, page, sizeof page, NULL), 0);
-	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), 0);
+	assert_int_equal(index_page_name(page, false, &record, text, sizeof text, NULL), 0);
 	assert_string_equal(text, name);
-	assert_int_equal(
-		index_page_name(page, &record, text, size, NULL), -EIO); /* no room for the zero */
+	assert_int_equal(index_page_name(page, false, &record, text, size, NULL),
+		-EIO); /* no room for the zero */
 	record.name_offset = 15;
-	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+	assert_int_equal(index_page_name(page, false, &record, text, sizeof text, NULL), -EIO);
 	record.name_offset = (uint16_t)(INDEX_PAGE - size + 1);
-	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+	assert_int_equal(index_page_name(page, false, &record, text, sizeof text, NULL), -EIO);
 	record.name_page++;
-	assert_int_equal(index_page_name(page, &record, text, sizeof text, NULL), -EIO);
+	assert_int_equal(index_page_name(page, false, &record, text, sizeof text, NULL), -EIO);
 }
 
 static void test_round(void **state)
@@ -134,12 +135,12 @@ static uint64_t read_everything(int fd, uint64_t bytes)
 		struct index_record record;
 		uint64_t number = 1 + i / INDEX_RECORDS;
 		if (index_read(fd, number * INDEX_PAGE, page, sizeof page, NULL) < 0 ||
-			index_page_record(
-				page, number, (uint32_t)(i % INDEX_RECORDS), &record, NULL) < 0)
+			index_page_record(page, false, number, (uint32_t)(i % INDEX_RECORDS),
+				&record, NULL) < 0)
 			return 0;
 		uint64_t at = (1 + head.record_pages + record.name_page) * INDEX_PAGE;
 		if (index_read(fd, at, page, sizeof page, NULL) < 0 ||
-			index_page_name(page, &record, text, sizeof text, NULL) < 0)
+			index_page_name(page, false, &record, text, sizeof text, NULL) < 0)
 			return 0;
 		h = hash_bytes(hash_bytes(h, &record, sizeof record), text, record.name_size);
 	}
