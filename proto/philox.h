@@ -63,9 +63,10 @@ enum philox_operation {
 	PHILOX_BUCKETS = 40,
 	/* For positions: a shuffle by blocks. */
 	PHILOX_BLOCKS = 41, /* the order of the blocks */
-	/* The order of the samples of a group of blocks: a draw, whose position is the group's
-	 * number, makes the seed of a permutation. */
+	/* The order of the samples of a period, and of those of a block: a draw, whose position is
+	 * the number of the period or the block, makes the seed of a permutation. */
 	PHILOX_WINDOW = 42,
+	PHILOX_BLOCK = 43,
 	/* For samples: */
 	PHILOX_TIMM = 50, /* timm's policies: which operations */
 	PHILOX_TIMM_AMOUNT = 51, /* how much each does */

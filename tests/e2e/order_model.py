@@ -1,7 +1,7 @@
 """The order of samples as daemon/order/*.h and proto/philox.h describe it, written down apart from the C code."""
 from fractions import Fraction
 
-SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT, CLASSES, CLASS_SAMPLES, BLOCKS, WINDOW = 1, 2, 31, 32, 33, 36, 37, 41, 42
+SHUFFLE, SUBSTITUTE, WEIGHTED, SOURCES, SPLIT, CLASSES, CLASS_SAMPLES, BLOCKS, WINDOW, BLOCK_SAMPLES = 1, 2, 31, 32, 33, 36, 37, 41, 42, 43
 ROUNDS = 10
 MASK = 0xFFFFFFFF
 BLOCK = 1000
@@ -53,18 +53,23 @@ def block_size(samples, size):
     return block
 
 
+def mixed_up(values, seed, epoch, operation, number, part):
+    """In the order of a permutation whose seed is drawn."""
+    high, low, *_ = philox((number & MASK, number >> 32 | part << 16, epoch, operation), (seed & MASK, seed >> 32))
+    return [values[permuted(len(values), high << 32 | low, operation, 0, at)] for at in range(len(values))]
+
+
 def blocks_of(samples, block, window, seed, epoch, part=0):
-    """The samples of an epoch that is shuffled by blocks, window by window."""
+    """The samples of an epoch that is shuffled by blocks, period by period."""
     count = -(-samples // block)
-    groups = -(-count // window)
-    order = [permuted(count, seed, BLOCKS, epoch | part << 32, slot) for slot in range(count)]
-    windows = []
-    for group in range(groups):
-        slots = order[group * count // groups:(group + 1) * count // groups]
-        mine = [sample for b in slots for sample in range(b * block, min((b + 1) * block, samples))]
-        high, low, *_ = philox((group & MASK, group >> 32 | part << 16, epoch, WINDOW), (seed & MASK, seed >> 32))
-        windows.append([mine[permuted(len(mine), high << 32 | low, WINDOW, 0, at)] for at in range(len(mine))])
-    return windows
+    if count <= window:
+        return [mixed_up(range(samples), seed, epoch, WINDOW, 0, part)]
+    slots = []
+    for slot in range(count):
+        b = permuted(count, seed, BLOCKS, epoch | part << 32, slot)
+        mine = mixed_up(range(b * block, min((b + 1) * block, samples)), seed, epoch, BLOCK_SAMPLES, b, part)
+        slots.append([mine[k * len(mine) // window:(k + 1) * len(mine) // window] for k in range(window)])
+    return [mixed_up([sample for k in range(window) for sample in slots[t - k][k]], seed, epoch, WINDOW, t, part) for t in range(count)]
 
 
 def epoch_of(indices, seed, epoch, shuffle):

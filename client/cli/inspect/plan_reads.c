@@ -82,7 +82,7 @@ struct plan_run {
 	double kept; /* the part of samples that the cache has, spread at random */
 	uint64_t gap, most; /* in samples */
 	/* Of the blocks that were looked at: */
-	uint64_t samples, own, missing, requests, read;
+	uint64_t own, missing, requests, read;
 	/* The present request: its first sample, and the one after its last. */
 	uint64_t begin, end;
 };
@@ -95,11 +95,9 @@ static void plan_end_run(struct plan_run *run)
 }
 
 /* Samples of a block in the order of storage. */
-static void plan_take(struct plan_run *run, uint64_t sample)
+static void plan_take(struct plan_run *run, uint64_t sample, uint64_t position)
 {
 	const struct blocks_key *key = &run->job->key;
-	const uint64_t position = blocks_position(&run->job->blocks, key, sample);
-	run->samples++;
 	if (plan_node_of(run->job, position) != run->node)
 		return;
 	run->own++;
@@ -116,7 +114,26 @@ static void plan_take(struct plan_run *run, uint64_t sample)
 	run->end = sample + 1;
 }
 
-/* One node: the cache keeps the blocks of the first windows whole. */
+/* A block whose slot is one of the last is open at the beginning of the epoch, too: those of its
+ * samples that come then are read apart from the others. */
+static void plan_take_block(struct plan_run *run, uint64_t block)
+{
+	const struct blocks *blocks = &run->job->blocks;
+	const struct blocks_key *key = &run->job->key;
+	const uint64_t slot = blocks_slot_of(blocks, key, block), first = block * blocks->block;
+	const uint64_t end = UTIL_MIN(first + blocks->block, blocks->samples);
+	const uint64_t opened = blocks_periods(blocks) > 1 ? blocks_begin(blocks, key, slot) : 0;
+	for (int early = 0; early < 2; early++) {
+		for (uint64_t sample = first; sample < end; sample++) {
+			const uint64_t position = blocks_position(blocks, key, sample);
+			if ((position < opened) == early)
+				plan_take(run, sample, position);
+		}
+		plan_end_run(run);
+	}
+}
+
+/* One node: the cache keeps the blocks that were opened first whole. */
 struct plan_reads plan_reads_blocks(const struct plan_job *job, uint32_t node, bool later)
 {
 	const struct blocks *blocks = &job->blocks;
@@ -129,13 +146,8 @@ struct plan_reads plan_reads_blocks(const struct plan_job *job, uint32_t node, b
 	const uint64_t count = blocks_count(blocks);
 	const uint64_t looks = UTIL_MIN(
 		count, UTIL_MAX((uint64_t)PLAN_READS_SAMPLES / blocks->block, (uint64_t)4));
-	for (uint64_t i = 0; i < looks; i++) {
-		const uint64_t first = (uint64_t)((plan_wide)i * count / looks) * blocks->block;
-		const uint64_t end = UTIL_MIN(first + blocks->block, blocks->samples);
-		for (uint64_t sample = first; sample < end; sample++)
-			plan_take(&run, sample);
-		plan_end_run(&run);
-	}
+	for (uint64_t i = 0; i < looks; i++)
+		plan_take_block(&run, (uint64_t)((plan_wide)i * count / looks));
 	const uint64_t samples = plan_samples(job, node);
 	/* What was looked at stands for all. */
 	const double scale = run.own ? (double)samples / (double)run.own : 0;

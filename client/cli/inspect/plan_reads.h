@@ -2,10 +2,11 @@
  * and what a cache of a node spares, for a full shuffle and for one by blocks.
  *
  * The model: a node's daemon reads the samples of its ranks. With a full shuffle each sample is a
- * request. With a shuffle by blocks, a node reads the samples of a window that are its own in the
- * order of storage: neighbors are one request, as long as at most PLAN_READS_GAP bytes that it does
- * not need are between them, and up to PLAN_READS_MOST bytes. A node's cache keeps what it reads
- * until it is full, and replaces nothing. Every sample has the dataset's mean size.
+ * request. With a shuffle by blocks, a node reads the samples of a block that are its own when the
+ * block is opened, in the order of storage: neighbors are one request, as long as at most
+ * PLAN_READS_GAP bytes that it does not need are between them, and up to PLAN_READS_MOST bytes. A
+ * node's cache keeps what it reads until it is full, and replaces nothing. Every sample has the
+ * dataset's mean size.
  *
  * order.h and blocks.h say where samples are. Where an epoch has more samples than
  * PLAN_READS_SAMPLES, evenly spaced blocks stand for all.

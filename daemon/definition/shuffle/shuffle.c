@@ -40,7 +40,7 @@ void shuffle_json(struct jsontext *json, const char *key, const enum shuffle *sh
 const char *shuffle_text(enum shuffle shuffle, uint32_t window, char *buffer, size_t room)
 {
 	if (shuffle == SHUFFLE_BLOCKS)
-		(void)snprintf(buffer, room, "shuffled in windows of %" PRIu32 " block%s", window,
+		(void)snprintf(buffer, room, "shuffled in a window of %" PRIu32 " block%s", window,
 			window == 1 ? "" : "s");
 	else
 		(void)snprintf(

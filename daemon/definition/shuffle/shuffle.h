@@ -27,7 +27,7 @@ int shuffle_read(
 	const struct yaml_text *text, const yaml_node_t *node, void *field, struct fault *fault);
 void shuffle_json(struct jsontext *json, const char *key, const enum shuffle *shuffle);
 
-/* Writes "in order", "shuffled" or "shuffled in windows of 16 blocks". Truncates to the room;
+/* Writes "in order", "shuffled" or "shuffled in a window of 16 blocks". Truncates to the room;
  * SHUFFLE_TEXT bytes are enough. Returns `buffer`. */
 enum { SHUFFLE_TEXT = 48 };
 const char *shuffle_text(enum shuffle shuffle, uint32_t window, char *buffer, size_t room);

@@ -57,7 +57,7 @@ def read(link, **keys):
     return got
 
 
-def test_epochs_are_shuffled_within_windows():
+def test_epochs_are_shuffled_within_a_window():
     assert block_size(SAMPLES, SAMPLES * (3 << 20)) == 4
     with served() as (_, daemon, source), Link(daemon.socket) as link:
         for window in (1, 5, None, 65536):
@@ -152,10 +152,10 @@ def test_states_of_other_orders():
         assert got["fits"] and (got["shuffle"], got["window"]) == (True, 3), got
         assert got["next"]["ranks"][0]["first_sample"] == epoch(3, 1, 0)[8], got
         text = " ".join(run(home, "state", json.dumps(three), source, *options, code=1)[0].split())
-        assert "shuffled in windows of 3 blocks" in text and "open the stream with shuffle blocks and window 3" in text, text
+        assert "shuffled in a window of 3 blocks" in text and "open the stream with shuffle blocks and window 3" in text, text
         # Without a source: the sizes that a block may have are tried.
         text = " ".join(run(home, "state", json.dumps(three))[0].split())
-        assert "shuffled in windows of 3 blocks, seed 1" in text, text
+        assert "shuffled in a window of 3 blocks, seed 1" in text, text
 
 
 def test_commands_take_it():
@@ -167,7 +167,7 @@ def test_commands_take_it():
         assert [row["index"] for row in rows] == want[10:15]
         got = json.loads(run(home, "plan", source, *options, "-W", 2, "--json")[0])
         assert (got["shuffle"], got["window"]) == (True, 2) and got["ranks"][1]["first_samples"] == want[5:8]
-        assert "shuffled in windows of 2 blocks" in " ".join(run(home, "plan", source, *options)[0].split())
+        assert "shuffled in a window of 2 blocks" in " ".join(run(home, "plan", source, *options)[0].split())
         with Daemon(home, "--threads", "1", config=f"streams:\n  train:\n    source: {source}\n    shuffle: blocks\n    window: 2\n    seed: 4\n"
                                                      "    image_size: 12\n    batch_size: 5\n") as daemon:
             lines = daemon.batches(source="stream:train", batches=1)
@@ -199,20 +199,27 @@ def runs(samples, most, gap=0):
     return requests, read + (end - begin if begin is not None else 0)
 
 
-def simulated(windows_of, samples, batch_size, world, nodes, room, block, most, epochs):
-    """What node 0 reads in the first epoch and in the last, of so many, with a cache of `room` samples: requests, samples, hits."""
+def simulated(periods_of, samples, batch_size, world, nodes, room, block, most, epochs):
+    """What node 0 reads in the first epoch and in the last, of so many, with a cache of `room` samples: requests, samples, hits. It reads
+    of each block what it needs when the block is opened; a block that is open at the beginning and again at the end is read twice."""
     cache, told, used = set(), [], samples - samples % (batch_size * world)
     for epoch in range(epochs):
         requests = read = hits = position = 0
-        for window in windows_of(epoch):
-            mine = [sample for at, sample in enumerate(window, position)
+        visits, last = {}, {}
+        for number, period in enumerate(periods_of(epoch)):
+            mine = [sample for at, sample in enumerate(period, position)
                     if at < used and at % (batch_size * world) // batch_size // (world // nodes) == 0]
-            position += len(window)
+            position += len(period)
             hits += sum(sample in cache for sample in mine)
-            missing = [sample for sample in mine if sample not in cache]
-            for number in sorted({sample // block for sample in missing}):
-                r, n = runs(sorted(sample for sample in missing if sample // block == number), most)
-                requests, read = requests + r, read + n
+            for b in {sample // block for sample in period}:
+                turn, before = last.get(b, (0, number))
+                last[b] = turn + (number - before > 20), number
+            for sample in mine:
+                if sample not in cache:
+                    visits.setdefault((sample // block, last[sample // block][0]), []).append(sample)
+        for missing in visits.values():
+            r, n = runs(sorted(missing), most)
+            requests, read = requests + r, read + n
             # What does not fit any more is not kept.
             cache.update(missing[:max(room - len(cache), 0)])
         told.append((requests, read, hits))
@@ -240,12 +247,13 @@ def test_plan_counts_what_nodes_read():
                     told = got[name][key]
                     assert told["samples"] == sum(at % 16 // 4 // (4 // nodes) == 0 for at in range(992)), told
                     assert told["egress_bytes"] == told["bytes"] * nodes
-                    # First epochs are exact but for what drop_last leaves out of a run; later ones are expectations.
-                    close = 0.03 if key == "first" else 0.12
+                    # First epochs are exact but for what drop_last leaves out of a run; later ones are expectations, which do not
+                    # know of the few blocks that were open when the cache was full.
+                    close = 0.03 if key == "first" else 0.15
                     for mine, model in ((told["requests"], requests), (told["bytes"] / size, read), (told["hits"], hits)):
                         assert abs(mine - model) <= close * max(model, 100), (window, nodes, share, name, key, told, (requests, read, hits))
             if nodes == 1 and share == 0.5:
-                assert got["by_blocks"]["first"]["requests"] < got["full"]["first"]["requests"] / 7
+                assert got["by_blocks"]["first"]["requests"] < got["full"]["first"]["requests"] / 6
         text = " ".join(run(home, "plan", source, "--nodes", 2, "-W", 4, "-b", 4, "--cache-size", "100M")[0].split())
         assert "full 496 requests, 290.6 MiB a node; later epochs" in text and "from the cache window 16" in text, text
         assert "requests" not in run(home, "plan", source, "-b", 4)[0]

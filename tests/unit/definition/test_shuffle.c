@@ -125,9 +125,9 @@ static void tells_streams_apart(void **state)
 	assert_string_equal(shuffle_text(SHUFFLE_NONE, 1, text, sizeof text), "in order");
 	assert_string_equal(shuffle_text(SHUFFLE_FULL, 1, text, sizeof text), "shuffled");
 	assert_string_equal(shuffle_text(SHUFFLE_BLOCKS, 1, text, sizeof text),
-		"shuffled in windows of 1 block");
+		"shuffled in a window of 1 block");
 	assert_string_equal(shuffle_text(SHUFFLE_BLOCKS, UINT32_MAX, text, sizeof text),
-		"shuffled in windows of 4294967295 blocks");
+		"shuffled in a window of 4294967295 blocks");
 }
 
 static struct sampler sampler_of(uint32_t parts, uint64_t first, uint64_t second)
