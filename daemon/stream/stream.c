@@ -368,6 +368,18 @@ static int stream_choose(
 	return !result && spec->buckets.count ? stream_divide(stream, options, fault) : result;
 }
 
+/* The samples of all ranks that may be in flight are those of `slots` batches. */
+static void stream_look_ahead(struct stream *stream, uint32_t slots)
+{
+	char why[256];
+	const struct dataset *dataset = stream->parts.dataset[0];
+	const bool direct =
+		stream->environment->fetch &&
+		fetch_wants_direct(stream->environment->fetch, dataset, why, sizeof why);
+	ahead_init(&stream->ahead, &stream->sampler, dataset, direct,
+		slots * order_global(&stream->course.epoch));
+}
+
 static int stream_lay_out(struct stream *stream, struct fault *fault)
 {
 	const struct stream_spec *spec = &stream->spec;
@@ -491,6 +503,8 @@ int stream_new(const struct stream_environment *environment, const struct stream
 	if (!result)
 		result = extent_init(&stream->extent, &geometry, slots,
 			spec->pin_memory && spec_is_alone(spec), fault);
+	if (!result)
+		stream_look_ahead(stream, slots);
 	if (!result)
 		result = tickets_init(stream, fault);
 	if (!result)

@@ -3,6 +3,7 @@
 
 #include "dataset/sidecar.h"
 #include "definition/buckets/divide.h"
+#include "stream/ahead.h"
 #include "stream/stream.h"
 #include "stream/unpacking.h"
 
@@ -72,6 +73,7 @@ struct stream {
 	struct workers_share share;
 	struct sampler sampler;
 	struct course course;
+	struct ahead ahead;
 	uint32_t groups;
 	struct stream_group *group;
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */

@@ -213,6 +213,7 @@ static void ticket_return(struct stream_ticket *t)
 {
 	struct stream *stream = t->stream;
 	const struct stream_environment *environment = stream->environment;
+	ahead_step(&stream->ahead, (uint32_t)t->epoch, t->position);
 	pthread_mutex_lock(&stream->lock);
 	stream->queued--;
 	bool full = --stream->slot[t->slot].left == 0;

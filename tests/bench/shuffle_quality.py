@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""How good a shuffle is: penstock's full shuffle and its shuffle by blocks, a sliding window, and the shuffles of webdataset,
-mosaicml-streaming and litdata with the same number of samples in memory.
+"""How good a shuffle is: penstock's full shuffle and its shuffle by blocks, windows one after the other, and the shuffles of webdataset,
+mosaicml-streaming and litdata with as many samples in memory.
 
     tests/bench/shuffle_quality.py [--webdataset PYTHON] [--streaming PYTHON] [--litdata PYTHON] [--samples N] [--block M] [--epochs E]
+                                   [--windows 1,4,16,64] [--seeds N]
 
 PYTHON has that package; without it, its rows are left out. Their orders are computed by their own code, with shards of one block. Needs
 NumPy; the training run needs torch. The dataset is sorted by class, two blocks to a class, which is the worst case. Columns:
@@ -11,7 +12,7 @@ NumPy; the training run needs torch. The dataset is sorted by class, two blocks 
   neighbors          pairs of samples that are neighbors in storage and in one batch, as a multiple of a full shuffle's
   chi-square         of a batch's class counts, divided by what a full shuffle has: 1 is as good
   classes            in a batch, as a share of a full shuffle's
-  accuracy           of a small network on a test set after E epochs, mean and deviation of three seeds
+  accuracy           of a small network on a test set after E epochs, mean and deviation of several seeds
 
 Prints a table in Markdown."""
 import argparse
@@ -66,13 +67,14 @@ def peer(python, program, samples, block, room, seed):
     return np.array(json.loads(done.stdout.splitlines()[-1]))
 
 
-def sliding(samples, block, window, seed, epoch):
-    """The alternative to groups: of the permuted blocks, `window` are open; after each period the oldest is replaced, and each block gives
-    a window-th part of its samples to a period. The last blocks are open at the epoch's beginning, too, and are read twice."""
+def apart(samples, block, window, seed, epoch):
+    """The alternative to a sliding window: the permuted blocks are cut into windows, one after the other, each mixed by itself."""
     rng = np.random.default_rng([seed, epoch])
-    count = samples // block
-    parts = [np.array_split(rng.permutation(block) + b * block, window) for b in rng.permutation(count)]
-    return np.concatenate([rng.permutation(np.concatenate([parts[(t - k) % count][k] for k in range(window)])) for t in range(count)])
+    count = -(-samples // block)
+    stored = rng.permutation(count)
+    cuts = [g * count // -(-count // window) for g in range(-(-count // window) + 1)]
+    every = [np.concatenate([np.arange(b * block, min((b + 1) * block, samples)) for b in stored[x:y]]) for x, y in zip(cuts, cuts[1:])]
+    return np.concatenate([rng.permutation(one) for one in every])
 
 
 def measure(order, batch, block, labels):
@@ -126,16 +128,18 @@ def main():
     parse = argparse.ArgumentParser()
     for name in ("webdataset", "streaming", "litdata"):
         parse.add_argument(f"--{name}")
-    for name, value in (("samples", 32768), ("block", 128), ("batch", 256), ("epochs", 4)):
+    for name, value in (("samples", 32768), ("block", 128), ("batch", 256), ("epochs", 4), ("seeds", 3)):
         parse.add_argument(f"--{name}", type=int, default=value)
+    parse.add_argument("--windows", default="1,4,16,64")
     got = parse.parse_args()
     orders.check()
     n, m = got.samples, got.block
     labels = np.arange(n) // (2 * m)
     rows = {"full shuffle": lambda s, e: orders.full(n, s, e)}
-    for window in (1, 4, 16, 64):
+    for window in map(int, got.windows.split(",")):
         rows[f"penstock, blocks, window {window}"] = lambda s, e, w=window: orders.blocks(n, m, w, s, e)
-        rows[f"sliding window of {window}"] = lambda s, e, w=window: sliding(n, m, w, s, e)
+        if window > 1:
+            rows[f"windows of {window} blocks, one after the other"] = lambda s, e, w=window: apart(n, m, w, s, e)
         for name, program in (("webdataset", WEBDATASET), ("streaming", STREAMING), ("litdata", LITDATA)):
             python, what = getattr(got, name), {"webdataset": "buffer", "streaming": "py1e", "litdata": "chunks"}[name]
             if python and window > 1:
@@ -161,7 +165,7 @@ def main():
         told = [measure(order(1, epoch), got.batch, m, labels) for epoch in range(2)]
         mean = {key: np.mean([one[key] for one in told]) for key in told[0]}
         base = base or mean
-        accuracy = [train(order, got.epochs, got.batch, labels, seed) for seed in (1, 2, 3)] if trains else []
+        accuracy = [train(order, got.epochs, got.batch, labels, seed) for seed in range(1, got.seeds + 1)] if trains else []
         print(f"| {name} | {mean['blocks']:.1f} | {mean['neighbors'] / base['neighbors']:.1f} | {mean['chi'] / base['chi']:.2f} | "
               f"{mean['classes'] / base['classes']:.2f} | "
               f"{f'{np.mean(accuracy):.1f} ± {np.std(accuracy):.1f} %' if accuracy else ''} |", flush=True)

@@ -1,17 +1,20 @@
 """`shuffle: blocks`. What comes is compared with order_model.py: epochs, ranks, subsets, splits, sources, repeats, states at other sizes,
 states of other windows, and definitions that are refused."""
 import contextlib
+import ctypes
 import errno
 import functools
 import json
+import mmap
 import os
 import random
 import sys
+import tarfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import refuse, run
-from harness import CONFIG, STREAM, Daemon, Link, folder, make_dataset, run_tests
+from harness import CONFIG, STREAM, Daemon, Link, Skip, folder, make_dataset, run_tests, wait_until
 from order_model import block_size, blocks_of, mixed_by, place, split_of
 from stream_checks import check_rank, npy, plan, refused, shown
 
@@ -183,6 +186,60 @@ def test_commands_take_it():
                            (["--shuffle", "blocks", "--sampling", "{classes: 2, per_class: 2}", "-b", 4], ["beside --sampling"]),
                            (["--shuffle", "blocks", "--buckets", "[[8, 12], [12, 8]]"], ["beside buckets"])):
             refuse(home, "plan", source, *args, code=2, says=says)
+
+
+# ---- reading ahead ----
+
+def resident(path, ranges):
+    """The share of these bytes of a file that the page cache has."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+    libc.mincore.argtypes, libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p], [ctypes.c_void_p, ctypes.c_size_t]
+    size = os.path.getsize(path)
+    pages = ctypes.create_string_buffer((size + 4095) // 4096)
+    with open(path, "rb") as file:
+        at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+        assert at and libc.mincore(at, size, pages) == 0
+        libc.munmap(at, size)
+    wanted = [page for begin, end in ranges for page in range(begin // 4096, end // 4096)]
+    return sum(pages.raw[page] & 1 for page in wanted) / len(wanted)
+
+
+def forget(path):
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_blocks_are_read_ahead():
+    """The blocks that are open are in the page cache as a whole, although single samples of them were read."""
+    with folder() as home:
+        images = make_large(home / "images", size=1 << 20)
+        tar = home / "all.tar"
+        with tarfile.open(tar, "w") as archive:
+            for file in sorted(images.rglob("*.jpg")):
+                archive.add(file, file.relative_to(images))
+        forget(tar)
+        if resident(tar, [(0, os.path.getsize(tar))]) > 0.1:
+            raise Skip("this file system keeps pages that nobody needs")
+        block, each = block_size(SAMPLES, SAMPLES << 20), os.path.getsize(tar) // SAMPLES
+        assert block == 16
+        with Daemon(home, "--threads", "1", "--io", "buffered") as daemon, Link(daemon.socket) as link:
+            run(home, "check", tar)
+            for window, least, most in ((1, 0.9, 1.0), (None, 0, 0.6)):
+                forget(tar)
+                order = dict(shuffle="blocks", window=window) if window else {}
+                stream = link.open(source=tar, seed=3, epochs=1, batch_size=4, prefetch=2, **order, **TINY)
+                stream.opened()
+                stream.read(1)
+                # Period 0 and the one after it; of the third block only what it needs for now.
+                first = sum((blocks_of(SAMPLES, block, 1, 3, 0)[:2]), [])
+                spans = [(min(p) * each, (max(p) + 1) * each) for p in blocks_of(SAMPLES, block, 1, 3, 0)[:2]]
+                if window:
+                    wait_until(lambda: resident(tar, spans) > least, f"the blocks of {len(first)} samples to be read")
+                else:
+                    assert resident(tar, [(0, os.path.getsize(tar))]) < most
+                stream.close()
 
 
 # ---- plan ----
