@@ -18,7 +18,7 @@
  *   bar.[ch]       shares drawn with character cells
  *   bench/         the subcommand bench
  *   draw/          plots, contact sheets and image files
- *   inspect/       the subcommands check, decode, plan, replay, show, state
+ *   inspect/       the subcommands cache, check, decode, plan, replay, show, state
  *   pack/          the subcommand pack
  *   watch/         the subcommands status, stop, top; watch/why/ has why
  *
@@ -67,6 +67,7 @@ void cli_begin(void);
 uint64_t cli_started_ns(void);
 
 int bench_main(int argc, char **argv);
+int cache_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int decode_main(int argc, char **argv);
 int pack_main(int argc, char **argv);

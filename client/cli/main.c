@@ -24,6 +24,7 @@ static const struct subcommand {
 	const char *summary;
 } subcommands[] = {
 	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
+	{"cache", cache_main, "show, verify or clear what is kept of remote data"},
 	{"check", check_main, "decode every image; list the broken ones"},
 	{"decode", decode_main, "decode single images; write them as PNG or PPM"},
 	{"pack", pack_main, "rewrite a dataset into tar files that decode faster"},

@@ -189,6 +189,8 @@ const struct table_case table_cases[] = {
 	FCNTL(YES, F_OFD_GETLK),
 	FCNTL(YES, F_OFD_SETLK),
 	FCNTL(YES, F_OFD_SETLKW),
+	/* The time of an open file, not of a path: when an object of the cache was last read. */
+	EQUAL(utimensat, TABLE_BOTH, YES, 1, 0),
 	FCNTL(YES, F_ADD_SEALS),
 	FCNTL(YES, F_GET_SEALS),
 	FCNTL(NO, F_SETOWN),

@@ -9,7 +9,7 @@ import golden
 from golden import compare, harness
 from harness import Daemon, Link, folder, make_dataset, run_tests, tool, wait_until
 
-SUBCOMMANDS = "bench check decode pack plan replay show state status stop top why".split()
+SUBCOMMANDS = "bench cache check decode pack plan replay show state status stop top why".split()
 OPTION = re.compile(r"^ {2,8}(?:(-\w), |    )?(--[a-z][a-z-]*)(?:[ ,]|$)", re.MULTILINE)
 
 

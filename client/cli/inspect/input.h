@@ -2,6 +2,7 @@
  * SHARD!MEMBER as `check` and `replay` print it. Main thread.
  *
  * A map of this folder:
+ *   cache.c             penstock cache: what is kept of remote data
  *   check.c             penstock check: what a dataset is, and which images are broken
  *   machine.[ch]        what this machine offers a loader, for check and plan
  *   decode.c            penstock decode: writes single images

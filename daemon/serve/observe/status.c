@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "definition/label_keys.h"
 #include "proto/jsontext.h"
+#include "remote/remote.h"
 #include "serve/confined.h"
 #include "serve/session/handouts.h"
 #include "serve/session/session.h"
@@ -39,6 +40,43 @@ static void status_cache(
 	jsontext_u64(json, "samples", stats->cache.samples);
 	jsontext_u64(json, "bytes", stats->cache.bytes);
 	jsontext_u64(json, "shrinks", stats->cache.shrinks);
+	jsontext_end(json);
+}
+
+/* Only where a URL was opened. */
+static void status_remote(struct jsontext *json)
+{
+	struct remote_stats stats;
+	remote_stats_read(&stats);
+	if (!stats.started)
+		return;
+	jsontext_object(json, "remote");
+	jsontext_u64(json, "requests", stats.requests);
+	jsontext_u64(json, "bytes", stats.bytes);
+	jsontext_u64(json, "retries", stats.retries);
+	jsontext_u64(json, "hedges", stats.hedges);
+	jsontext_u64(json, "slowdowns", stats.slowdowns);
+	jsontext_u64(json, "errors", stats.errors);
+	jsontext_u64(json, "connections", stats.connections);
+	jsontext_number(json, "first_byte_p50_s", (double)stats.first_byte_p50_ns * 1e-9, 6);
+	jsontext_number(json, "first_byte_p99_s", (double)stats.first_byte_p99_ns * 1e-9, 6);
+	jsontext_number(json, "waiting_s", (double)stats.waiting_ns * 1e-9, 3);
+	jsontext_string(json, "waiting", stats.waiting);
+	jsontext_u64(json, "reads", stats.reads);
+	jsontext_u64(json, "hit_bytes", stats.hit_bytes);
+	jsontext_u64(json, "miss_bytes", stats.miss_bytes);
+	jsontext_u64(json, "shared_bytes", stats.shared_bytes);
+	if (stats.cache) {
+		jsontext_object(json, "cache");
+		jsontext_u64(json, "size", stats.cache_size);
+		jsontext_u64(json, "used", stats.cache_used);
+		jsontext_u64(json, "stored_bytes", stats.cache_stored_bytes);
+		jsontext_u64(json, "unstored_bytes", stats.cache_unstored_bytes);
+		jsontext_u64(json, "broken_blocks", stats.cache_broken_blocks);
+		jsontext_u64(json, "dropped_objects", stats.cache_dropped_objects);
+		jsontext_u64(json, "dropped_bytes", stats.cache_dropped_bytes);
+		jsontext_end(json);
+	}
 	jsontext_end(json);
 }
 
@@ -451,6 +489,7 @@ char *status_server(struct server *server)
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
+	status_remote(&json);
 	jsontext_bool(&json, "checkpoints", server->config->entry_points);
 	jsontext_string(&json, "checkpoints_kept", status_kept(server));
 	jsontext_u64(&json, "read_bytes", fetch.bytes);

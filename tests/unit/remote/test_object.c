@@ -456,7 +456,7 @@ static void test_full_disk(void **state)
 	stop();
 }
 
-enum { SHARDS = 6, SHARD = 12 * MIB, SAMPLE = 110000 };
+enum { SHARDS = 4, SHARD = 8 * MIB, SAMPLE = 110000 };
 
 static uint64_t random_state = 88172645463325252;
 
@@ -584,7 +584,7 @@ static void *reader(void *context)
 		seed = hash_mix(seed + 1);
 		const unsigned shard = (unsigned)(seed % 2);
 		const uint32_t size = 1 + (uint32_t)(seed >> 8) % 290000;
-		const uint64_t offset = (seed >> 20) % (SHARD / 8 - size);
+		const uint64_t offset = (seed >> 20) % (3 * MIB / 2 - size);
 		waited_begin(waited, shards[shard], offset, size);
 		if (seed >> 60 == 0)
 			remote_object_cancel(&waited->read);
