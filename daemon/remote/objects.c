@@ -18,6 +18,7 @@ enum { AGAIN_TIMES = 20 /* as long as it took */, ROOM = 1 << 20 };
 static void *keep(void *context)
 {
 	struct objects *objects = context;
+	(void)pthread_setname_np(pthread_self(), "remote-read");
 	(void)pthread_mutex_lock(&objects->queue_lock);
 	for (;;) {
 		struct remote_read *read = list_take(&objects->reads, struct remote_read, node);
@@ -52,6 +53,7 @@ static void room_make(struct objects *objects)
 static void *write_all(void *context)
 {
 	struct objects *objects = context;
+	(void)pthread_setname_np(pthread_self(), "remote-write");
 	(void)pthread_mutex_lock(&objects->queue_lock);
 	for (;;) {
 		struct flight *flight = list_take(&objects->writes, struct flight, write_node);
@@ -82,12 +84,10 @@ static int threads_start(struct objects *objects)
 	if (code != 0)
 		return -code;
 	objects->has_writer = true;
-	(void)pthread_setname_np(objects->writer, "remote-write");
 	for (; objects->keepers < OBJECTS_KEEPERS; objects->keepers++) {
 		code = pthread_create(&objects->keeper[objects->keepers], NULL, keep, objects);
 		if (code != 0)
 			return -code;
-		(void)pthread_setname_np(objects->keeper[objects->keepers], "remote-read");
 	}
 	return 0;
 }

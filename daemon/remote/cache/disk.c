@@ -22,7 +22,6 @@
 enum {
 	SLOTS = 254, /* processes at once */
 	CREDIT = 4 << 20, /* that a process takes at once, so that it rarely asks */
-	WAIT_MS = 500, /* for the lock of another process */
 };
 #define LOCKS ((off_t)1 << 40) /* bytes that are locked, beyond the end of the file */
 
@@ -50,11 +49,11 @@ static bool slot_is_live(const struct disk *disk, unsigned slot)
 	return fcntl(disk->account_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-int disk_lock(struct disk *disk)
+static int lock_within(struct disk *disk, unsigned wait_ms)
 {
 	(void)pthread_mutex_lock(&disk->lock);
 	int code = 0;
-	for (unsigned waited = 0; waited < WAIT_MS; waited += 2) {
+	for (unsigned waited = 0; waited < wait_ms; waited += 2) {
 		code = lock_byte(disk->account_fd, 0, F_WRLCK);
 		if (code != -EAGAIN && code != -EACCES)
 			break;
@@ -64,6 +63,11 @@ int disk_lock(struct disk *disk)
 		return 0;
 	(void)pthread_mutex_unlock(&disk->lock);
 	return code == -EAGAIN || code == -EACCES ? -EBUSY : code;
+}
+
+int disk_lock(struct disk *disk)
+{
+	return lock_within(disk, DISK_WAIT_MS);
 }
 
 void disk_unlock(struct disk *disk)
@@ -310,9 +314,14 @@ int disk_credit(struct disk *disk, uint64_t bytes, bool may_drop)
 {
 	if (disk_stopped(disk) || disk->slot == SLOTS)
 		return DISK_E_FULL;
-	int code = disk_lock(disk);
+	/* A reader does not wait while this process, or another one, walks the folder. */
+	if (!may_drop && atomic_load_explicit(&disk->measuring, memory_order_relaxed))
+		return DISK_E_FULL;
+	int code = lock_within(disk, may_drop ? DISK_WAIT_MS : DISK_SHORT_MS);
 	if (code == 0) {
+		atomic_store_explicit(&disk->measuring, may_drop, memory_order_relaxed);
 		code = credit_add(disk, bytes, may_drop);
+		atomic_store_explicit(&disk->measuring, false, memory_order_relaxed);
 		disk_unlock(disk);
 	}
 	return code == -EBUSY ? DISK_E_FULL : code;
@@ -391,7 +400,7 @@ static int refuse(const char *cache_dir, int code, struct fault *fault)
 		return fault_set(fault, code,
 			"cache_dir %s: another process has kept the lock on remote/account for "
 			"%d ms: nothing of remote data is kept; end that process and start again",
-			cache_dir, WAIT_MS);
+			cache_dir, DISK_WAIT_MS);
 	return fault_set(fault, code,
 		"cache_dir %s: cannot store remote data in it: %s; make it a folder that user %u "
 		"may write, or set another cache_dir",

@@ -20,11 +20,14 @@ struct disk {
 	_Atomic uint64_t used; /* of the account, as last seen */
 	_Atomic uint64_t broken_blocks, dropped_objects, dropped_bytes;
 	atomic_bool stopped;
+	atomic_bool measuring; /* the folder is walked, under the lock */
 	atomic_uint holds; /* made so far: part of their names */
 };
 
+enum { DISK_WAIT_MS = 500, DISK_SHORT_MS = 20 };
+
 /* The account's lock, of this process and among processes. 0, or -EBUSY where another process keeps
- * it for too long. */
+ * it for DISK_WAIT_MS. */
 int disk_lock(struct disk *disk);
 void disk_unlock(struct disk *disk);
 

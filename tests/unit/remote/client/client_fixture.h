@@ -93,7 +93,7 @@ static int fixture_teardown(void **state)
 }
 
 /* Timings are those of a test: short. A field that is set in `options` counts. */
-static void fixture_client(struct client_options options)
+__attribute__((unused)) static void fixture_client(struct client_options options)
 {
 	struct fault fault = {{0}};
 	if (!options.timeout_s)
@@ -104,14 +104,14 @@ static void fixture_client(struct client_options options)
 		fail_msg("%s", fault.text);
 }
 
-static struct client_stats fixture_stats(void)
+__attribute__((unused)) static struct client_stats fixture_stats(void)
 {
 	struct client_stats stats;
 	client_stats_read(fixture.client, &stats);
 	return stats;
 }
 
-static void fixture_stop(void)
+__attribute__((unused)) static void fixture_stop(void)
 {
 	client_stop(fixture.client);
 	fixture.client = NULL;
@@ -127,7 +127,7 @@ static const char *fixture_url(const char *append)
 }
 
 /* Reads a range of the object; the rest of the buffer must stay as it was. */
-static int fixture_get(const char *append, uint64_t offset, uint64_t size,
+__attribute__((unused)) static int fixture_get(const char *append, uint64_t offset, uint64_t size,
 	struct client_request *ret, const char *etag)
 {
 	struct fault fault;
@@ -144,7 +144,8 @@ static int fixture_get(const char *append, uint64_t offset, uint64_t size,
 	return result;
 }
 
-static void fixture_get_right(const char *append, uint64_t offset, uint64_t size)
+__attribute__((unused)) static void fixture_get_right(
+	const char *append, uint64_t offset, uint64_t size)
 {
 	struct client_request request;
 	int result = fixture_get(append, offset, size, &request, NULL);
@@ -154,7 +155,8 @@ static void fixture_get_right(const char *append, uint64_t offset, uint64_t size
 	assert_memory_equal(fixture_buffer, fixture_object + offset, size);
 }
 
-static void fixture_get_wrong(const char *append, int expected, const char *sentence)
+__attribute__((unused)) static void fixture_get_wrong(
+	const char *append, int expected, const char *sentence)
 {
 	struct client_request request;
 	int result = fixture_get(append, 1000, 5000, &request, NULL);
