@@ -38,7 +38,11 @@ static void object_free(struct remote_object *object)
 {
 	if (!object)
 		return;
-	disk_file_close(atomic_load_explicit(&object->file, memory_order_relaxed));
+	struct disk_file *file = atomic_load_explicit(&object->file, memory_order_relaxed);
+	disk_file_close(file);
+	/* What nobody reads any more is room. */
+	if (file)
+		atomic_store_explicit(&object->objects->room_tried_ns, 0, memory_order_relaxed);
 	(void)pthread_mutex_destroy(&object->lock);
 	(void)pthread_mutex_destroy(&object->make_lock);
 	free(object->url);

@@ -13,6 +13,7 @@
 
 /* After room was looked for in vain: walking the folder costs more than a few blocks are worth. */
 #define AGAIN_NS UINT64_C(2000000000)
+#define AGAIN_MOST_NS UINT64_C(60000000000)
 enum { AGAIN_TIMES = 20 /* as long as it took */, ROOM = 1 << 20 };
 
 static void *keep(void *context)
@@ -42,8 +43,11 @@ static void room_make(struct objects *objects)
 	const uint64_t begun = clock_ns();
 	const int code = disk_credit(objects->disk, ROOM, true);
 	const uint64_t now = clock_ns(), again = (now - begun) * AGAIN_TIMES;
-	atomic_store_explicit(&objects->room_tried_ns,
-		code == 0 ? 0 : now + UTIL_MAX(again, AGAIN_NS), memory_order_relaxed);
+	/* While streams that hold all of the cache go on, there will be no room. */
+	const uint64_t longer = UTIL_MIN(2 * objects->room_again_ns, AGAIN_MOST_NS);
+	objects->room_again_ns = code == 0 ? 0 : UTIL_MAX(UTIL_MAX(again, AGAIN_NS), longer);
+	atomic_store_explicit(&objects->room_tried_ns, code == 0 ? 0 : now + objects->room_again_ns,
+		memory_order_relaxed);
 	if (code < 0 && disk_stop(objects->disk))
 		log_warning("cache_dir: cannot make room: %s: streams go on, and nothing more is "
 			    "stored until the daemon is started again",

@@ -56,6 +56,7 @@ struct objects {
 	struct list_head reads, writes; /* of remote_read, of flight */
 	bool room_wanted;
 	_Atomic uint64_t room_tried_ns; /* no room is asked for before that time */
+	uint64_t room_again_ns; /* of the writer: how long it waits before it looks again */
 	atomic_bool ending;
 	unsigned keepers; /* that were started */
 	bool has_writer;
