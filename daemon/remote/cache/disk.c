@@ -20,7 +20,8 @@
 #include <time.h>
 
 enum {
-	SLOTS = 254, /* processes at once */
+	SLOTS = 253, /* processes at once */
+	INDEXES = 48, /* one part in so many is kept free for indexes that are still to come */
 	CREDIT = 4 << 20, /* that a process takes at once, so that it rarely asks */
 };
 #define LOCKS ((off_t)1 << 40) /* bytes that are locked, beyond the end of the file */
@@ -29,6 +30,7 @@ enum {
 struct account {
 	char magic[8];
 	uint64_t used; /* files as last measured, what was spent since, and the credit below */
+	uint64_t indexes; /* of that, as last measured */
 	uint64_t credit[SLOTS];
 };
 static const char account_magic[8] = {'P', 'S', 'T', 'K', 'A', 'C', 'C', '1'};
@@ -248,10 +250,17 @@ static int credit_sum(struct disk *disk, uint64_t *ret)
 	return 0;
 }
 
+/* What is kept free: indexes are written without asking the account. */
+static uint64_t kept_free(const struct disk *disk, uint64_t indexes)
+{
+	const uint64_t part = disk->size / INDEXES;
+	return part > indexes ? part - indexes : 0;
+}
+
 /* Measures what is used, and removes objects until `wanted` more bytes fit. Under the lock.
  * Credit is summed before files are measured: what is written in between counts twice rather
  * than never. */
-static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used)
+static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used, uint64_t *ret_indexes)
 {
 	uint64_t used;
 	struct disk_walk walk;
@@ -259,6 +268,8 @@ static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used)
 	if (code < 0 || (code = disk_walk(disk, &walk)) < 0)
 		return code;
 	used += walk.bytes;
+	wanted += kept_free(disk, walk.indexes);
+	const uint64_t indexes = walk.indexes;
 	if (used + wanted > disk->size) {
 		char *holds;
 		code = disk_walk_holds(disk, true, &holds);
@@ -273,7 +284,12 @@ static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used)
 	if (code == 0)
 		code = used_write(disk, used);
 	if (code == 0)
+		code = whole_write(disk->account_fd, &indexes, sizeof indexes,
+			offsetof(struct account, indexes));
+	if (code == 0) {
 		*ret_used = used;
+		*ret_indexes = indexes;
+	}
 	return code;
 }
 
@@ -287,11 +303,13 @@ static int credit_add(struct disk *disk, uint64_t bytes, bool may_drop)
 	uint64_t used = account.used;
 	const uint64_t chunk = UTIL_MIN((uint64_t)CREDIT, disk->size / 64);
 	uint64_t more = UTIL_MAX(bytes, chunk);
-	if (used + more > disk->size && may_drop && (code = measure(disk, more, &used)) < 0)
+	if (used + more + kept_free(disk, account.indexes) > disk->size && may_drop &&
+		(code = measure(disk, more, &used, &account.indexes)) < 0)
 		return code;
-	if (used + more > disk->size)
+	const uint64_t taken = used + kept_free(disk, account.indexes);
+	if (taken + more > disk->size)
 		more = bytes;
-	if (used + more > disk->size) {
+	if (taken + more > disk->size) {
 		atomic_store_explicit(&disk->used, used, memory_order_relaxed);
 		return DISK_E_FULL;
 	}
@@ -384,12 +402,12 @@ static int begin(struct disk *disk, const char *cache_dir)
 		code = account_open(disk);
 	if (code < 0 || (code = disk_lock(disk)) < 0)
 		return code;
-	uint64_t used = 0;
+	uint64_t used = 0, indexes = 0;
 	code = account_make(disk);
 	if (code == 0)
 		code = slot_claim(disk);
 	if (code == 0)
-		code = measure(disk, 0, &used);
+		code = measure(disk, 0, &used, &indexes);
 	disk_unlock(disk);
 	return code;
 }

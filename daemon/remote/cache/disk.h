@@ -19,6 +19,9 @@
  * it no longer holds. What is used is what the file system says (st_blocks), measured again each
  * time that room is short.
  *
+ * Indexes of shards in CACHE_DIR count as used. They are written without asking the account, so a
+ * part of the size is kept free for them.
+ *
  * Safe to kill: an object's map is complete before its data file exists; a block is written before
  * its entry; data is removed before its map. Whatever a power loss leaves of this order, a block
  * counts only if its checksum fits, which is verified when a process first uses it.

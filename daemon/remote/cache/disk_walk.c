@@ -97,7 +97,7 @@ static int collect_index(void *context, const char *name, const struct stat *sta
 	struct collecting *to = context;
 	const size_t hex = strspn(name, "0123456789abcdef");
 	if (hex == DISK_NAME && (name[hex] == '.' || name[hex] == '-') && S_ISREG(status->st_mode))
-		to->walk.bytes += (uint64_t)status->st_blocks * BLOCK_BYTES;
+		to->walk.indexes += (uint64_t)status->st_blocks * BLOCK_BYTES;
 	return 0;
 }
 
@@ -144,6 +144,7 @@ int disk_walk(const struct disk *disk, struct disk_walk *ret)
 		disk_walk_free(&to.walk);
 		return code;
 	}
+	to.walk.bytes += to.walk.indexes;
 	join(&to.walk);
 	*ret = to.walk;
 	return 0;
