@@ -57,7 +57,7 @@ static int send_request(void *context, struct chain_request *from, struct fault 
 	request->method = !strcmp(from->method, "PUT")    ? CLIENT_PUT
 			  : !strcmp(from->method, "POST") ? CLIENT_POST
 							  : CLIENT_GET;
-	request->flags = CLIENT_UNSIGNED | CLIENT_URGENT | CLIENT_ONCE |
+	request->flags = CLIENT_UNSIGNED | CLIENT_URGENT | CLIENT_ONCE | CLIENT_STAY |
 			 (from->direct ? (unsigned)CLIENT_DIRECT : 0);
 	request->url = from->url;
 	request->headers = from->headers;

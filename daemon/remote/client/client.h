@@ -58,6 +58,7 @@ enum client_flags {
 	CLIENT_URGENT = 2, /* before all that wait: a listing, an index */
 	CLIENT_ONCE = 4, /* one attempt: what must not happen twice, or is better not waited for */
 	CLIENT_DIRECT = 8, /* not through a proxy: the metadata service of a machine */
+	CLIENT_STAY = 16, /* redirects are errors: the headers or the body are secrets */
 };
 
 /* One attempt that is about to be sent, for `sign`. */

@@ -171,6 +171,17 @@ static void attempt_decide(struct client_attempt *attempt)
 		attempt_decide_whole(attempt);
 }
 
+/* Copies the header Link of the latest answer. */
+static void attempt_link(struct client_request *request, const char *line, size_t size)
+{
+	if (!request->link || !request->link_room)
+		return;
+	if (size > 5 && strncmp(line, "HTTP/", 5) == 0)
+		request->link[0] = 0;
+	if (size > 5 && size - 5 < request->link_room && strncasecmp(line, "link:", 5) == 0)
+		client_error_clean(line + 5, size - 5, request->link, request->link_room);
+}
+
 static size_t attempt_header(char *data, size_t one, size_t count, void *context)
 {
 	struct client_attempt *attempt = context;
@@ -178,6 +189,7 @@ static size_t attempt_header(char *data, size_t one, size_t count, void *context
 	attempt->heard_ns = clock_ns();
 	if (attempt->lost)
 		return 0;
+	attempt_link(attempt->request, data, size);
 	if (client_answer_header(&attempt->head, data, size) == 0)
 		return size;
 	attempt_wrong(attempt, -EBADMSG, true,

@@ -433,7 +433,7 @@ static void request_answered_error(
 		status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 	bool follow = request->method == CLIENT_GET || request->method == CLIENT_HEAD ||
 		      status == 307 || status == 308;
-	if (moved && follow && ended->redirect) {
+	if (moved && follow && ended->redirect && !(request->flags & CLIENT_STAY)) {
 		request_redirect(client, request, ended);
 		return;
 	}

@@ -1,0 +1,96 @@
+"""URLs, signatures and listings against servers that others wrote: SeaweedFS, rclone, nginx, HAProxy.
+
+    real_servers.py [test_NAME]     the test of one server, or all
+
+Only the standard library."""
+import sys
+import zlib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from credentials import probe  # noqa: E402
+from harness import run_tests  # noqa: E402
+from servers import KEYS, haproxy, nginx, rclone, seaweedfs  # noqa: E402
+
+NAMES = ["a b+c%41.bin", "\u00e4/\u20ac.bin", "n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg", "train-0.tar", "train-1.tar", "~'()!*.bin"]
+
+
+def body(name):
+    return name.encode() * 400
+
+
+def ok(name):
+    return f"ok {len(body(name))} {zlib.crc32(body(name)):08x}"
+
+
+def check_store(endpoint, fill):
+    """Keys of all kinds are read and listed; wrong keys are refused."""
+    environment = {"AWS_ENDPOINT_URL": endpoint, **KEYS}
+    fill()
+    lines = probe(*[f"s3://bucket/data/{name}" for name in NAMES], environment=environment)
+    assert lines == [ok(name) for name in NAMES], lines
+    lines = probe("--list", "s3://bucket/data/", environment=environment)
+    assert lines[-1] == "end" and sorted(line.rsplit(" ", 2)[0] for line in lines[:-1]) == sorted(f"data/{name}" for name in NAMES), lines
+    assert all(line.rsplit(" ", 2)[1] == str(len(body(line.rsplit(" ", 2)[0].removeprefix("data/")))) for line in lines[:-1]), lines
+    lines = probe("--glob", "s3://bucket/data/train-*.tar", "s3://bucket/data/n0?/*.jpg", environment=environment)
+    assert [line.split()[0] for line in lines] == ["data/train-0.tar", "data/train-1.tar", "end", "data/n01/x.jpg", "data/n01/y.jpg", "end"], lines
+    lines = probe("--folder", "s3://bucket/data", environment=environment)
+    assert [line for line in lines if line.startswith("class")] == ["class n01", "class n02", "class \u00e4"], lines
+    assert [line.split()[0] for line in lines if ".jpg" in line] == ["n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg"], lines
+    for wrong in ({"AWS_SECRET_ACCESS_KEY": "hunter2"}, {"AWS_ACCESS_KEY_ID": "AKIDOTHER"}):
+        lines = probe("s3://bucket/data/train-0.tar", environment={**environment, **wrong})
+        assert lines[0].startswith("error") and "403" in lines[0] and "train-0.tar" in lines[0], lines
+    lines = probe("s3://bucket/data/none", "s3://nobucket/x", environment=environment)
+    assert all(line.startswith("error") for line in lines) and "404" in lines[0], lines
+
+
+def test_rclone():
+    with rclone() as (endpoint, home):
+        def fill():
+            for name in NAMES:
+                (home / "bucket/data" / name).parent.mkdir(parents=True, exist_ok=True)
+                (home / "bucket/data" / name).write_bytes(body(name))
+        check_store(endpoint, fill)
+
+
+def test_seaweedfs():
+    with seaweedfs() as endpoint:
+        environment = {"AWS_ENDPOINT_URL": endpoint, **KEYS}
+
+        def fill():
+            assert probe("--put", "s3://bucket/", environment=environment) == ["end"]
+            for name in NAMES:
+                assert probe("--text", body(name).decode(), "--put", f"s3://bucket/data/{name}", environment=environment) == ["end"], name
+        check_store(endpoint, fill)
+
+
+def check_web(url, environment=None):
+    lines = probe(f"{url}/a%20b+c%2541.bin", f"{url}/n01/x.jpg", f"{url}/\u00e4/\u20ac.bin", environment=environment)
+    assert lines == [ok("a b+c%41.bin"), ok("n01/x.jpg"), ok("\u00e4/\u20ac.bin")], lines
+    lines = probe(f"{url}/none", environment=environment)
+    assert "404" in lines[0] and "none" in lines[0], lines
+    assert "does not list its files" in probe("--list", f"{url}/", environment=environment)[0]
+
+
+def test_nginx():
+    with nginx() as (plain, tls, certificate, home):
+        for name in NAMES:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_bytes(body(name))
+        check_web(plain)
+        check_web(tls, {"SSL_CERT_FILE": str(certificate)})
+        lines = probe(f"{tls}/n01/x.jpg")
+        assert lines[0].startswith("error") and "certificate" in lines[0], lines
+
+
+def test_haproxy():
+    with nginx() as (plain, _, _, home):
+        for name in NAMES:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_bytes(body(name))
+        with haproxy(plain) as url:
+            check_web(url)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
