@@ -236,6 +236,21 @@ def test_the_hub():
         (home / ".cache/huggingface/token").write_text("hunter2\n")
         assert probe("hf://datasets/org/name/x", environment=environment, home=home) == [ok(b"hub")]
         assert "401" in probe("hf://datasets/org/name/x", environment=environment)[0]
+        # A listing of two pages, below a root and not.
+        tree = "/api/datasets/org/name/tree/main"
+
+        def page(stand):
+            second = "cursor=two" in stand.seen[-1][1]
+            files = [{"type": "file", "path": "b.tar" if second else "a.tar", "size": 7, "oid": "1"}]
+            more = {} if second else {"Link": f'<{stand.url}{tree}?recursive=true&cursor=two>; rel="next"'}
+            return 200, "application/json", json.dumps(files), more
+
+        stand.script = {tree: page}
+        listed = ['a.tar 7 "1"', 'b.tar 7 "1"', "end"]
+        for root in ((), ("--root", "hf://datasets/org/name")):
+            assert probe(*root, "--list", "hf://datasets/org/name", environment=environment) == listed
+        for root in ("hf://datasets/org/nam", "hf://datasets/org/name2", "s3://bucket"):
+            refused(probe("--root", root, "--list", "hf://datasets/org/name", environment=environment), "outside")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def free_ports(count):
 
 
 @contextlib.contextmanager
-def running(command, ready, log, environment=None):
+def running(command, ready, log, environment=None, end_by=signal.SIGTERM):
     """The process until the block ends; `ready` says whether it answers."""
     with open(log, "wb") as out:
         process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
@@ -67,7 +67,7 @@ def running(command, ready, log, environment=None):
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, end_by)
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -113,7 +113,7 @@ def seaweedfs():
                    f"-volume.port={volume}", "-volume.max=8", "-master.volumeSizeLimitMB=64", "-filer", f"-filer.port={filer}", "-s3",
                    f"-s3.port={s3}", f"-s3.config={home}/s3.json", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
         try:
-            with running(command, answers(f"http://127.0.0.1:{s3}/"), home / "log", {"HOME": str(home)}):
+            with running(command, answers(f"http://127.0.0.1:{s3}/"), home / "log", {"HOME": str(home)}, signal.SIGKILL):
                 yield f"http://127.0.0.1:{s3}"
         finally:
             # It makes sockets in /tmp, whatever TMPDIR says, and leaves them there.

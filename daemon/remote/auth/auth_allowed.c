@@ -29,10 +29,21 @@ static int outside(const struct auth *auth, const struct remote_url *url, const 
 		what, remote_url_safe(shown, safe, sizeof safe), list);
 }
 
+/* Whether a URL is the Hub's list of the files of a dataset that is a root. */
+static bool lists(
+	const struct auth *auth, const struct remote_url *root, const struct remote_url *url)
+{
+	char path[REMOTE_HOST_MAX + 64];
+	int size = snprintf(path, sizeof path, "api/datasets/%s/tree/", root->host);
+	return root->scheme == REMOTE_HF && url->scheme == auth->hub.scheme &&
+	       url->port == auth->hub.port && !strcmp(url->host, auth->hub.host) &&
+	       !strncmp(url->key, path, (size_t)size);
+}
+
 static bool within(const struct auth *auth, const struct remote_url *url)
 {
 	for (size_t i = 0; i < auth->root_count; i++)
-		if (remote_url_within(url, &auth->roots[i]))
+		if (remote_url_within(url, &auth->roots[i]) || lists(auth, &auth->roots[i], url))
 			return true;
 	return !auth->rooted;
 }

@@ -13,6 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Where there were no credentials, how long until they are looked for again. */
+#define AUTH_LOOK_NS ((uint64_t)60 * 1000000000u)
+
 /* What a program printed before the process was confined. Written and taken before there are
  * threads that fetch. */
 static struct credentials auth_kept;
@@ -147,7 +150,8 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 		auth->have && auth->current.expires_s ? auth->current.expires_s - now_s : INT64_MAX;
 	bool usable = auth->have && !auth->refused && left_s > 0;
 	if (!usable || left_s < AUTH_EARLY_S)
-		if (!auth->none)
+		/* Someone may have logged in since. */
+		if (!auth->none || clock_ns() - auth->tried_ns > AUTH_LOOK_NS)
 			start(auth);
 	if (usable)
 		return 0;

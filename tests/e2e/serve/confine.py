@@ -387,6 +387,49 @@ def test_another_user():
             wait_until(lambda: "ended with status" in daemon.text(), "the trainer's end to be told")
 
 
+@contextlib.contextmanager
+def served(place):
+    """The URL of a folder, by a server on loopback that serves ranges (tests/remote/fault_server.py, without faults)."""
+    server = subprocess.Popen([sys.executable, str(ROOT / "tests/remote/fault_server.py"), str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True)
+    try:
+        yield f"http://127.0.0.1:{server.stdout.readline().split()[1]}"
+    finally:
+        server.stdin.close()
+        server.wait(timeout=LIMIT)
+
+
+def test_urls():
+    """Where a root is a URL, a confined daemon streams from it, and from nowhere else. Where none is, it reads no URL and has no
+    call with which to connect."""
+    with places() as (home, inside, outside), served(inside / "tars") as url, served(outside / "tars") as other:
+        name = sorted(path.name for path in (inside / "tars").iterdir() if path.suffix == ".tar")[0]
+        (home / "cache").mkdir()
+        private = f"cache_dir: {home}/cache\n"
+        with Daemon(home, config=roots(url, inside / "images", more=private)) as daemon, Link(daemon.socket) as link:
+            said = daemon.status()["confinement"]
+            assert said["network"] and said["seccomp"] and "connections to servers possible" in said["describe"], said
+            got = link.open(source=f"{url}/{name}", batch_size=4, epochs=1).read()
+            assert len(got) == 2 and not any(row.flags & INVALID for _, batch in got for row in batch), got
+            assert len(link.open(source=inside / "images", batch_size=4, epochs=1).read()) == 6
+            for source in (f"{other}/{name}", "s3://bucket/x.tar", f"{url}-evil/{name}", f"{url}/../{name}"):
+                refused = refusal_of(link, source)
+                assert "roots" in refused or ".." in refused or "port" in refused, (source, refused)
+        with Daemon(home, config=roots(inside, more=private)) as daemon, Link(daemon.socket) as link:
+            said = daemon.status()["confinement"]
+            assert not said["network"] and "connections" not in said["describe"], said
+            assert "roots" in refusal_of(link, f"{url}/{name}")
+
+
+def refusal_of(link, source):
+    """The sentence with which a source is refused, whatever its code."""
+    try:
+        link.open(batch_size=2, source=source).opened()
+    except Refused as refused:
+        return refused.sentence
+    raise AssertionError(f"{source} was not refused")
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--deny"]:
         run_denied([tuple(map(int, pair.split(":"))) for pair in sys.argv[2].split(",")], sys.argv[3:])
