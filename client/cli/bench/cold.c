@@ -167,6 +167,10 @@ static int cold_shard(struct cold_pass *pass, uint32_t shard)
 
 static int cold_all(struct cold_pass *pass)
 {
+	if (dataset_remote(pass->dataset))
+		return cli_fail(CLI_USAGE,
+			"--cold drops files from this machine's page cache, and %s is remote",
+			dataset_shard_path(pass->dataset, 0));
 	uint32_t shards = dataset_shards(pass->dataset);
 	bool folder = dataset_kind(pass->dataset) == DATASET_FOLDER;
 	pass->files = pass->bytes = pass->cached = 0;

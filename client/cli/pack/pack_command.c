@@ -13,6 +13,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
+#include "remote/url.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -107,6 +108,11 @@ static int packing_settle(struct packing *packing)
 		return cli_fail(CLI_USAGE,
 			"--subsampling applies to images that are encoded again: add --max-side or "
 			"--quality");
+	if (remote_is_url(packing->output))
+		return cli_fail(CLI_USAGE,
+			"%s is a URL, and pack writes to folders only: pack to a folder, and copy "
+			"it",
+			packing->output);
 	if (pattern_parse(packing->output, &packing->pattern, &fault) < 0)
 		return cli_fail(CLI_USAGE, "%s", fault.text);
 	code = catalog_fields(&packing->choice, &packing->options.recipe.fields);

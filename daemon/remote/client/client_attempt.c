@@ -165,7 +165,8 @@ static void attempt_decide(struct client_attempt *attempt)
 			"again; objects of a dataset in use must not be overwritten");
 		return;
 	}
-	if (attempt_ranged(request) && head->status == 206)
+	/* rclone's S3 server answers a range with status 200 and the right Content-Range. */
+	if (attempt_ranged(request) && (head->status == 206 || head->has_range))
 		attempt_decide_range(attempt);
 	else
 		attempt_decide_whole(attempt);

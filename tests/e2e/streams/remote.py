@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Streams from URLs give the rows of the same files on disk: tars, a ZIP and a folder; cold, with a warm cache, and resumed; what is
+said where a URL cannot be read. A web server on loopback with ranges; S3 is rclone's, where it is installed."""
+import contextlib
+import hashlib
+import http.server
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from harness import LIMIT, ROOT, Daemon, Skip, folder, make_dataset, rows, run_tests, tool, wait_until
+
+KEYS = {"image_size": 24, "batch_size": 4, "seed": 5, "epochs": 2, "train": 1, "max_broken": 0, "on_broken": "fail"}
+REFUSED = "this build reads no URLs"
+
+
+def needs_urls():
+    said = subprocess.run([tool("penstock"), "--version"], capture_output=True, text=True, check=True, timeout=LIMIT).stdout
+    if "s3" not in said.split("urls:")[-1].split("\n")[0]:
+        raise Skip(REFUSED)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16
+
+    def do_HEAD(self):
+        self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def log_message(self, *_words):
+        pass
+
+    def none(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def answer(self, body):
+        path = self.server.root / self.path.lstrip("/")
+        self.server.asked.append((self.command, self.path, self.headers.get("Range")))
+        if not path.is_file():
+            return self.none(404)
+        data = path.read_bytes()
+        etag = f'"{hashlib.md5(data).hexdigest()}"'
+        if self.headers.get("If-Match", etag) != etag:
+            return self.none(412)
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        begin, end = (int(wanted[1]), min(int(wanted[2]) + 1, len(data))) if wanted else (0, len(data))
+        self.send_response(206 if wanted else 200)
+        self.send_header("ETag", etag)
+        self.send_header("Accept-Ranges", "bytes")
+        if wanted:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+        self.send_header("Content-Length", str(end - begin))
+        self.end_headers()
+        if body:
+            self.wfile.write(data[begin:end])
+
+
+@contextlib.contextmanager
+def web(root):
+    """The URL of a server of the files below `root`; and what it was asked."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.root, server.asked, server.daemon_threads = root, [], True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", server.asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def s3(root):
+    """The endpoint and the variables of an S3 server whose buckets are the folders in `root`."""
+    binary = next((str(path) for path in (ROOT / ".venv-remote/bin/rclone", Path("/usr/bin/rclone")) if os.access(path, os.X_OK)),
+                  shutil.which("rclone"))
+    if not binary:
+        raise Skip("no rclone")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with open(root.parent / "rclone.log", "wb") as log:
+        process = subprocess.Popen([binary, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", "AKID,secret/key", "--config",
+                                    str(root.parent / "none.conf"), "--vfs-cache-mode", "off", "--no-checksum", str(root)], stdout=log, stderr=log)
+    try:
+        def answers():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+        wait_until(answers, "rclone")
+        yield {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret/key", "AWS_REGION": "us-east-1",
+               "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+    finally:
+        process.terminate()
+        process.wait(timeout=LIMIT)
+
+
+def dataset(root):
+    """images/CLASS/x.jpg, t-{0..2}.tar and all.zip with the same images."""
+    images = make_dataset(root / "images", per_class=8, min_side=32, max_side=64)
+    files = sorted(root.glob("images/*/*.jpg"))
+    for shard in range(3):
+        with tarfile.open(root / f"t-{shard}.tar", "w") as tar:
+            for number, path in list(enumerate(files))[shard::3]:
+                for name, data in ((f"{number:04}.jpg", path.read_bytes()), (f"{number:04}.cls", b"%d" % (number % 3))):
+                    info = tarfile.TarInfo(name)
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    with zipfile.ZipFile(root / "all.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            archive.write(path, path.relative_to(root / "images"))
+    return images
+
+
+def rows_of(daemon, source, **keys):
+    """What a trainer reads, without the line that says where from."""
+    return rows(daemon.batches(source=source, **{**KEYS, **keys}))
+
+
+def checked(home, source, environment=None, good=True):
+    run = subprocess.run([tool("penstock"), "check", "--json", source], capture_output=True, text=True, timeout=LIMIT,
+                         env={**os.environ, "XDG_CACHE_HOME": str(home / "check"), **(environment or {})})
+    assert (run.returncode == 0) == good, (source, run.returncode, run.stdout, run.stderr)
+    return json.loads(run.stdout) if good else run.stderr
+
+
+def test_web():
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        cache = f"cache_dir: {home}/cache\ncache_size: 64M\n"
+        with web(home / "data") as (url, asked):
+            for name in ("t-{0..2}.tar", "all.zip"):
+                assert checked(home, f"{url}/{name}")["fingerprint"] == checked(home, f"{home}/data/{name}")["fingerprint"]
+            with Daemon(home) as daemon:
+                local = {name: rows_of(daemon, f"{home}/data/{name}") for name in ("t-{0..2}.tar", "all.zip")}
+                assert all(local.values())
+                for name, wanted in local.items():
+                    assert rows_of(daemon, f"{url}/{name}") == wanted, name
+            with Daemon(home, config=cache) as daemon:
+                assert rows_of(daemon, f"{url}/t-{{0..2}}.tar") == local["t-{0..2}.tar"]
+            del asked[:]
+            with Daemon(home, config=cache) as daemon:
+                assert rows_of(daemon, f"{url}/t-{{0..2}}.tar") == local["t-{0..2}.tar"]
+            # The cache has the images, and the index is in its folder.
+            assert all(method == "HEAD" for method, _path, _range in asked), asked
+
+
+def test_index_beside():
+    """An index that a URL's owner put beside the shard is used; one of another file is not."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, asked):
+            first = checked(home, f"{url}/t-0.tar")
+            (index,) = (home / "check/penstock").glob("**/*.idx")
+            shutil.copy(index, home / "data/t-0.tar.idx")
+            shutil.copy(index, home / "data/t-1.tar.idx")
+            index.unlink()
+            del asked[:]
+            again = checked(home, f"{url}/t-0.tar")
+            assert again["fingerprint"] == first["fingerprint"]
+            assert any(path == "/t-0.tar.idx" and method == "GET" for method, path, _range in asked), asked
+            other = checked(home, f"{url}/t-1.tar")
+            assert other["samples"] == 8 and other["fingerprint"] != first["fingerprint"]
+
+
+def test_replaced():
+    """A shard that was replaced is indexed again when it is opened, and ends a stream that reads it."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, _asked):
+            before = checked(home, f"{url}/t-0.tar")
+            shutil.copy(home / "data/t-1.tar", home / "data/t-0.tar")
+            after = checked(home, f"{url}/t-0.tar")
+            assert after["fingerprint"] == checked(home, f"{url}/t-1.tar")["fingerprint"] != before["fingerprint"]
+
+
+def test_pack():
+    """From a URL: the same tars as from the files. Not to one."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, _asked):
+            for out in ("one", "two"):
+                (home / out).mkdir()
+            for source, out in ((f"{home}/data/t-0.tar", "one"), (f"{url}/t-0.tar", "two")):
+                subprocess.run([tool("penstock"), "pack", source, home / out / "x-%03d.tar"], check=True, capture_output=True, timeout=LIMIT,
+                               env={**os.environ, "XDG_CACHE_HOME": str(home / "pack")})
+            one, two = ({path.name: path.read_bytes() for path in (home / out).glob("*.tar")} for out in ("one", "two"))
+            assert one and one == two
+            run = subprocess.run([tool("penstock"), "pack", f"{url}/t-0.tar", "s3://bucket/x-%03d.tar"], capture_output=True, text=True, timeout=LIMIT)
+            assert run.returncode == 2 and "writes to folders only" in run.stderr, run
+
+
+def test_refused():
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, _asked):
+            for source, words in ((f"{url}/none.tar", ("none.tar", "404")), (f"{url}/t-*.tar", ("has a star", "braces")),
+                                  (f"{url}/t-{{0..3}}.tar", ("t-3.tar", "404")), (f"{{{url},{home}/data}}/t-0.tar", ("both URLs",)),
+                                  ("ftp://127.0.0.1/x.tar", ("ftp",)), ("http://example.org/x.tar", ("plain_http",)),
+                                  ("s3://", ("s3://",))):
+                said = checked(home, source, good=False)
+                assert all(word in said for word in words), (source, said)
+            config = f"roots: [{home}/data]\n"
+            with Daemon(home, config=config) as daemon:
+                said = daemon.trainer(source=f"{url}/t-0.tar", **KEYS).error()
+                assert "roots" in said, said
+            with Daemon(home, config=f"roots: ['{url}/']\n") as daemon:
+                assert rows_of(daemon, f"{url}/t-0.tar")
+                said = daemon.trainer(source=f"{home}/data/t-0.tar", **KEYS).error()
+                assert "roots" in said, said
+
+
+def test_s3():
+    needs_urls()
+    with folder() as home:
+        (home / "buckets/bucket").mkdir(parents=True)
+        dataset(home / "buckets/bucket")
+        with s3(home / "buckets") as environment:
+            local = home / "buckets/bucket"
+            for source, path in (("s3://bucket/t-*.tar", local / "t-*.tar"), ("s3://bucket/images/", local / "images"),
+                                 ("s3://bucket/images", local / "images"), ("s3://bucket/all.zip", local / "all.zip")):
+                assert checked(home, source, environment)["fingerprint"] == checked(home, str(path))["fingerprint"], source
+            with Daemon(home, environment=environment) as daemon:
+                assert rows_of(daemon, "s3://bucket/images/") == rows_of(daemon, str(local / "images"))
+            for source, words in (("s3://bucket/none/", ("does not exist",)), ("s3://bucket/x-*.tar", ("nothing matches",)),
+                                  ("s3://bucket/{images,more}/", ("several folders",))):
+                said = checked(home, source, environment, good=False)
+                assert all(word in said for word in words), (source, said)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
