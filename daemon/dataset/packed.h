@@ -26,6 +26,8 @@ enum packed_method {
 	PACKED_SNAPPY_PART,
 	/* The same of blocks of a Zstandard frame. */
 	PACKED_ZSTD_PART,
+	/* The same of blocks of a deflate stream. */
+	PACKED_DEFLATE_PART,
 	PACKED_METHODS,
 };
 
@@ -40,7 +42,9 @@ struct packed {
 	uint8_t method; /* enum packed_method */
 	uint8_t checked;
 	uint8_t channels; /* of PIXELS and PLANES: 1 or 3 */
-	uint8_t window; /* of ZSTD_PART: the frame's descriptor of it */
+	/* Of ZSTD_PART, the frame's descriptor of its window. Of DEFLATE_PART, how many bits of the
+	 * first byte belong to the part; 0: all. */
+	uint8_t window;
 	uint16_t width, height; /* the same */
 };
 
@@ -68,6 +72,8 @@ static inline bool packed_sound(const struct packed *packed, uint32_t size)
 		return true;
 	if (packed->method == PACKED_ZSTD_PART)
 		return packed->window <= PACKED_WINDOW_MOST;
+	if (packed->method == PACKED_DEFLATE_PART)
+		return packed->window < 8;
 	if (packed->method == PACKED_PARTS) /* headers are larger than what is put in their place */
 		return packed->whole <= packed->stored;
 	const uint64_t pixels = (uint64_t)packed->width * packed->height * packed->channels;

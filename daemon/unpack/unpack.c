@@ -21,6 +21,7 @@ static const struct unpack_method *const methods[PACKED_METHODS] = {
 	[PACKED_PARTS] = &unpack_record_parts,
 	[PACKED_SNAPPY_PART] = &unpack_snappy_part,
 	[PACKED_ZSTD_PART] = &unpack_zstd_part,
+	[PACKED_DEFLATE_PART] = &unpack_deflate_part,
 };
 
 struct unpack *unpack_new(void)

@@ -9,6 +9,8 @@
  *   unpack_snappy.c        Snappy, with penstock's decoder
  *   unpack_zstd.c          Zstandard, with libzstd
  *   unpack_zstd_walk.[ch]  where the parts of a Zstandard frame are that samples need
+ *   unpack_deflate_walk.[ch]  the same for a deflate stream
+ *   unpack_shadow.h        which of two shadows of a stream to begin anew
  *   unpack_zstd_absent.c   refuses Zstandard in builds without libzstd
  *   unpack_pixels.c        pixels without a header, as a PNM file
  *   unpack_parts.c         a RecordIO record that is stored in parts
@@ -92,8 +94,9 @@ int unpack_skip(struct unpack *unpack, uint64_t size, uint64_t *ret_size, struct
  *
  * Snappy has parts: the elements that all known compressors make of a piece of 64 KiB refer only to
  * that piece, so that a part begins less than 64 KiB before its sample. It is not taken for
- * granted: a part begins where no element of it has referred to anything before. So has Zstandard
- * (unpack_zstd_walk.h), which then takes three times UNPACK_BYTES. unpack_parts: 0 or -ENOMEM. */
+ * granted: a part begins where no element of it has referred to anything before. So have gzip
+ * (unpack_deflate_walk.h) and Zstandard (unpack_zstd_walk.h), which then takes three times
+ * UNPACK_BYTES. unpack_parts: 0 or -ENOMEM. */
 int unpack_parts(struct unpack *unpack, struct fault *fault);
 void unpack_part_begin(struct unpack *unpack, uint64_t at);
 bool unpack_part_end(const struct unpack *unpack, uint64_t at, uint32_t size, uint64_t *ret_from,

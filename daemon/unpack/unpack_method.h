@@ -35,9 +35,9 @@ struct unpack_method {
 	void (*unmake)(void *state);
 };
 
-extern const struct unpack_method unpack_plain, unpack_deflate, unpack_gzip, unpack_snappy,
-	unpack_snappy_part, unpack_zstd, unpack_zstd_part, unpack_pixels, unpack_planes,
-	unpack_record_parts;
+extern const struct unpack_method unpack_plain, unpack_deflate, unpack_deflate_part, unpack_gzip,
+	unpack_snappy, unpack_snappy_part, unpack_zstd, unpack_zstd_part, unpack_pixels,
+	unpack_planes, unpack_record_parts;
 
 struct unpack {
 	const struct unpack_method *method; /* NULL: no stream */

@@ -5,6 +5,9 @@
 #define ZLIB_CONST
 #include "unpack/unpack_method.h"
 
+#include "base/util.h"
+#include "unpack/unpack_deflate_walk.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -20,6 +23,8 @@ struct inflating {
 	bool made; /* the stream's memory is allocated */
 	bool ended; /* the last member has ended */
 	bool gzip; /* the first byte was that of gzip */
+	bool walks; /* parts will be asked for */
+	struct deflate_walk *walk; /* NULL until they are */
 };
 
 static int inflating_begin(struct unpack *unpack, int bits, struct fault *fault)
@@ -31,13 +36,33 @@ static int inflating_begin(struct unpack *unpack, int bits, struct fault *fault)
 	if (rc != Z_OK)
 		return unpack_no_memory(unpack, fault);
 	own->made = true;
-	own->ended = own->gzip = false;
+	own->ended = own->gzip = own->walks = false;
 	return 0;
 }
 
 static int deflate_begin(struct unpack *unpack, struct fault *fault)
 {
 	return inflating_begin(unpack, BITS_RAW, fault);
+}
+
+/* The first byte may belong to the block before the part. */
+static int deflate_part_begin(struct unpack *unpack, struct fault *fault)
+{
+	int rc = inflating_begin(unpack, BITS_RAW, fault);
+	const int bits = unpack->packed.window;
+	const uint8_t *input;
+	size_t size;
+	if (rc < 0 || !bits)
+		return rc;
+	rc = unpack_input(unpack, &input, &size, fault);
+	if (rc < 0)
+		return rc;
+	if (!size)
+		return unpack_cut(unpack, fault);
+	struct inflating *own = unpack->state[unpack->packed.method];
+	(void)inflatePrime(&own->stream, bits, input[0] >> (8 - bits));
+	unpack_consume(unpack, 1);
+	return 0;
 }
 
 static int gzip_begin(struct unpack *unpack, struct fault *fault)
@@ -82,9 +107,24 @@ static int inflating_step(struct unpack *unpack, struct inflating *own, uint8_t 
 	stream->avail_in = (uInt)size;
 	stream->next_out = out;
 	stream->avail_out = (uInt)room;
-	*ret = inflate(stream, Z_NO_FLUSH);
-	unpack_consume(unpack, size - stream->avail_in);
+	const bool walks = own->walks && own->walk->on;
+	*ret = inflate(stream, walks ? Z_BLOCK : Z_NO_FLUSH);
+	const size_t taken = size - stream->avail_in;
 	*ret_made = room - stream->avail_out;
+	const bool moved = *ret == Z_OK || *ret == Z_STREAM_END || *ret == Z_BUF_ERROR;
+	if (walks && moved)
+		deflate_walk_step(own->walk, &(struct deflate_walk_done){.input = input,
+						     .out = out,
+						     .size = size,
+						     .taken = taken,
+						     .room = room,
+						     .made = *ret_made,
+						     .data_type = stream->data_type,
+						     .ended = *ret == Z_STREAM_END});
+	/* From block to block it may go on within a byte. */
+	if (walks && size && *ret == Z_BUF_ERROR)
+		*ret = Z_OK;
+	unpack_consume(unpack, taken);
 	return 0;
 }
 
@@ -93,6 +133,8 @@ static int zlib_make(
 {
 	struct inflating *own = unpack->state[unpack->packed.method];
 	size_t made = 0;
+	if (own->walks)
+		room = UTIL_MIN(room, (size_t)DEFLATE_WALK_ROOM);
 	while (!made && !own->ended) {
 		int found = Z_OK;
 		int rc = inflating_step(unpack, own, out, room, &made, &found, fault);
@@ -114,11 +156,48 @@ static int zlib_make(
 	return 0;
 }
 
+/* Bytes that follow the sample are not looked at. */
+static int deflate_part_make(
+	struct unpack *unpack, uint8_t *out, size_t room, size_t *ret_made, struct fault *fault)
+{
+	*ret_made = 0;
+	return unpack->made < unpack->whole ? zlib_make(unpack, out, room, ret_made, fault) : 0;
+}
+
+static int gzip_parts(struct unpack *unpack, struct fault *fault)
+{
+	struct inflating *own = unpack->state[unpack->packed.method];
+	if (!own->walk)
+		own->walk = calloc(1, sizeof *own->walk);
+	if (!own->walk)
+		return unpack_no_memory(unpack, fault);
+	own->walks = true;
+	deflate_walk_begin(own->walk);
+	return 0;
+}
+
+static void gzip_sample_begin(struct unpack *unpack, uint64_t at)
+{
+	const struct inflating *own = unpack->state[unpack->packed.method];
+	if (own->walks)
+		deflate_walk_sample_begin(own->walk, at);
+}
+
+static bool gzip_sample_end(const struct unpack *unpack, uint64_t at, uint32_t size,
+	uint64_t *ret_from, struct packed *ret)
+{
+	const struct inflating *own = unpack->state[unpack->packed.method];
+	return own->walks && deflate_walk_sample_end(own->walk, at, size, ret_from, ret);
+}
+
 static void zlib_unmake(void *state)
 {
 	struct inflating *own = state;
 	if (own->made)
 		(void)inflateEnd(&own->stream);
+	if (own->walk)
+		deflate_walk_deinit(own->walk);
+	free(own->walk);
 	free(own);
 }
 
@@ -135,10 +214,21 @@ const struct unpack_method unpack_deflate = {
 	.unmake = zlib_unmake,
 };
 
+const struct unpack_method unpack_deflate_part = {
+	.name = "gzip",
+	.library = zlib_library,
+	.begin = deflate_part_begin,
+	.make = deflate_part_make,
+	.unmake = zlib_unmake,
+};
+
 const struct unpack_method unpack_gzip = {
 	.name = "gzip",
 	.library = zlib_library,
 	.begin = gzip_begin,
 	.make = zlib_make,
+	.parts = gzip_parts,
+	.part_begin = gzip_sample_begin,
+	.part_end = gzip_sample_end,
 	.unmake = zlib_unmake,
 };

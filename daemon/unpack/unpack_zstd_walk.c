@@ -26,9 +26,9 @@ void zstd_walk_opening(uint8_t window, uint8_t ret[ZSTD_WALK_OPENING])
 
 void zstd_walk_deinit(struct zstd_walk *walk)
 {
-	for (size_t i = 0; i < ZSTD_WALK_SHADOWS; i++) {
-		(void)ZSTD_freeDCtx(walk->shadow[i].context);
-		walk->shadow[i].context = NULL;
+	for (size_t i = 0; i < UNPACK_SHADOWS; i++) {
+		(void)ZSTD_freeDCtx(walk->context[i]);
+		walk->context[i] = NULL;
 	}
 }
 
@@ -42,7 +42,7 @@ void zstd_walk_begin(struct zstd_walk *walk)
 	walk->now = (struct zstd_place){0, 0};
 	walk->at = 0;
 	walk->compressed_begin = walk->compressed_end = walk->before_end = 0;
-	for (size_t i = 0; i < ZSTD_WALK_SHADOWS; i++)
+	for (size_t i = 0; i < UNPACK_SHADOWS; i++)
 		walk->shadow[i].live = false;
 }
 
@@ -53,52 +53,42 @@ size_t zstd_walk_limit(const struct zstd_walk *walk)
 
 /* ---- shadows ---- */
 
-static void shadow_begin(struct zstd_walk *walk, struct zstd_shadow *shadow)
+static void shadow_begin(struct zstd_walk *walk, unsigned i)
 {
+	struct unpack_shadow *shadow = &walk->shadow[i];
 	uint8_t opening[ZSTD_WALK_OPENING];
 	ZSTD_inBuffer from = {.src = opening, .size = sizeof opening};
 	ZSTD_outBuffer to = {.dst = walk->out, .size = sizeof walk->out};
-	if (!shadow->context)
-		shadow->context = ZSTD_createDCtx();
+	if (!walk->context[i])
+		walk->context[i] = ZSTD_createDCtx();
 	/* Without memory there is one less. */
-	if (!shadow->context ||
-		ZSTD_isError(ZSTD_DCtx_reset(shadow->context, ZSTD_reset_session_only)))
+	shadow->live = walk->context[i] &&
+		       !ZSTD_isError(ZSTD_DCtx_reset(walk->context[i], ZSTD_reset_session_only));
+	if (!shadow->live)
 		return;
 	zstd_walk_opening(walk->window, opening);
-	shadow->live = !ZSTD_isError(ZSTD_decompressStream(shadow->context, &to, &from)) &&
+	shadow->live = !ZSTD_isError(ZSTD_decompressStream(walk->context[i], &to, &from)) &&
 		       from.pos == from.size;
-	shadow->begin = walk->now;
-	shadow->good = walk->now.total;
+	shadow->begin = shadow->good = walk->now.total;
+	walk->begin[i] = walk->now;
 }
 
-/* Between two blocks: begins those that have failed, but not both at once, or the older one if both
- * are old. */
 static void shadows_renew(struct zstd_walk *walk)
 {
-	struct zstd_shadow *one = &walk->shadow[0], *other = &walk->shadow[1];
-	const uint64_t now = walk->now.total;
-	if (one->live && (!other->live || other->begin.total < one->begin.total)) {
-		struct zstd_shadow *older = other;
-		other = one;
-		one = older;
-	}
-	/* `one` has failed or is the older one. */
 	const uint64_t window = UINT64_C(1) << (WINDOW_LOG_LEAST + (walk->window >> 3));
-	const uint64_t old = UTIL_MIN(SHADOW_WINDOWS * window, (uint64_t)SHADOW_AGE_MOST);
-	const uint64_t age = other->live ? now - other->begin.total : old;
-	/* The other may have begun, or been wrong, in the middle of the caller's sample. */
-	const bool needed = other->live && other->good > walk->at;
-	if (!one->live ? age > 0 : !needed && now - one->begin.total >= old && age >= old / 2)
-		shadow_begin(walk, one);
+	const unsigned which = unpack_shadow_renew(walk->shadow, walk->now.total, walk->at,
+		UTIL_MIN(SHADOW_WINDOWS * window, (uint64_t)SHADOW_AGE_MOST));
+	if (which < UNPACK_SHADOWS)
+		shadow_begin(walk, which);
 }
 
 /* The shadow does what was done in the whole frame. */
-static void shadow_step(
-	struct zstd_walk *walk, struct zstd_shadow *shadow, const struct zstd_walk_done *done)
+static void shadow_step(struct zstd_walk *walk, unsigned i, const struct zstd_walk_done *done)
 {
+	struct unpack_shadow *shadow = &walk->shadow[i];
 	ZSTD_inBuffer from = {.src = done->input, .size = done->size};
 	ZSTD_outBuffer to = {.dst = walk->out, .size = done->room};
-	const size_t found = ZSTD_decompressStream(shadow->context, &to, &from);
+	const size_t found = ZSTD_decompressStream(walk->context[i], &to, &from);
 	shadow->live = !ZSTD_isError(found) && from.pos == done->taken && to.pos == done->made;
 	if (shadow->live && memcmp(walk->out, done->out, done->made) != 0)
 		shadow->good = walk->now.total + done->made;
@@ -188,9 +178,9 @@ static void unit_end(struct zstd_walk *walk)
 void zstd_walk_step(struct zstd_walk *walk, const struct zstd_walk_done *done)
 {
 	const bool drained = walk->drains || walk->left == done->taken;
-	for (size_t i = 0; i < ZSTD_WALK_SHADOWS; i++)
+	for (unsigned i = 0; i < UNPACK_SHADOWS; i++)
 		if (walk->shadow[i].live)
-			shadow_step(walk, &walk->shadow[i], done);
+			shadow_step(walk, i, done);
 	for (size_t i = 0; walk->unit != UNIT_BODY && i < done->taken; i++)
 		walk->head[walk->head_size++] = done->input[i];
 	walk->now.from += done->taken;
@@ -231,12 +221,9 @@ bool zstd_walk_sample_end(const struct zstd_walk *walk, uint64_t at, uint32_t si
 	/* A frame after the first one is not followed. */
 	if (!walk->sampled || walk->now.total < at + size)
 		return false;
-	for (size_t i = 0; i < ZSTD_WALK_SHADOWS; i++) {
-		const struct zstd_shadow *shadow = &walk->shadow[i];
-		if (shadow->live && shadow->good <= at && shadow->begin.total <= at &&
-			shadow->begin.from > place.from)
-			place = shadow->begin;
-	}
+	const unsigned which = unpack_shadow_choose(walk->shadow, at);
+	if (which < UNPACK_SHADOWS)
+		place = walk->begin[which];
 	if (sample_is_raw(walk, at + size))
 		place = walk->sample;
 	/* libzstd keeps a frame's last byte until all is given out. */

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "dataset/packed.h"
+#include "unpack/unpack_shadow.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +21,6 @@
 
 enum {
 	ZSTD_WALK_ROOM = 64 << 10, /* that is unpacked at once */
-	ZSTD_WALK_SHADOWS = 2,
 	ZSTD_WALK_RECENT = 4,
 	ZSTD_WALK_HEAD = 14, /* of a frame, at most */
 };
@@ -28,13 +28,6 @@ enum {
 /* Between two blocks. */
 struct zstd_place {
 	uint64_t from, total; /* stored and unpacked bytes before it */
-};
-
-struct zstd_shadow {
-	ZSTD_DCtx *context;
-	bool live;
-	struct zstd_place begin;
-	uint64_t good; /* unpacked bytes from which on it was right */
 };
 
 struct zstd_walk {
@@ -54,7 +47,9 @@ struct zstd_walk {
 	uint64_t at; /* of the caller's sample */
 	struct zstd_place sample; /* the block in which it begins */
 	bool sampled;
-	struct zstd_shadow shadow[ZSTD_WALK_SHADOWS];
+	struct unpack_shadow shadow[UNPACK_SHADOWS];
+	struct zstd_place begin[UNPACK_SHADOWS]; /* of the shadows */
+	ZSTD_DCtx *context[UNPACK_SHADOWS]; /* theirs; NULL until they are needed */
 	uint8_t out[ZSTD_WALK_ROOM];
 };
 

@@ -250,8 +250,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (snappy && wanted == packed.whole && !packed.checked) {
 		check_snappy(exact, stored, &packed, rc);
 	}
-	if (rc == 0 && (packed.method == PACKED_SNAPPY || packed.method == PACKED_ZSTD) &&
-		wanted == packed.whole && packed.whole)
+	const bool parts = packed.method == PACKED_SNAPPY || packed.method == PACKED_ZSTD ||
+			   packed.method == PACKED_GZIP;
+	if (rc == 0 && parts && wanted == packed.whole && packed.whole)
 		for (int i = 0; i < 3; i++)
 			check_part(exact, &packed, &source.random);
 	free(exact);
@@ -275,7 +276,7 @@ static uint32_t plain_fill(uint32_t room, struct random *random)
 static uint32_t put_zlib(uint8_t *to, uint32_t room, uint32_t size, int bits, struct random *random)
 {
 	z_stream stream = {0};
-	if (deflateInit2(&stream, (int)draw(random, 10), Z_DEFLATED, bits, 8,
+	if (deflateInit2(&stream, (int)draw(random, 10), Z_DEFLATED, bits, 1 + (int)draw(random, 9),
 		    (int)draw(random, 5)) != Z_OK)
 		return 0;
 	stream.next_in = plain;
@@ -399,6 +400,7 @@ static uint32_t put_stream(
 {
 	switch (head->method) {
 	case PACKED_DEFLATE:
+	case PACKED_DEFLATE_PART:
 		return put_zlib(to, room, *size, -15, random);
 	case PACKED_GZIP:
 		return put_zlib(to, room, *size, one_in(random, 2) ? 15 : 31, random);

@@ -275,9 +275,10 @@ static void snappy_pieces(bool over, uint64_t seed)
 	memcpy(packed, made.packed, packed_size = made.packed_size);
 }
 
-/* Walks the block as an indexer does. Returns the largest `inner` of samples that begin at `least`
- * or later. */
-static uint32_t parts_check(uint32_t sample, uint32_t least)
+/* Walks `packed`, which unpacks to these bytes, as an indexer does. Returns the largest `inner` of
+ * samples that begin at `least` or later. */
+static uint32_t parts_check(enum packed_method method, const uint8_t *bytes, uint32_t whole,
+	uint32_t sample, uint32_t least)
 {
 	int fd = memfd_create("stored", MFD_CLOEXEC);
 	assert_int_equal(pwrite(fd, packed, packed_size, 0), packed_size);
@@ -285,12 +286,11 @@ static uint32_t parts_check(uint32_t sample, uint32_t least)
 	const struct unpack_source source = {.read = unpack_file_read, .context = &file};
 	struct unpack *other = unpack_new();
 	uint32_t at = 0, read = 0, largest = 0;
-	assert_int_equal(
-		unpack_begin(unpack, PACKED_SNAPPY, packed_size, made.plain_size, &source, &fault),
-		0);
-	for (; at < made.plain_size; at += sample) {
-		const uint32_t size = UTIL_MIN(sample, made.plain_size - at);
-		const uint32_t ahead = UTIL_MIN(16384u, made.plain_size - at);
+	assert_int_equal(unpack_begin(unpack, method, packed_size, whole, &source, &fault), 0);
+	assert_int_equal(unpack_parts(unpack, &fault), 0);
+	for (; at < whole; at += sample) {
+		const uint32_t size = UTIL_MIN(sample, whole - at);
+		const uint32_t ahead = UTIL_MIN(16384u, whole - at);
 		uint64_t skipped = 0, from;
 		struct packed part;
 		for (int i = 0; i < 2; i++) {
@@ -303,10 +303,11 @@ static uint32_t parts_check(uint32_t sample, uint32_t least)
 				unpack_part_begin(unpack, at);
 		}
 		assert_true(unpack_part_end(unpack, at, size, &from, &part));
-		assert_int_equal(part.method, PACKED_SNAPPY_PART);
+		assert_int_equal(part.method,
+			method == PACKED_SNAPPY ? PACKED_SNAPPY_PART : PACKED_DEFLATE_PART);
 		assert_true(packed_sound(&part, size) && from + part.stored <= packed_size);
 		assert_int_equal(unpack_slice(other, &part, size, packed + from, out, &fault), 0);
-		assert_memory_equal(out, made.plain + at, size);
+		assert_memory_equal(out, bytes + at, size);
 		if (at >= least)
 			largest = UTIL_MAX(largest, part.inner);
 	}
@@ -323,12 +324,18 @@ static void test_snappy_parts(void **state)
 	for (uint64_t seed = 0; seed < 4; seed++)
 		for (size_t i = 0; i < UTIL_COUNT(sizes); i++) {
 			snappy_pieces(false, seed);
-			assert_in_range(parts_check(sizes[i], 0), 0, 65535);
+			assert_in_range(parts_check(PACKED_SNAPPY, made.plain, made.plain_size,
+						sizes[i], 0),
+				0, 65535);
 			snappy_pieces(true, seed);
-			assert_in_range(parts_check(sizes[i], 0), 65536, 2 * 65536);
-			assert_in_range(parts_check(sizes[i], 3 * 65536), 0, 65535);
+			assert_in_range(parts_check(PACKED_SNAPPY, made.plain, made.plain_size,
+						sizes[i], 0),
+				65536, 2 * 65536);
+			assert_in_range(parts_check(PACKED_SNAPPY, made.plain, made.plain_size,
+						sizes[i], 3 * 65536),
+				0, 65535);
 		}
-	/* Only Snappy has them. */
+	/* ZIP's members are samples themselves. */
 	const struct unpack_source source = {.memory = packed};
 	struct packed part;
 	uint64_t from, skipped;
@@ -338,6 +345,39 @@ static void test_snappy_parts(void **state)
 	unpack_part_begin(unpack, 0);
 	assert_int_equal(unpack_skip(unpack, 10, &skipped, &fault), 0);
 	assert_false(unpack_part_end(unpack, 0, 10, &from, &part));
+}
+
+/* A sample is a part of a gzip stream from a block on that is near it, and that may begin within a
+ * byte. */
+static void test_gzip_parts(void **state)
+{
+	static const uint32_t sizes[] = {100, 5000, 70000, 150000};
+	for (uint64_t seed = 0; seed < 4; seed++) {
+		plain_fill(seed);
+		packed_size = 0;
+		deflate_add(0, PLAIN, seed & 1 ? 15 : 15 + 16);
+		for (size_t i = 0; i < UTIL_COUNT(sizes); i++)
+			assert_in_range(
+				parts_check(PACKED_GZIP, plain, PLAIN, sizes[i], 0), 0, 250000);
+		assert_in_range(parts_check(PACKED_GZIP, plain, PLAIN, 5000, 290000), 1, 200000);
+	}
+	plain_fill(202);
+}
+
+static void test_deflate_part_bad(void **state)
+{
+	struct packed part = {.whole = 8, .method = PACKED_DEFLATE_PART, .window = 8};
+	assert_false(packed_sound(&part, 8));
+	part.window = 7;
+	assert_true(packed_sound(&part, 8));
+	assert_int_equal(unpack_slice(unpack, &part, 8, packed, out, &fault), -EBADMSG);
+	assert_non_null(strstr(fault.text, "in the middle"));
+	/* A copy that begins before the part. */
+	part.window = 0;
+	part.stored = 4;
+	assert_int_equal(
+		unpack_slice(unpack, &part, 8, (const uint8_t *)"\x03\x02\0\0", out, &fault),
+		-EBADMSG);
 }
 
 /* An index is not trusted: a part of elements that need what is before it, or that end. */
@@ -473,6 +513,8 @@ int main(void)
 		cmocka_unit_test(test_snappy_bad),
 		cmocka_unit_test(test_snappy_parts),
 		cmocka_unit_test(test_snappy_part_bad),
+		cmocka_unit_test(test_gzip_parts),
+		cmocka_unit_test(test_deflate_part_bad),
 		cmocka_unit_test(test_source_ends),
 		cmocka_unit_test(test_stops_early),
 		cmocka_unit_test(test_pixels),

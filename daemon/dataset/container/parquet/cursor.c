@@ -160,12 +160,16 @@ static void place_value(
 	ret->packed = (struct packed){0};
 	if (place->method == PACKED_NONE)
 		return;
-	const uint8_t part = place->method == PACKED_SNAPPY ? PACKED_SNAPPY_PART : PACKED_ZSTD_PART;
+	static const uint8_t parts[PACKED_METHODS] = {
+		[PACKED_GZIP] = PACKED_DEFLATE_PART,
+		[PACKED_SNAPPY] = PACKED_SNAPPY_PART,
+		[PACKED_ZSTD] = PACKED_ZSTD_PART,
+	};
 	ret->packed = (struct packed){.stored = span->stored,
 		.inner = span->inner,
 		.whole = span->part ? span->inner + span->size : place->whole,
 		.window = span->window,
-		.method = span->part ? part : place->method};
+		.method = span->part ? parts[place->method] : place->method};
 }
 
 static uint64_t little(const uint8_t *bytes, size_t size)
