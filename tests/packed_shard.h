@@ -18,6 +18,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#define PACKED_SHARD_LITERAL 50000u /* bytes of a literal of Snappy, which has 3 bytes before it */
+
 struct packed_shard {
 	char path[4096];
 	FILE *file;
@@ -56,12 +58,14 @@ static inline bool packed_shard_begin(
 static inline uint32_t packed_shard_pack(
 	enum packed_method method, const uint8_t *plain, uint32_t size, uint8_t *out, uint32_t room)
 {
-	if (method == PACKED_SNAPPY) {
+	if (method == PACKED_SNAPPY || method == PACKED_SNAPPY_PART) {
 		static struct snappy_made made;
 		made.packed_size = made.plain_size = 0;
 		for (uint32_t at = 0; at < size; at += 50000)
-			snappy_put_literal(&made, plain + at, UTIL_MIN(size - at, 50000u), 0);
-		snappy_put_size(&made, size);
+			snappy_put_literal(
+				&made, plain + at, UTIL_MIN(size - at, PACKED_SHARD_LITERAL), 2);
+		if (method == PACKED_SNAPPY)
+			snappy_put_size(&made, size);
 		memcpy(out, made.packed, made.packed_size);
 		return made.packed_size;
 	}
@@ -133,6 +137,13 @@ static inline bool packed_shard_group(struct packed_shard *shard, enum packed_me
 				.crc = shard->unchecked
 					       ? 0
 					       : (uint32_t)crc32(0, plain + inner, sizes[i])};
+		/* All parts begin with the group, and end with their samples. */
+		if (method == PACKED_SNAPPY_PART) {
+			const uint32_t end = inner + sizes[i];
+			record.packed.whole = end;
+			record.packed.stored =
+				end + 3 * ((end + PACKED_SHARD_LITERAL - 1) / PACKED_SHARD_LITERAL);
+		}
 		good = packed_shard_add(shard, record, classes);
 	}
 	return good;

@@ -50,6 +50,13 @@ struct packed {
 
 _Static_assert(sizeof(struct packed) == 24, "packed is part of an index");
 
+/* Whether the stored bytes are this sample's only. Those of others overlap with them, and may begin
+ * at the same place and be more or fewer. */
+static inline bool packed_is_part(const struct packed *packed)
+{
+	return packed->method >= PACKED_SNAPPY_PART;
+}
+
 /* The bytes that a sample of `size` bytes has in its shard. */
 static inline uint64_t packed_stored(const struct packed *packed, uint32_t size)
 {

@@ -65,7 +65,8 @@ struct fetch_state {
 	struct fetch_item *followers; /* items that want the same sample, linked by `next` */
 	uint64_t large; /* bytes of a buffer of its own; 0: the buffer is the arena's */
 	/* What tells the stored bytes of a packed sample apart, once they were looked up: several
-	 * samples may be packed together (fetch_range_key). 0: not known, or not packed. */
+	 * samples may be packed together (fetch_range_key), or a sample is a part of what is
+	 * (fetch_part_key). 0: not known, or not packed. */
 	uint64_t range;
 	bool solo; /* never merged: a merged read of it failed */
 	bool told; /* the fault already has its sentence */
@@ -107,6 +108,14 @@ static inline uint64_t fetch_key(const struct fetch_item *item)
 	if (fetch_state_const(item)->range)
 		return fetch_state_const(item)->range;
 	return item->number | (item->field ? (uint64_t)item->field->id << 48 : 0);
+}
+
+/* The key of the stored bytes of a sample or field that no other has: no field's number has as many
+ * bits. */
+static inline uint64_t fetch_part_key(const struct fetch_item *item)
+{
+	return (uint64_t)1 << 62 | item->number |
+	       (item->field ? (uint64_t)item->field->id << 48 : 0);
 }
 
 /* The key of the bytes from `offset` on in a shard; 0: the numbers are too large for one, and every

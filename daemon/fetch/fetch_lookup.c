@@ -111,7 +111,9 @@ static void lookup_ready(struct fetch_request *request)
 	item->label = record->label;
 	item->position = request->position;
 	item->shard = request->at.shard;
-	fetch_state(item)->range = fetch_range_key(request->at.shard, record->offset);
+	fetch_state(item)->range = packed_is_part(&record->packed)
+					   ? fetch_part_key(item)
+					   : fetch_range_key(request->at.shard, record->offset);
 }
 
 /* Takes the record out of its page. A folder's sample then needs its name, and a sample with fields

@@ -123,13 +123,11 @@ static inline void fixture_images(struct fixture *fixture, uint64_t count, bool 
 	fixture_open(fixture, fixture_path(fixture->root, "data"));
 }
 
-/* Shards of samples that are packed together, up to `group` of them, by all methods in turn; labels
- * are not known. */
-static inline void fixture_packed(
-	struct fixture *fixture, uint64_t count, unsigned group, bool large)
+/* Shards of samples that are packed together, up to `group` of them, by these methods in turn;
+ * labels are not known. */
+static inline void fixture_packed_by(struct fixture *fixture, uint64_t count, unsigned group,
+	bool large, const enum packed_method *methods, unsigned methods_count)
 {
-	static const enum packed_method methods[] = {
-		PACKED_DEFLATE, PACKED_SNAPPY, PACKED_NONE, PACKED_GZIP};
 	struct packed_shard shard;
 	uint8_t *plain = malloc((size_t)group * (FIXTURE_LARGE_BYTES + count + 8192));
 	assert_non_null(plain);
@@ -147,11 +145,20 @@ static inline void fixture_packed(
 			used += sizes[in];
 		}
 		assert_true(packed_shard_group(
-			&shard, methods[round % UTIL_COUNT(methods)], plain, sizes, in, 0));
+			&shard, methods[round % methods_count], plain, sizes, in, 0));
 	}
 	assert_true(packed_shard_end(&shard));
 	free(plain);
 	fixture_open(fixture, path);
+}
+
+/* By all methods that pack samples together. */
+static inline void fixture_packed(
+	struct fixture *fixture, uint64_t count, unsigned group, bool large)
+{
+	static const enum packed_method methods[] = {
+		PACKED_DEFLATE, PACKED_SNAPPY, PACKED_NONE, PACKED_GZIP};
+	fixture_packed_by(fixture, count, group, large, methods, UTIL_COUNT(methods));
 }
 
 static inline void fixture_free(struct fixture *fixture)

@@ -89,6 +89,36 @@ static void test_cache(void **state)
 	fixture_free(&fixture);
 }
 
+/* Parts that begin at the same place are not taken for each other, in flight and in the cache. */
+static void test_parts(void **state)
+{
+	static const enum packed_method methods[] = {PACKED_SNAPPY_PART};
+	struct fixture fixture;
+	struct ledger ledger;
+	fixture_packed_by(&fixture, 200, GROUP, false, methods, 1);
+	for (size_t engine = 0; engine < UTIL_COUNT(fixture_engines); engine++) {
+		struct fetch_options options = plain;
+		struct fetch_stats first, second;
+		options.cache = FETCH_CACHE_ON;
+		options.ledger = &ledger;
+		options.engine = fixture_engines[engine];
+		ledger_init(&ledger, 512 * MIB);
+		struct fetch *fetch = fixture_fetch(&options);
+		if (fetch) {
+			fetch_expect(fetch, fixture.dataset);
+			round_of(fetch, &fixture, 1);
+			fetch_stats_read(fetch, &first);
+			round_of(fetch, &fixture, 2);
+			fetch_stats_read(fetch, &second);
+			assert_int_equal(first.cache.samples, 200);
+			assert_int_equal(second.reads, first.reads);
+			fetch_free(fetch);
+		}
+		ledger_deinit(&ledger);
+	}
+	fixture_free(&fixture);
+}
+
 /* Stored bytes beyond what the arena has for one sample take a buffer of their own; beyond what
  * the pool has they are the caller's, who learns the sample's own size. */
 static void test_large(void **state)
@@ -156,6 +186,7 @@ int main(void)
 		cmocka_unit_test(test_all_bytes),
 		cmocka_unit_test(test_group_is_read_once),
 		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_shard_changes),
 	};
