@@ -119,7 +119,10 @@ int client_answer_header(struct answer_head *head, const char *line, size_t size
 		const char *at = strchr(text, ' ');
 		uint64_t status = 0;
 		client_answer_reset(head);
-		if (at && (at++, answer_number(&at, &status)) && status < 1000)
+		if (!at)
+			return 0;
+		at++;
+		if (answer_number(&at, &status) && status < 1000)
 			head->status = (unsigned)status;
 		return 0;
 	}

@@ -17,7 +17,9 @@
 #include <strings.h>
 
 enum {
-	ATTEMPT_BUFFER = 512 << 10, /* libcurl's largest */
+	/* Of libcurl, for each transfer. A larger one saves a few calls, but malloc then maps and
+	 * unmaps it for every request, and its bytes leave the cache before they are copied. */
+	ATTEMPT_BUFFER = 64 << 10,
 	ATTEMPT_IDLE_S = 4, /* S3 closes connections that are idle for 5 s */
 	ATTEMPT_DNS_S = 30,
 	ATTEMPT_CONNECT_MS = 10000,

@@ -108,10 +108,12 @@ void client_error_read(const char *body, size_t size, struct error_body *ret)
 	error_element(body, size, "Code", ret->code, sizeof ret->code);
 	error_element(body, size, "Region", ret->region, sizeof ret->region);
 	error_element(body, size, "Message", ret->message, sizeof ret->message);
-	if (*body != '<')
-		client_error_clean(body,
-			strcspn(body, "\r\n") < size ? strcspn(body, "\r\n") : size, ret->message,
-			sizeof ret->message);
+	if (*body == '<')
+		return;
+	size_t line = 0;
+	while (line < size && body[line] != '\r' && body[line] != '\n')
+		line++;
+	client_error_clean(body, line, ret->message, sizeof ret->message);
 }
 
 /* What to do, by the store's code or the status. The first that fits. */
