@@ -2,7 +2,7 @@
 """A job of many nodes on paper: what each node asks of storage in an epoch, computed with penstock's own order (orders.py), without a
 daemon: requests, bytes, cache hits and how evenly they are divided.
 
-    tests/bench/cluster.py [--nodes N] [--ranks R] [--samples S] [--bytes B] [--batch N] [--windows 1,4,16] [--looks N]
+    tests/bench/cluster.py [--nodes N] [--ranks R] [--samples S] [--bytes B] [--batch N] [--windows 1,2,4,16] [--looks N]
 
 S samples of B bytes each on average; R ranks on each node, N samples a batch and rank. The positions of a global batch are divided among
 the ranks in order, so a node's part of it is one piece. In each of `looks` batches, evenly spaced nodes are computed sample by sample;
@@ -20,25 +20,10 @@ def node_samples(got, window, block, epoch, start, count):
     """The samples at `count` positions from `start` on."""
     if not window:
         return orders.permuted(got.samples, got.seed, orders.order_model.SHUFFLE, epoch, np.arange(start, start + count))
-    blocks = -(-got.samples // block)
-    groups = -(-blocks // window)
-    assert got.samples % block == 0, "choose samples that fill their blocks"
-    found, at = [], start
-    while at < start + count:
-        group = (at // block * groups + groups - 1) // blocks
-        while (group + 1) * blocks // groups * block <= at:
-            group += 1
-        while group * blocks // groups * block > at:
-            group -= 1
-        first, end = group * blocks // groups, (group + 1) * blocks // groups
-        stop = min(end * block, start + count)
-        size = (end - first) * block
-        places = orders.permuted(size, orders.group_seed(got.seed, epoch, group), orders.order_model.WINDOW, 0,
-                                 np.arange(at - first * block, stop - first * block))
-        slots = orders.permuted(blocks, got.seed, orders.order_model.BLOCKS, epoch, first + places // block)
-        found.append(slots * block + places % block)
-        at = stop
-    return np.concatenate(found)
+    assert got.samples % block == 0 and got.samples > window * block, "choose samples that fill their blocks, and more than the window has"
+    first, last = start // block, (start + count - 1) // block
+    found = np.concatenate([orders.period(got.samples, block, window, got.seed, epoch, at) for at in range(first, last + 1)])
+    return found[start - first * block:start - first * block + count]
 
 
 def requests(samples, size, block, merged):
@@ -59,9 +44,9 @@ def requests(samples, size, block, merged):
 
 def main():
     parse = argparse.ArgumentParser()
-    for name, value in (("nodes", 1000), ("ranks", 8), ("samples", 10**9), ("bytes", 110000), ("batch", 64), ("seed", 7), ("looks", 8)):
+    for name, value in (("nodes", 1000), ("ranks", 8), ("samples", 10**9), ("bytes", 110000), ("batch", 64), ("seed", 7), ("looks", 4)):
         parse.add_argument(f"--{name}", type=int, default=value)
-    parse.add_argument("--windows", default="1,2,4,16,64")
+    parse.add_argument("--windows", default="1,2,4,16")
     got = parse.parse_args()
     orders.check()
     block = orders.order_model.block_size(got.samples, got.samples * got.bytes)
@@ -73,7 +58,7 @@ def main():
           f"{got.samples - batches * whole:,} dropped. Blocks of {block} samples: {-(-got.samples // block):,}.\n")
     print("| order | requests a node and epoch | least and most | MB a request | read beyond its own | blocks of a node's part of a batch | "
           "nodes that share a block | blocks of a global batch |\n|---|---|---|---|---|---|---|---|")
-    nodes = sorted({int(at) for at in np.linspace(0, got.nodes - 1, min(got.nodes, 64))})
+    nodes = sorted({int(at) for at in np.linspace(0, got.nodes - 1, min(got.nodes, 16))})
     for window in [0] + [int(w) for w in got.windows.split(",")]:
         per_node, read, blocks, touched = np.zeros(len(nodes)), 0, 0, {}
         for look in range(got.looks):
@@ -86,11 +71,11 @@ def main():
                 blocks += len(set((samples // block).tolist()))
         scale = batches / got.looks
         mean, taken = per_node.mean() * scale, got.looks * len(nodes)
-        # Nodes whose parts are in one window share its blocks; each has a part of `own` of the window's samples.
-        shared = max(1, min(window * block, whole) / own) if window else 1
-        total = min(whole / block, -(-got.samples // block)) if window else (1 - (1 - block / got.samples) ** whole) * got.samples / block
+        # A block is open for `window` periods of a block's samples each; a node's part of a batch is `own` positions.
+        shared = (window + max(own / block, 1) - 1) * block / own if window else 1
+        total = min(whole / block + window - 1, -(-got.samples // block)) if window else (1 - (1 - block / got.samples) ** whole) * got.samples / block
         print(f"| {f'blocks, window {window}' if window else 'full'} | {mean:,.0f} | {per_node.min() * scale:,.0f} to {per_node.max() * scale:,.0f} | "
-              f"{read / per_node.sum() * got.bytes / 1e6:.2f} | {100 * (read / (taken * own) - 1):.1f} % | {blocks / taken:.1f} | {shared:.0f} | {total:,.0f} |",
+              f"{read / per_node.sum() * got.bytes / 1e6:.2f} | {100 * (read / (taken * own) - 1):.1f} % | {blocks / taken:.1f} | {max(shared, 1):.1f} | {total:,.0f} |",
               flush=True)
     print("\nCache of a node, which keeps what it reads and replaces nothing: in each epoch a node gets other samples, so a sample is in its "
           "cache with the probability of the cache's share of the dataset.\n")
