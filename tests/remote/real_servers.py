@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from credentials import probe  # noqa: E402
-from harness import run_tests  # noqa: E402
+from harness import run_tests, wait_until  # noqa: E402
 from servers import KEYS, haproxy, nginx, rclone, seaweedfs  # noqa: E402
 
 NAMES = ["a b+c%41.bin", "\u00e4/\u20ac.bin", "n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg", "train-0.tar", "train-1.tar", "~'()!*.bin"]
@@ -59,6 +59,8 @@ def test_seaweedfs():
 
         def fill():
             assert probe("--put", "s3://bucket/", environment=environment) == ["end"]
+            # It answers before it has a place for the first object.
+            wait_until(lambda: probe("--put", "s3://bucket/first", environment=environment) == ["end"], "a place for objects")
             for name in NAMES:
                 assert probe("--text", body(name).decode(), "--put", f"s3://bucket/data/{name}", environment=environment) == ["end"], name
         check_store(endpoint, fill)
