@@ -3,13 +3,15 @@
     real_servers.py [test_NAME]     the test of one server, or all
 
 Only the standard library."""
+import contextlib
+import os
 import sys
 import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from credentials import probe  # noqa: E402
-from harness import run_tests, wait_until  # noqa: E402
+from harness import Daemon, Link, folder, make_dataset, run_tests, wait_until  # noqa: E402
 from servers import KEYS, haproxy, nginx, rclone, seaweedfs  # noqa: E402
 
 NAMES = ["a b+c%41.bin", "\u00e4/\u20ac.bin", "n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg", "train-0.tar", "train-1.tar", "~'()!*.bin"]
@@ -64,6 +66,32 @@ def test_seaweedfs():
             for name in NAMES:
                 assert probe("--text", body(name).decode(), "--put", f"s3://bucket/data/{name}", environment=environment) == ["end"], name
         check_store(endpoint, fill)
+
+
+def test_daemon():
+    """A daemon, confined, reads shards by a glob and class folders from a bucket: the rows are those of the local files."""
+    with rclone() as (endpoint, place), folder() as home:
+        make_dataset(place / "bucket/images", per_class=8)
+        make_dataset(place / "bucket/tars", per_class=8, tars=True, per_shard=8)
+        log = home / "daemon.log"
+        with environment_of({"AWS_ENDPOINT_URL": endpoint, **KEYS}), Daemon(home, "--log-file", log) as daemon, Link(daemon.socket) as link:
+            for what in ("tars/*.tar", "images"):
+                local, remote = (link.open(source=f"{where}/{what}", batch_size=4, epochs=1).read() for where in (place / "bucket", "s3://bucket"))
+                assert len(local) == 6 and [batch for _, batch in local] == [batch for _, batch in remote], what
+            assert daemon.status()["confinement"]["seccomp"]
+            assert KEYS["AWS_SECRET_ACCESS_KEY"] not in log.read_text() + daemon.text() + str(daemon.status())
+
+
+@contextlib.contextmanager
+def environment_of(more):
+    """Processes that are started inside have these variables."""
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def check_web(url, environment=None):
