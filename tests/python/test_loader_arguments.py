@@ -429,13 +429,15 @@ class Sources(Refused):
         self.source("ArgumentError", "source: expected a folder, .*got an empty string", "")
         self.source("ArgumentError", "got an empty list", [])
         self.source("ArgumentTypeError", "source: expected a folder, .*got int", 3)
-        for elsewhere in ("https://host/a.tar", "s3://bucket/train-{000000..000009}.tar", "pipe:cat a.tar"):
-            self.source("ArgumentError", "source: .* is not a path, .*: download the data", elsewhere)
+        for elsewhere in ("ftp://host/a.tar", "pipe:cat a.tar"):
+            self.source("ArgumentError", "source: .* is neither a path nor a URL that penstock reads .*: download the data", elsewhere)
+        for url in ("s3://bucket/train-{000000..000009}.tar", "https://host/a.tar", "hf://datasets/org/name/*.parquet", "gs://b/x/"):
+            self.assertEqual(penstock.sources.pattern(url), url)
+        self.assertEqual(penstock.sources.pattern(["s3://b/t-8.tar", "s3://b/t-9.tar"]), "s3://b/t-{8..9}.tar")
         self.source("ArgumentTypeError", "got NoneType", [None])
         self.source("ArgumentTypeError", "got ImageFolder: pass its .root", type("ImageFolder", (), {"root": "photos"})())
         saved = type("Dataset", (), {"to_parquet": lambda self, path: None})()
         self.source("ArgumentTypeError", r"got Dataset: save it with .to_parquet\(", saved)
-        self.source("ArgumentError", "download the data .hf download ORG/NAME", "hf://datasets/org/name/*.parquet")
         self.source("SourceNotFoundError", "org/name does not exist in .*hf download ORG/NAME", "org/name")
         self.source("ArgumentError", "zero byte", "a\0b")
         self.source("ArgumentError", "a list cannot contain", ["stream:a", "stream:b"])

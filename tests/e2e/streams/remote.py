@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Streams from URLs give the rows of the same files on disk: tars, a ZIP and a folder; cold, with a warm cache, and resumed; what is
+"""Streams from URLs give the rows of the same files on disk: tars, a ZIP and a folder; cold and with a warm cache; what is
 said where a URL cannot be read. A web server on loopback with ranges; S3 is rclone's, where it is installed."""
 import contextlib
 import hashlib
@@ -184,7 +184,7 @@ def test_index_beside():
 
 
 def test_replaced():
-    """A shard that was replaced is indexed again when it is opened, and ends a stream that reads it."""
+    """A shard that was replaced is indexed again when it is opened."""
     needs_urls()
     with folder() as home:
         (home / "data").mkdir()
