@@ -244,27 +244,48 @@ void remote_stop(void)
 	(void)pthread_mutex_unlock(&instance.lock);
 }
 
+_Static_assert((int)REMOTE_RETRIES == (int)CLIENT_RETRIES, "one counter for each reason");
+
+const char *remote_retry_name(unsigned reason)
+{
+	return client_retry_name((enum client_retry)reason);
+}
+
 static void client_add(struct client *client, struct remote_stats *ret)
 {
 	struct client_stats stats;
 	client_stats_read(client, &stats);
 	ret->requests = stats.requests;
 	ret->bytes = stats.bytes;
-	for (unsigned i = 0; i < CLIENT_RETRIES; i++)
+	ret->wasted_bytes = stats.bytes_wasted;
+	ret->done = stats.done;
+	ret->canceled = stats.canceled;
+	for (unsigned i = 0; i < CLIENT_RETRIES; i++) {
+		ret->retried[i] = stats.retries[i];
 		ret->retries += stats.retries[i];
+	}
 	ret->hedges = stats.hedges;
+	ret->hedges_won = stats.hedges_won;
 	ret->slowdowns = stats.slowdowns;
 	ret->errors = stats.failed;
+	ret->connects = stats.connects;
 	ret->connections = stats.connections;
+	ret->connections_limit = stats.connections_limit;
+	ret->queued = stats.queued;
+	ret->first_byte = stats.first_byte;
 	ret->first_byte_p50_ns = (uint64_t)histogram_quantile_ns(&stats.first_byte, 0.5);
 	ret->first_byte_p99_ns = (uint64_t)histogram_quantile_ns(&stats.first_byte, 0.99);
 	ret->waiting_ns = stats.waiting_ns;
+	ret->throttled_ns = stats.throttled_ns;
 	memcpy(ret->waiting, stats.waiting, sizeof ret->waiting);
 }
 
 void remote_stats_read(struct remote_stats *ret)
 {
 	*ret = (struct remote_stats){0};
+	/* The thread that starts the instance holds the lock while it opens the cache folder. */
+	if (!atomic_load_explicit(&instance.objects, memory_order_acquire))
+		return;
 	(void)pthread_mutex_lock(&instance.lock);
 	const struct objects *objects =
 		atomic_load_explicit(&instance.objects, memory_order_relaxed);

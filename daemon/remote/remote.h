@@ -21,6 +21,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "stats/histogram.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +35,7 @@ enum {
 	/* Memory for bytes on their way into the cache's files, of the whole process: what is
 	 * fetched while all of it is in use goes to the reader only. */
 	REMOTE_STAGING = 32 << 20,
+	REMOTE_RETRIES = 8, /* reasons of retries */
 };
 #define REMOTE_HEDGE 0.02
 
@@ -57,11 +59,19 @@ struct remote_options {
 /* Since the start of the process, unless it says otherwise. */
 struct remote_stats {
 	bool started; /* whether a URL was opened; all else is 0 if not */
-	uint64_t requests, bytes; /* bytes of bodies that came over the network */
-	uint64_t retries, hedges, slowdowns, errors;
-	uint64_t connections; /* requests that are under way now */
-	uint64_t first_byte_p50_ns, first_byte_p99_ns; /* of the latest requests */
+	/* `requests` are those that were sent, retries and hedges included; `bytes` are those of
+	 * bodies that came over the network, and `wasted_bytes` of them were not stored. */
+	uint64_t requests, bytes, wasted_bytes;
+	uint64_t done, errors, canceled; /* ends of the requests that readers began */
+	uint64_t retries, retried[REMOTE_RETRIES]; /* all; by reason */
+	uint64_t hedges, hedges_won, slowdowns;
+	uint64_t connects; /* new connections */
+	uint64_t connections, connections_limit; /* that have a request now; allowed now */
+	uint64_t queued; /* requests that wait for a connection or for a retry now */
+	uint64_t first_byte_p50_ns, first_byte_p99_ns; /* of all requests */
+	struct histogram first_byte; /* from sending a request to the first byte of its body */
 	uint64_t waiting_ns; /* time with requests for servers that do not answer */
+	uint64_t throttled_ns; /* time during which `bandwidth` held transfers back */
 	char waiting[256]; /* "waiting for https://host: connection refused for 12 s"; or "" */
 	uint64_t reads; /* under way now */
 	uint64_t hit_bytes, miss_bytes; /* what readers asked for, from the cache and not */
@@ -86,3 +96,6 @@ void remote_stop(void);
 
 /* Any thread; does not block. */
 void remote_stats_read(struct remote_stats *ret);
+
+/* "stall" and so on, for `retried`. Pure. */
+const char *remote_retry_name(unsigned reason);

@@ -81,6 +81,17 @@ void histogram_merge(struct histogram *histogram, const struct histogram *other)
 		histogram->fine[i] += other->fine[i];
 }
 
+struct histogram histogram_since(const struct histogram *now, const struct histogram *before)
+{
+	struct histogram since = *now;
+	since.fine = NULL;
+	for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+		since.bucket[i] -= before->bucket[i];
+	since.count -= before->count;
+	since.sum_ns -= before->sum_ns;
+	return since;
+}
+
 /* The nearest rank: the smallest duration that at least the share `q` of all did not exceed. */
 static double histogram_quantile_fine(const struct histogram *histogram, double q)
 {

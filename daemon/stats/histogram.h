@@ -36,6 +36,10 @@ void histogram_add(struct histogram *histogram, uint64_t ns);
 /* Adds everything that `other` has counted. Where `histogram` has fine classes, so must `other`. */
 void histogram_merge(struct histogram *histogram, const struct histogram *other);
 
+/* What `now` has counted since it was as `before`, a copy. The longest duration is that of `now`;
+ * without fine classes. */
+struct histogram histogram_since(const struct histogram *now, const struct histogram *before);
+
 /* The duration, in nanoseconds, that the share `q` (0 to 1) of all durations did not exceed; 0 for
  * an empty histogram. Without fine classes at most the last bound. */
 double histogram_quantile_ns(const struct histogram *histogram, double q);

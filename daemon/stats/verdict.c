@@ -17,11 +17,17 @@
  * visible. */
 #define VERDICT_ONLY_WAITS 0.75
 /* More reads than this at a time would not make the storage faster. */
-#define VERDICT_DEEP 8
+#define VERDICT_DEEP 8u
 /* A single trainer that has returned nothing for this long, and for twice as long as ever before,
  * holds its batches. */
 #define VERDICT_QUIET_S 5
 #define VERDICT_LEAST_S 0.5
+/* More connections, and more seconds to a first byte, than there can be. */
+#define VERDICT_MOST 1e6
+/* From this share of answers on, a store asks for fewer requests than there are. */
+#define VERDICT_SLOWED 0.05
+/* From this share of the allowed connections on, all of them are in use. */
+#define VERDICT_CONNECTED 0.8
 /* The remedy against other programs; takes the number of processors and its plural. */
 #define VERDICT_OTHERS                                                                    \
 	"run fewer other programs on its %.0f core%s; OMP_NUM_THREADS limits threads of " \
@@ -103,6 +109,9 @@ static void verdict_evidence(const struct verdict_view *view)
 	out->read_bytes_per_s_best = verdict_sane(in->read_best);
 	double busy = verdict_sane(in->read_busy_s);
 	out->reads_under_way = busy > 0 ? verdict_sane(verdict_sane(in->read_depth_s) / busy) : 0;
+	out->connections = UTIL_MIN(verdict_sane(in->remote.connections), VERDICT_MOST);
+	out->slowdowns = verdict_share(in->remote.slowdowns, in->remote.requests);
+	out->first_byte_p99_s = UTIL_MIN(verdict_sane(in->remote.first_byte_p99_s), VERDICT_MOST);
 }
 
 /* A delay of the io_uring thread delays all its reads; a delay of a thread that calls pread delays
@@ -174,6 +183,34 @@ static void verdict_budget(const struct verdict_view *view, const char *key, uin
 		verdict_remedy(view->out, "use fewer threads: each then has more memory");
 }
 
+/* ---- servers that do not answer ---- */
+
+static bool verdict_silent(const struct verdict_view *view)
+{
+	const struct verdict_remote *remote = &view->in->remote;
+	return remote->store && remote->waiting && *remote->waiting;
+}
+
+static void verdict_say_silent(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	verdict_say(out, VERDICT_READ, out->trainer_wait, "%s", view->in->remote.waiting);
+	verdict_remedy(out,
+		"find out why the server does not answer this machine; reading goes on when it "
+		"does");
+}
+
+/* A trainer that still has batches does not wait for it. */
+static bool verdict_gone(const struct verdict_view *view)
+{
+	const struct verdict *out = view->out;
+	if (!verdict_silent(view) || out->trainer_wait < VERDICT_LITTLE ||
+		out->trainer_wait <= view->complete)
+		return false;
+	verdict_say_silent(view);
+	return true;
+}
+
 /* ---- trainers ---- */
 
 static bool verdict_absent(const struct verdict_view *view)
@@ -181,6 +218,9 @@ static bool verdict_absent(const struct verdict_view *view)
 	const struct verdict_input *in = view->in;
 	if (!in->trainers)
 		verdict_say(view->out, VERDICT_NONE, 0, "no trainer");
+	else if (verdict_silent(view) &&
+		 (in->opening || (!in->started && in->present >= in->wait_for)))
+		verdict_say_silent(view);
 	else if (in->opening)
 		verdict_say(view->out, VERDICT_UNKNOWN, 0,
 			"not measured yet: the stream is being opened");
@@ -258,6 +298,14 @@ static bool verdict_trainer(const struct verdict_view *view)
 	return true;
 }
 
+/* Samples that the cache of remote storage holds are read from the local disk. */
+static bool verdict_requests(const struct verdict_view *view)
+{
+	const struct verdict_remote *remote = &view->in->remote;
+	return remote->store &&
+	       (verdict_sane(remote->requests) > 0 || verdict_sane(remote->connections) > 0);
+}
+
 /* ---- memory ---- */
 
 static bool verdict_slots(const struct verdict_view *view)
@@ -291,7 +339,9 @@ static bool verdict_permit(const struct verdict_view *view)
 static bool verdict_buffers(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
-	if (view->brief < 0.5 || view->idle < VERDICT_SOME || out->reads_under_way >= VERDICT_DEEP)
+	unsigned deep = verdict_requests(view) ? UTIL_MAX(view->in->remote.limit, VERDICT_DEEP)
+					       : VERDICT_DEEP;
+	if (view->brief < 0.5 || view->idle < VERDICT_SOME || out->reads_under_way >= deep)
 		return false;
 	verdict_say(out, VERDICT_MEMORY, out->trainer_wait,
 		"memory-bound: reads wait %.0f %% of the time for buffers", 100 * view->brief);
@@ -409,10 +459,75 @@ static void verdict_rate(const struct verdict *out, char *buffer, size_t room)
 		(void)snprintf(buffer + n, room - (size_t)n, ", at best %.0f", best / unit);
 }
 
+/* How many more connections would feed the trainer: as for processors, since requests that run side
+ * by side take as long as one. */
+static void verdict_more_connections(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	double wait = out->trainer_wait;
+	if (wait < VERDICT_LITTLE || wait > VERDICT_ONLY_WAITS || !view->in->images)
+		return;
+	out->more_connections = ceil(UTIL_MAX(out->connections, 1.0) * wait / (1 - wait) - 0.05);
+	out->more_connections = UTIL_MAX(out->more_connections, 1.0);
+}
+
+static void verdict_remedy_remote(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	const struct verdict_remote *remote = &view->in->remote;
+	double more = out->more_connections, limit = remote->limit;
+	bool all = limit > 0 && out->connections >= VERDICT_CONNECTED * limit;
+	if (verdict_share(remote->throttled_s, view->seconds) > VERDICT_SOME)
+		verdict_remedy(out, "raise bandwidth, which limits what is received, in remote:");
+	else if (out->slowdowns >= VERDICT_SLOWED)
+		verdict_remedy(out,
+			"the store wants fewer requests: shuffle: blocks makes them larger, a "
+			"cache_dir saves them");
+	else if (more > 0 && all)
+		verdict_remedy(out,
+			"%.0f more connection%s would feed this trainer: set connections: %.0f in "
+			"remote:",
+			more, verdict_s(more), limit + more);
+	else if (more > 0)
+		verdict_remedy(out,
+			"%.0f more connection%s would feed this trainer: raise prefetch, which "
+			"uses more of them",
+			more, verdict_s(more));
+	else if (all)
+		verdict_remedy(out,
+			"raise connections in remote:; a cache_dir keeps what was read; shuffle: "
+			"blocks reads larger pieces");
+	else
+		verdict_remedy(out,
+			"raise prefetch; a cache_dir keeps what was read; shuffle: blocks reads "
+			"larger pieces");
+}
+
+/* "S3-bound: 38 connections, first byte p99 900 ms, 2 % SlowDown". */
+static void verdict_read_remote(const struct verdict_view *view)
+{
+	struct verdict *out = view->out;
+	double ms = 1e3 * out->first_byte_p99_s, n = UTIL_MAX(round(out->connections), 1.0);
+	char first[48] = "", slow[32] = "";
+	if (ms > 0)
+		(void)snprintf(first, sizeof first, ", first byte p99 %.0f %s",
+			ms < 10e3 ? ms : ms / 1e3, ms < 10e3 ? "ms" : "s");
+	if (out->slowdowns >= 0.005)
+		(void)snprintf(slow, sizeof slow, ", %.0f %% SlowDown", 100 * out->slowdowns);
+	verdict_more_connections(view);
+	verdict_say(out, VERDICT_READ, out->trainer_wait, "%s-bound: %.0f connection%s%s%s",
+		view->in->remote.store, n, verdict_s(n), first, slow);
+	verdict_remedy_remote(view);
+}
+
 static void verdict_read(const struct verdict_view *view)
 {
 	struct verdict *out = view->out;
 	char rate[64];
+	if (verdict_requests(view)) {
+		verdict_read_remote(view);
+		return;
+	}
 	verdict_rate(out, rate, sizeof rate);
 	verdict_say(out, VERDICT_READ, out->trainer_wait, "disk-bound: reads bring %s", rate);
 	verdict_remedy(out,
@@ -423,11 +538,11 @@ static void verdict_read(const struct verdict_view *view)
 void verdict_find(const struct verdict_input *input, struct verdict *ret)
 {
 	struct verdict_view view;
-	*ret = (struct verdict){.more_cpus = -1, .cpus_idle = -1};
+	*ret = (struct verdict){.more_cpus = -1, .more_connections = -1, .cpus_idle = -1};
 	verdict_look(input, ret, &view);
-	if (verdict_absent(&view) || verdict_held(&view) || verdict_slots(&view) ||
-		verdict_trainer(&view) || verdict_permit(&view) || verdict_decode(&view) ||
-		verdict_buffers(&view))
+	if (verdict_absent(&view) || verdict_held(&view) || verdict_gone(&view) ||
+		verdict_slots(&view) || verdict_trainer(&view) || verdict_permit(&view) ||
+		verdict_decode(&view) || verdict_buffers(&view))
 		return;
 	verdict_read(&view);
 }

@@ -17,7 +17,9 @@
  *   memory  Workers wait for the memory of large images, or reads wait for buffers while few of
  *           them are in progress, or there are fewer slots than the stream wants.
  *   read    Workers wait while reads are in progress. A lack of processors also makes workers wait
- *           for samples, so decode is checked before this. */
+ *           for samples, so decode is checked before this. If the samples are in remote storage,
+ *           the sentence names it, and says how it answers. A server that does not answer is named
+ *           before anything else that could slow a stream down. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,6 +40,17 @@ enum verdict_kind {
 	VERDICT_KINDS
 };
 const char *verdict_kind_name(enum verdict_kind kind); /* "unknown", "none", "waiting", ... */
+
+/* What a daemon requested from remote storage in the window. */
+struct verdict_remote {
+	const char *store; /* of the stream's samples: "S3"; NULL: they are in local files */
+	const char *waiting; /* "waiting for https://host: ..."; NULL or "": servers answer */
+	double connections; /* with a request, on average */
+	unsigned limit; /* connections that are allowed; 0: not known */
+	double requests, slowdowns; /* sent; answered with 429 or 503 */
+	double first_byte_p99_s; /* 0: no byte came */
+	double throttled_s; /* the limit of bandwidth held transfers back */
+};
 
 /* What happened in one window of time. Times are in seconds. */
 struct verdict_input {
@@ -81,6 +94,7 @@ struct verdict_input {
 	/* Bytes: the budget, and budgets that would suffice for all slots, for each worker's
 	 * largest image, and for enough concurrent reads. 0: no budget would. */
 	uint64_t budget, budget_slots, budget_images, budget_buffers;
+	struct verdict_remote remote;
 };
 
 struct verdict {
@@ -99,7 +113,9 @@ struct verdict {
 	double read_bytes_per_s, read_bytes_per_s_best;
 	double reads_under_way; /* mean number of reads in progress, while there are any */
 	/* How many more would feed the trainer; negative: not known, or no help. */
-	double more_cpus;
+	double more_cpus, more_connections;
+	/* Of remote storage; 0 if nothing was requested. slowdowns: share of the requests. */
+	double connections, slowdowns, first_byte_p99_s;
 	int pid; /* the trainer that holds batches; 0: none to name */
 };
 

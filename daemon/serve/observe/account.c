@@ -5,8 +5,11 @@
 #include "base/host/cgroup.h"
 #include "base/host/cpu.h"
 #include "base/util.h"
+#include "remote/client/client.h"
+#include "remote/remote.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
+#include "stats/verdict.h"
 
 #include <string.h>
 #include <time.h>
@@ -144,6 +147,26 @@ static void account_throttled(const struct account_counters *last, struct accoun
 	now->throttled_known = true;
 }
 
+/* Nothing is counted before the first URL. */
+static void account_remote_tick(struct account_server *account)
+{
+	struct remote_stats stats;
+	remote_stats_read(&stats);
+	_Static_assert(sizeof account->waiting >= sizeof stats.waiting, "the whole sentence");
+	memcpy(account->waiting, stats.waiting, sizeof stats.waiting);
+	if (!stats.started)
+		return;
+	account->remote[account->remote_ticks++ % UTIL_COUNT(account->remote)] =
+		(struct account_remote){
+			.requests = stats.requests,
+			.slowdowns = stats.retried[CLIENT_RETRY_SLOWDOWN],
+			.throttled_ns = stats.throttled_ns,
+			.connections = (unsigned)stats.connections,
+			.limit = (unsigned)stats.connections_limit,
+			.first_byte = stats.first_byte,
+		};
+}
+
 void account_server_tick(struct server *server)
 {
 	struct account_server *account = &server->account;
@@ -155,6 +178,7 @@ void account_server_tick(struct server *server)
 	account_between(&last, &now, &account->second);
 	account->last = now;
 	account->cpus = cpu_available();
+	account_remote_tick(account);
 	const struct account_second *second = &account->second;
 	if (second->seconds > 0.5 && second->read_busy_s > ACCOUNT_ALWAYS * second->seconds)
 		account->read_best =
@@ -222,6 +246,29 @@ double account_rate(const struct group *group)
 		seconds += account_ago(group, i)->daemon.seconds;
 	}
 	return seconds > 0 ? (double)images / seconds : 0;
+}
+
+void account_requested(
+	const struct account_server *account, uint64_t seconds, struct verdict_remote *ret)
+{
+	static const struct account_remote none;
+	const uint64_t room = UTIL_COUNT(account->remote), ticks = account->remote_ticks;
+	*ret = (struct verdict_remote){.waiting = account->waiting};
+	uint64_t have = UTIL_MIN(UTIL_MIN(seconds, ticks), room - 1);
+	if (!have)
+		return;
+	const struct account_remote *now = &account->remote[(ticks - 1) % room];
+	const struct account_remote *before =
+		ticks > have ? &account->remote[(ticks - 1 - have) % room] : &none;
+	const struct histogram first = histogram_since(&now->first_byte, &before->first_byte);
+	for (uint64_t i = 0; i < have; i++)
+		ret->connections += account->remote[(ticks - 1 - i) % room].connections;
+	ret->connections /= (double)have;
+	ret->limit = now->limit;
+	ret->requests = (double)(now->requests - before->requests);
+	ret->slowdowns = (double)(now->slowdowns - before->slowdowns);
+	ret->throttled_s = account_s(now->throttled_ns, before->throttled_ns);
+	ret->first_byte_p99_s = histogram_quantile_ns(&first, 0.99) * 1e-9;
 }
 
 double account_member_waits(const struct member *m)

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ACCOUNT_WINDOW = 10 }; /* seconds that a verdict looks back */
+enum {
+	ACCOUNT_WINDOW = 10, /* seconds that a verdict looks back */
+	ACCOUNT_WAITING = 256, /* bytes of the sentence about a server that does not answer */
+};
 
 struct server;
 struct group;
@@ -38,6 +41,14 @@ struct account_counters {
 void account_between(const struct account_counters *last, const struct account_counters *now,
 	struct account_second *ret);
 
+/* What was requested of remote storage since the start, as it was at the end of a second; the
+ * connections are those of that moment. */
+struct account_remote {
+	uint64_t requests, slowdowns, throttled_ns;
+	unsigned connections, limit;
+	struct histogram first_byte;
+};
+
 struct account_server {
 	struct account_counters last;
 	struct account_second second;
@@ -47,6 +58,9 @@ struct account_server {
 	/* Since the start: how long a trainer that had returned all batches waited for the next
 	 * one, how long a batch took to be filled, and how long a trainer held one. */
 	struct histogram waits, fills, held;
+	struct account_remote remote[ACCOUNT_WINDOW + 1];
+	uint64_t remote_ticks;
+	char waiting[ACCOUNT_WAITING]; /* for a server that does not answer; "" */
 };
 
 struct account_group_second {
@@ -85,6 +99,11 @@ double account_s(uint64_t now, uint64_t before); /* seconds from one count to th
 uint64_t account_have(const struct group *group);
 const struct account_group_second *account_ago(const struct group *group, uint64_t ago);
 double account_rate(const struct group *group);
+
+struct verdict_remote;
+/* What was requested in the last seconds, at most `seconds` of them; leaves `store` NULL. Pure. */
+void account_requested(
+	const struct account_server *account, uint64_t seconds, struct verdict_remote *ret);
 /* The share of the last ten seconds, or of the last one, in which the trainer held nothing and
  * waited. */
 double account_member_waits(const struct member *member);

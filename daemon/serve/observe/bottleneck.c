@@ -4,10 +4,12 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "remote/url.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { BOTTLENECK_READS = 8 }; /* in flight at once, for which a budget should have buffers */
 
@@ -63,16 +65,43 @@ static void bottleneck_budgets(const struct group *group, uint64_t reads, struct
 		 have = stream_bytes(&group->spec, dataset, in->threads, in->slots);
 	uint64_t mean = reads ? (uint64_t)(in->read_bytes / (double)reads) : 0;
 	bool apart = mean > server->memory.arena / 4;
+	uint64_t at_once = in->remote.store && in->remote.requests > 0
+				   ? UTIL_MAX(in->remote.limit, BOTTLENECK_READS + 0u)
+				   : BOTTLENECK_READS;
 	const struct budget slots = {.streams = server->memory.streams + wanted - have},
 			    images = {.large_images = large * in->threads},
-			    buffers = {.arena = apart ? 0 : BOTTLENECK_READS * mean * 5 / 4,
-				    .large_reads = apart ? BOTTLENECK_READS * mean : 0};
+			    buffers = {.arena = apart ? 0 : at_once * mean * 5 / 4,
+				    .large_reads = apart ? at_once * mean : 0};
 	in->budget = server->memory.budget;
 	in->slots_limited = limit && wanted > limit;
 	in->budget_slots =
 		in->slots_limited ? wanted : budget_for_parts(&slots, in->threads, &worker);
 	in->budget_images = budget_for_parts(&images, in->threads, &worker);
 	in->budget_buffers = budget_for_parts(&buffers, in->threads, &worker);
+}
+
+/* The kind of storage that a URL names, for the verdict; NULL: a path. */
+static const char *bottleneck_store_of(const char *source)
+{
+	static const struct {
+		const char *scheme, *name;
+	} stores[] = {{"s3:", "S3"}, {"gs:", "GCS"}, {"hf:", "Hugging Face"}};
+	if (!remote_is_url(source))
+		return NULL;
+	for (size_t i = 0; i < UTIL_COUNT(stores); i++)
+		if (strncmp(source, stores[i].scheme, 3) == 0)
+			return stores[i].name;
+	return "HTTP";
+}
+
+/* Of several sources, the first that is remote. */
+static const char *bottleneck_store(const struct stream_spec *spec)
+{
+	const struct sampling_sources *sources = &spec->sampling.sources;
+	const char *store = bottleneck_store_of(spec->source);
+	for (uint32_t i = 0; !store && i < sources->count; i++)
+		store = bottleneck_store_of(sampling_source(sources, i));
+	return store;
 }
 
 void bottleneck_find(const struct group *group, struct verdict *ret)
@@ -91,6 +120,8 @@ void bottleneck_find(const struct group *group, struct verdict *ret)
 		.started = group->started,
 	};
 	uint64_t have = account_have(group), reads = 0;
+	account_requested(&server->account, have, &in.remote);
+	in.remote.store = bottleneck_store(&group->spec);
 	list_each (m, &group->members, struct member, of_group)
 		in.ended += m->ended;
 	for (uint64_t i = 0; i < have; i++) {

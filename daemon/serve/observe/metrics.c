@@ -11,6 +11,7 @@
 #include "http/http.h"
 #include "proto/text.h"
 #include "proto/utf8.h"
+#include "remote/remote.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
 
@@ -346,6 +347,92 @@ static void metrics_histogram(
 	metrics_u64(m, "_bucket", "le=\"+Inf\"", histogram->count);
 	metrics_u64(m, "_count", "", histogram->count);
 	metrics_ns(m, "_sum", "", histogram->sum_ns);
+}
+
+/* ---- remote storage ---- */
+
+static void metrics_bytes_counter(
+	struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+	metrics_family(m, name, "counter", "bytes", help);
+	metrics_u64(m, "_total", "", value);
+}
+
+static void metrics_remote_requests(struct metrics *m, const struct remote_stats *stats)
+{
+	char label[METRICS_LABELS];
+	metrics_counter(m, "penstock_remote_attempts",
+		"Requests that were sent, retries and hedges included.", stats->requests);
+	metrics_family(m, "penstock_remote_requests", "counter", "",
+		"Requests for remote data that ended, by outcome.");
+	metrics_u64(m, "_total", "outcome=\"done\"", stats->done);
+	metrics_u64(m, "_total", "outcome=\"failed\"", stats->errors);
+	metrics_u64(m, "_total", "outcome=\"canceled\"", stats->canceled);
+	metrics_family(
+		m, "penstock_remote_retries", "counter", "", "Attempts that failed, by reason.");
+	for (unsigned i = 0; i < REMOTE_RETRIES; i++) {
+		(void)metrics_label(label, "reason", remote_retry_name(i));
+		metrics_u64(m, "_total", label, stats->retried[i]);
+	}
+	metrics_counter(m, "penstock_remote_hedges",
+		"Second attempts that were sent because the first was slow.", stats->hedges);
+	metrics_counter(m, "penstock_remote_hedges_won",
+		"Second attempts that delivered before the first.", stats->hedges_won);
+	metrics_counter(m, "penstock_remote_slowdowns",
+		"How often the number of connections was halved because a server asked for it.",
+		stats->slowdowns);
+	metrics_seconds_counter(m, "penstock_remote_waiting_seconds",
+		"Time with requests for servers that do not answer.", stats->waiting_ns);
+	metrics_seconds_counter(m, "penstock_remote_throttled_seconds",
+		"Time in which the limit of bandwidth held transfers back.", stats->throttled_ns);
+}
+
+static void metrics_remote_network(struct metrics *m, const struct remote_stats *stats)
+{
+	metrics_bytes_counter(m, "penstock_remote_received_bytes",
+		"Bytes of bodies that were received.", stats->bytes);
+	metrics_bytes_counter(m, "penstock_remote_wasted_bytes",
+		"Bytes of these that were not used: of hedges that lost, and of errors.",
+		stats->wasted_bytes);
+	metrics_counter(
+		m, "penstock_remote_connects", "Connections that were made.", stats->connects);
+	metrics_gauge(m, "penstock_remote_connections", "Connections with a request now.",
+		stats->connections);
+	metrics_gauge(m, "penstock_remote_connections_limit", "Connections that are allowed now.",
+		stats->connections_limit);
+	metrics_gauge(m, "penstock_remote_queued_requests",
+		"Requests that wait for a connection or for a retry.", stats->queued);
+	metrics_histogram(m, "penstock_remote_first_byte_seconds",
+		"From sending a request to the first byte of its body.", &stats->first_byte);
+}
+
+static void metrics_remote_cache(struct metrics *m, const struct remote_stats *stats)
+{
+	metrics_bytes_counter(m, "penstock_remote_cache_hit_bytes",
+		"Bytes of remote data that were read from the cache on disk.", stats->hit_bytes);
+	metrics_bytes_counter(m, "penstock_remote_cache_miss_bytes",
+		"Bytes of remote data that were not in it.", stats->miss_bytes);
+	metrics_bytes_counter(m, "penstock_remote_shared_bytes",
+		"Bytes of these that came with the request of another reader.",
+		stats->shared_bytes);
+	metrics_bytes(m, "penstock_remote_cache_bytes",
+		"Disk that the cache of remote data uses, by all processes.", stats->cache_used);
+	metrics_bytes(
+		m, "penstock_remote_cache_limit_bytes", "Disk that it may use.", stats->cache_size);
+	metrics_bytes_counter(m, "penstock_remote_cache_dropped_bytes",
+		"Bytes that this daemon dropped from it to make room.", stats->cache_dropped_bytes);
+	metrics_counter(m, "penstock_remote_cache_broken_blocks",
+		"Blocks of it that had a wrong checksum and were fetched again.",
+		stats->cache_broken_blocks);
+}
+
+static void metrics_remote(struct metrics *m)
+{
+	struct remote_stats stats;
+	remote_stats_read(&stats);
+	metrics_remote_requests(m, &stats);
+	metrics_remote_network(m, &stats);
+	metrics_remote_cache(m, &stats);
 }
 
 static void metrics_histograms(struct metrics *m, const struct server *server)
@@ -702,6 +789,7 @@ char *metrics_text(struct server *server)
 	metrics_totals(&m, server);
 	metrics_stages(&m, &totals, &fetch);
 	metrics_fetch(&m, &fetch);
+	metrics_remote(&m);
 	metrics_histograms(&m, server);
 	metrics_streams(&m, server, &streams);
 	metrics_trainers(&m, &streams);

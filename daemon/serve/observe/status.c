@@ -43,6 +43,29 @@ static void status_cache(
 	jsontext_end(json);
 }
 
+static void status_remote_cache(struct jsontext *json, const struct remote_stats *stats)
+{
+	jsontext_object(json, "cache");
+	jsontext_u64(json, "size", stats->cache_size);
+	jsontext_u64(json, "used", stats->cache_used);
+	jsontext_u64(json, "stored_bytes", stats->cache_stored_bytes);
+	jsontext_u64(json, "unstored_bytes", stats->cache_unstored_bytes);
+	jsontext_u64(json, "broken_blocks", stats->cache_broken_blocks);
+	jsontext_u64(json, "dropped_objects", stats->cache_dropped_objects);
+	jsontext_u64(json, "dropped_bytes", stats->cache_dropped_bytes);
+	jsontext_end(json);
+}
+
+/* By reason, those that happened. */
+static void status_retried(struct jsontext *json, const struct remote_stats *stats)
+{
+	jsontext_object(json, "retried");
+	for (unsigned reason = 0; reason < REMOTE_RETRIES; reason++)
+		if (stats->retried[reason])
+			jsontext_u64(json, remote_retry_name(reason), stats->retried[reason]);
+	jsontext_end(json);
+}
+
 /* Only where a URL was opened. */
 static void status_remote(struct jsontext *json)
 {
@@ -50,33 +73,28 @@ static void status_remote(struct jsontext *json)
 	remote_stats_read(&stats);
 	if (!stats.started)
 		return;
+	const struct {
+		const char *key;
+		uint64_t count;
+	} counts[] = {{"requests", stats.requests}, {"bytes", stats.bytes},
+		{"wasted_bytes", stats.wasted_bytes}, {"done", stats.done},
+		{"errors", stats.errors}, {"canceled", stats.canceled}, {"retries", stats.retries},
+		{"hedges", stats.hedges}, {"hedges_won", stats.hedges_won},
+		{"slowdowns", stats.slowdowns}, {"connects", stats.connects},
+		{"connections", stats.connections}, {"connections_limit", stats.connections_limit},
+		{"queued", stats.queued}, {"reads", stats.reads}, {"hit_bytes", stats.hit_bytes},
+		{"miss_bytes", stats.miss_bytes}, {"shared_bytes", stats.shared_bytes}};
 	jsontext_object(json, "remote");
-	jsontext_u64(json, "requests", stats.requests);
-	jsontext_u64(json, "bytes", stats.bytes);
-	jsontext_u64(json, "retries", stats.retries);
-	jsontext_u64(json, "hedges", stats.hedges);
-	jsontext_u64(json, "slowdowns", stats.slowdowns);
-	jsontext_u64(json, "errors", stats.errors);
-	jsontext_u64(json, "connections", stats.connections);
+	for (size_t i = 0; i < UTIL_COUNT(counts); i++)
+		jsontext_u64(json, counts[i].key, counts[i].count);
+	status_retried(json, &stats);
 	jsontext_number(json, "first_byte_p50_s", (double)stats.first_byte_p50_ns * 1e-9, 6);
 	jsontext_number(json, "first_byte_p99_s", (double)stats.first_byte_p99_ns * 1e-9, 6);
 	jsontext_number(json, "waiting_s", (double)stats.waiting_ns * 1e-9, 3);
+	jsontext_number(json, "throttled_s", (double)stats.throttled_ns * 1e-9, 3);
 	jsontext_string(json, "waiting", stats.waiting);
-	jsontext_u64(json, "reads", stats.reads);
-	jsontext_u64(json, "hit_bytes", stats.hit_bytes);
-	jsontext_u64(json, "miss_bytes", stats.miss_bytes);
-	jsontext_u64(json, "shared_bytes", stats.shared_bytes);
-	if (stats.cache) {
-		jsontext_object(json, "cache");
-		jsontext_u64(json, "size", stats.cache_size);
-		jsontext_u64(json, "used", stats.cache_used);
-		jsontext_u64(json, "stored_bytes", stats.cache_stored_bytes);
-		jsontext_u64(json, "unstored_bytes", stats.cache_unstored_bytes);
-		jsontext_u64(json, "broken_blocks", stats.cache_broken_blocks);
-		jsontext_u64(json, "dropped_objects", stats.cache_dropped_objects);
-		jsontext_u64(json, "dropped_bytes", stats.cache_dropped_bytes);
-		jsontext_end(json);
-	}
+	if (stats.cache)
+		status_remote_cache(json, &stats);
 	jsontext_end(json);
 }
 
@@ -138,6 +156,13 @@ static void status_bottleneck(struct jsontext *json, const struct verdict *verdi
 		jsontext_raw(json, "more_cpus", "null");
 	else
 		jsontext_number(json, "more_cpus", verdict->more_cpus, 0);
+	jsontext_number(json, "connections", verdict->connections, 1);
+	jsontext_number(json, "slowdowns", verdict->slowdowns, 4);
+	jsontext_number(json, "first_byte_p99_ms", 1e3 * verdict->first_byte_p99_s, 3);
+	if (verdict->more_connections < 0)
+		jsontext_raw(json, "more_connections", "null");
+	else
+		jsontext_number(json, "more_connections", verdict->more_connections, 0);
 	if (verdict->cpus_idle < 0)
 		jsontext_raw(json, "cpus_idle", "null");
 	else
@@ -528,6 +553,7 @@ char *status_stream(struct group *group)
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);
+	status_remote(&json);
 	status_pixels(&json, &group->spec);
 	status_sampling(&json, &group->spec);
 	status_samples(&json, group);

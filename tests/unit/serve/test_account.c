@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "serve/observe/account.h"
+#include "stats/verdict.h"
 
 #include <math.h>
 
@@ -81,11 +82,51 @@ static void what_was_not_said_once_is_not_made_up_for(void **state)
 	is(second.throttled_s, 0);
 }
 
+/* Second by second: 10 requests, of which one is told to slow down, and one more connection. */
+static void requests_of_the_last_seconds(void **state)
+{
+	static struct account_server account;
+	struct verdict_remote remote;
+	struct account_remote now = {.limit = 64};
+	(void)state;
+	account_requested(&account, 10, &remote);
+	assert_true(remote.requests == 0 && remote.connections == 0 && !remote.store);
+	assert_string_equal(remote.waiting, "");
+	for (unsigned i = 1; i <= 30; i++) {
+		now.requests += 10;
+		now.slowdowns++;
+		now.throttled_ns += SECOND / 2;
+		now.connections = i;
+		/* Slow ones at first, which the window has left behind. */
+		histogram_add(&now.first_byte, i <= 20 ? 30 * SECOND : SECOND / 100);
+		account.remote[account.remote_ticks++ % (ACCOUNT_WINDOW + 1)] = now;
+		if (i == 4) {
+			account_requested(&account, 10, &remote);
+			is(remote.requests, 40);
+			is(remote.connections, 2.5);
+			assert_true(remote.first_byte_p99_s > 20);
+		}
+	}
+	account_requested(&account, 10, &remote);
+	is(remote.requests, 100);
+	is(remote.slowdowns, 10);
+	is(remote.throttled_s, 5);
+	is(remote.connections, 25.5);
+	assert_int_equal(remote.limit, 64);
+	assert_true(remote.first_byte_p99_s > 0 && remote.first_byte_p99_s <= 0.01);
+	account_requested(&account, 1, &remote);
+	is(remote.requests, 10);
+	is(remote.connections, 30);
+	account_requested(&account, 0, &remote);
+	is(remote.requests, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_second_is_what_grew),
 		cmocka_unit_test(what_was_not_said_once_is_not_made_up_for),
+		cmocka_unit_test(requests_of_the_last_seconds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,22 @@ static void test_quantiles_summed_up(void **state)
 	assert_true(fabs(s.p90_s - 1.8) < 0.01 && s.max_s == 2.0);
 }
 
+static void test_what_came_since(void **state)
+{
+	(void)state;
+	struct histogram now = {0};
+	histogram_add(&now, 1000000);
+	const struct histogram before = now;
+	histogram_add(&now, 400000000);
+	histogram_add(&now, 70000000000);
+	struct histogram since = histogram_since(&now, &before);
+	assert_int_equal(since.count, 2);
+	assert_true(since.sum_ns == 70400000000 && since.max_ns == now.max_ns);
+	assert_true(histogram_quantile_ns(&since, 0.5) > 200e6);
+	since = histogram_since(&now, &now);
+	assert_true(since.count == 0 && histogram_quantile_ns(&since, 0.99) == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_quantiles),
 		cmocka_unit_test(test_quantiles_of_little),
 		cmocka_unit_test(test_quantiles_summed_up),
+		cmocka_unit_test(test_what_came_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

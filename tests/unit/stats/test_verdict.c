@@ -335,6 +335,122 @@ static void storage(void **state)
 	(void)expect(&in, VERDICT_READ, "disk-bound: ");
 }
 
+/* A trainer that waits for an object store, which answers slowly. */
+static struct verdict_input remote(double wait)
+{
+	struct verdict_input in = starved(wait);
+	in.workers_idle_s = 17;
+	in.cpu_s = 3;
+	in.read_busy_s = 9.9;
+	in.read_depth_s = 300;
+	in.read_bytes = 2.1e9;
+	in.remote = (struct verdict_remote){
+		.store = "S3",
+		.waiting = "",
+		.connections = 38.2,
+		.limit = 64,
+		.requests = 1000,
+		.slowdowns = 20,
+		.first_byte_p99_s = 0.9,
+	};
+	return in;
+}
+
+static void remote_storage(void **state)
+{
+	struct verdict_input in = remote(0.345);
+	(void)state;
+	struct verdict verdict = expect(
+		&in, VERDICT_READ, "S3-bound: 38 connections, first byte p99 900 ms, 2 % SlowDown");
+	assert_true(verdict.more_connections == 21 && verdict.more_cpus < 0);
+	assert_true(fabs(verdict.slowdowns - 0.02) < 1e-9 && verdict.first_byte_p99_s == 0.9);
+	remedy(&in, "21 more connections would feed this trainer: raise prefetch, which uses more "
+		    "of them");
+	/* All that are allowed are in use. */
+	in.remote.connections = 60;
+	remedy(&in, "32 more connections would feed this trainer: set connections: 96 in remote:");
+	/* Nobody knows how many a trainer that only waits could use. */
+	in.trainer_wait_s = 9;
+	verdict = expect(&in, VERDICT_READ, "S3-bound: 60 connections, ");
+	assert_true(verdict.more_connections < 0);
+	remedy(&in, "raise connections in remote:; a cache_dir keeps what was read; shuffle: "
+		    "blocks reads larger pieces");
+	in.remote.connections = 4;
+	remedy(&in, "raise prefetch; a cache_dir keeps what was read; shuffle: blocks reads larger "
+		    "pieces");
+	in.remote.slowdowns = 60;
+	(void)expect(
+		&in, VERDICT_READ, "S3-bound: 4 connections, first byte p99 900 ms, 6 % SlowDown");
+	remedy(&in, "the store wants fewer requests: shuffle: blocks makes them larger, a "
+		    "cache_dir saves them");
+	in.remote.throttled_s = 5;
+	remedy(&in, "raise bandwidth, which limits what is received, in remote:");
+}
+
+static void remote_words(void **state)
+{
+	struct verdict_input in = remote(0.8);
+	(void)state;
+	in.remote.store = "HTTP";
+	in.remote.connections = 0.3;
+	in.remote.slowdowns = 0;
+	in.remote.first_byte_p99_s = 12;
+	(void)expect(&in, VERDICT_READ, "HTTP-bound: 1 connection, first byte p99 12 s");
+	/* No answer has come in the window. */
+	in.remote.requests = in.remote.first_byte_p99_s = 0;
+	struct verdict verdict = expect(&in, VERDICT_READ, "HTTP-bound: 1 connection");
+	assert_string_equal(verdict.sentence, "HTTP-bound: 1 connection");
+	/* All of it is in the cache, or another stream makes the requests. */
+	in.remote.connections = 0;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+	in = remote(0.8);
+	in.remote.store = NULL;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+	/* Requests wait for buffers: more memory would use more connections. */
+	in = remote(0.8);
+	in.buffers_full_s = 9;
+	(void)expect(&in, VERDICT_MEMORY, "memory-bound: reads wait ");
+	in.read_depth_s = 64 * 10;
+	(void)expect(&in, VERDICT_READ, "S3-bound: ");
+	/* Storage that nobody waits for. */
+	in.trainer_wait_s = 0.1;
+	in.complete_s = 9;
+	in.slots_full_s = 8;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound");
+}
+
+static void a_server_is_gone(void **state)
+{
+	static const char sentence[] = "waiting for https://host: connection refused for 12 s";
+	struct verdict_input in = remote(0.95);
+	(void)state;
+	in.remote.waiting = sentence;
+	(void)expect(&in, VERDICT_READ, sentence);
+	remedy(&in, "find out why the server does not answer this machine; reading goes on when it "
+		    "does");
+	/* Before the first batch, and while indexing. */
+	in.started = false;
+	(void)expect(&in, VERDICT_READ, sentence);
+	in.opening = true;
+	(void)expect(&in, VERDICT_READ, sentence);
+	/* The other trainers are missing too. */
+	in.opening = false;
+	in.wait_for = 2;
+	(void)expect(&in, VERDICT_WAITING, "the group waits for trainers: 1 of 2");
+	/* The trainer still has batches. */
+	in = remote(0.2);
+	in.remote.waiting = sentence;
+	in.complete_s = 8;
+	in.slots_full_s = 5;
+	(void)expect(&in, VERDICT_TRAINER, "trainer-bound");
+	/* It is not this stream's server. */
+	in = starved(0.8);
+	in.workers_idle_s = 17;
+	in.read_busy_s = 9.9;
+	in.remote.waiting = sentence;
+	(void)expect(&in, VERDICT_READ, "disk-bound: ");
+}
+
 static void memory(void **state)
 {
 	struct verdict_input in = starved(0.8);
@@ -397,7 +513,12 @@ static void nonsense(void **state)
 		offsetof(struct verdict_input, read_depth_s),
 		offsetof(struct verdict_input, buffers_full_s),
 		offsetof(struct verdict_input, read_bytes),
-		offsetof(struct verdict_input, read_best)};
+		offsetof(struct verdict_input, read_best),
+		offsetof(struct verdict_input, remote.connections),
+		offsetof(struct verdict_input, remote.requests),
+		offsetof(struct verdict_input, remote.slowdowns),
+		offsetof(struct verdict_input, remote.first_byte_p99_s),
+		offsetof(struct verdict_input, remote.throttled_s)};
 	static const unsigned few[] = {0, 1, 1000000};
 	uint64_t random = 1;
 	(void)state;
@@ -413,10 +534,13 @@ static void nonsense(void **state)
 		in.cpus = few[(random >> 24) % UTIL_COUNT(few)];
 		in.slots = few[(random >> 28) % UTIL_COUNT(few)];
 		in.trainers = few[(random >> 30) % UTIL_COUNT(few)];
+		in.remote.limit = few[(random >> 18) % UTIL_COUNT(few)];
+		in.remote.store = random >> 63 ? "S3" : NULL;
 		struct verdict verdict = find(&in);
 		const double shares[] = {verdict.share, verdict.trainer_wait, verdict.slots_full,
 			verdict.workers_idle, verdict.permit_wait, verdict.cpu_busy,
-			verdict.cpu_stolen, verdict.read_busy, verdict.buffers_full};
+			verdict.cpu_stolen, verdict.read_busy, verdict.buffers_full,
+			verdict.slowdowns};
 		for (size_t i = 0; i < UTIL_COUNT(shares); i++)
 			if (!(shares[i] >= 0 && shares[i] <= 1))
 				fail_msg("round %u: share %zu is %g", round, i, shares[i]);
@@ -430,7 +554,9 @@ static void nonsense(void **state)
 		assert_true(strlen(verdict.remedy) < 120);
 		assert_null(strpbrk(verdict.sentence, "()[]"));
 		assert_null(strpbrk(verdict.remedy, "()[]"));
-		assert_true(isfinite(verdict.cpus_idle));
+		assert_true(isfinite(verdict.cpus_idle) && isfinite(verdict.more_connections));
+		assert_true(verdict.connections >= 0 && verdict.connections <= 1e6);
+		assert_true(verdict.first_byte_p99_s >= 0 && verdict.first_byte_p99_s <= 1e6);
 	}
 }
 
@@ -457,6 +583,9 @@ int main(void)
 		cmocka_unit_test(idle_processors),
 		cmocka_unit_test(others),
 		cmocka_unit_test(storage),
+		cmocka_unit_test(remote_storage),
+		cmocka_unit_test(remote_words),
+		cmocka_unit_test(a_server_is_gone),
 		cmocka_unit_test(memory),
 		cmocka_unit_test(nonsense),
 		cmocka_unit_test(kinds_have_names),
