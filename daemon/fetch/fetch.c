@@ -450,6 +450,7 @@ static void fetch_destroy(struct fetch *fetch)
 	arena_deinit(&fetch->arena);
 	cache_free(fetch->cache);
 	pthread_mutex_destroy(&fetch->meter.lock);
+	pthread_mutex_destroy(&fetch->room_lock);
 	pthread_mutex_destroy(&fetch->fields_lock);
 	fields_free(fetch);
 	free(fetch);
@@ -473,6 +474,7 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	fetch->options.pread_threads = UTIL_MIN(threads, (unsigned)FETCH_PREAD_MOST);
 	fetch->options.lanes = UTIL_MIN(UTIL_MAX(options->lanes, 1u), (unsigned)FETCH_LANES);
 	pthread_mutex_init(&fetch->meter.lock, NULL);
+	pthread_mutex_init(&fetch->room_lock, NULL);
 	pthread_mutex_init(&fetch->fields_lock, NULL);
 	int rc = arena_init(&fetch->arena, options->arena_bytes, fault);
 	if (rc == 0 && options->ledger && options->cache != FETCH_CACHE_OFF &&

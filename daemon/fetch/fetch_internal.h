@@ -21,7 +21,8 @@
  * threads compete with each other for about a microsecond. No thread sleeps or reads while it holds
  * the lock, but it may close a shard's file or open an index file.
  *
- * Locks are taken in the order lock, far.lock, inbox.lock; the arena's lock is a leaf. */
+ * Locks are taken in the order lock, room_lock, far.lock, inbox.lock; the arena's lock is a
+ * leaf. */
 #pragma once
 
 #include "base/gauge.h"
@@ -232,6 +233,7 @@ struct fetch {
 	/* The dataset whose file system was last found to refuse O_DIRECT. Compared only. */
 	_Atomic(const struct dataset *) refused;
 	char describe[320];
+	pthread_mutex_t room_lock; /* held by a lane that gives buffers out */
 	pthread_mutex_t fields_lock; /* a leaf; guards `fields` */
 	struct fetch_field *fields;
 	unsigned lane_count;

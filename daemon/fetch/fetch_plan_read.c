@@ -430,7 +430,7 @@ static enum plan_step plan_file_read(struct lane *lane, struct fetch_request *re
 	return PLAN_READ;
 }
 
-enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request, bool large_waits)
+static enum plan_step plan_read(struct lane *lane, struct fetch_request *request, bool large_waits)
 {
 	/* A field overtakes: its image has memory, for which the others may be waiting. */
 	const bool field = request->item->field != NULL;
@@ -457,4 +457,16 @@ enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request,
 	if (dataset_in_files(request->item->dataset))
 		return plan_file_read(lane, request);
 	return plan_range(lane, request);
+}
+
+/* One lane at a time looks for room and takes it: several that find the same room for a reader
+ * would together give it more than its quota. */
+enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request, bool large_waits)
+{
+	if (lane->queue.lanes == 1)
+		return plan_read(lane, request, large_waits);
+	pthread_mutex_lock(&lane->fetch->room_lock);
+	enum plan_step step = plan_read(lane, request, large_waits);
+	pthread_mutex_unlock(&lane->fetch->room_lock);
+	return step;
 }

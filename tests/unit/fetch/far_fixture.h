@@ -83,6 +83,8 @@ int __wrap_remote_object_open(const char *url, struct remote_object **ret, struc
 void __wrap_remote_object_unref(struct remote_object *remote)
 {
 	struct far_object *object = (struct far_object *)remote;
+	if (!object)
+		return;
 	(void)close(object->fd);
 	free(object);
 	pthread_mutex_lock(&far_storage.lock);

@@ -358,9 +358,9 @@ static void check_waiting(struct fetch *fetch, struct fixture *fixture)
 	far_storage_set(hangs, true);
 	/* The first sample is empty. */
 	reader_init(&reader, fetch, fixture, 2);
-	fetch_stats_read(fetch, &before);
 	reader_submit(&reader, 1, 2);
 	far_storage_await(&far_storage.in_flight, 1);
+	fetch_stats_read(fetch, &before);
 	(void)nanosleep(&pause, NULL);
 	fetch_stats_read(fetch, &after);
 	assert_true(after.busy_ns - before.busy_ns >= 50000000);
