@@ -22,6 +22,9 @@ It serves ranges, ETags and If-Match as a good server does. The query of a URL a
     etag                   another ETag, and the bytes
     html                   status 200 and a web page
     headers                headers without end
+    race:A:B               the first answer pauses for A seconds after `body` bytes, and for long after as many more; the second one waits
+                           for B seconds before its body
+    part                   status 206 and half of the body, also where no range was asked for
     drip:SECONDS           a byte of the body in each such time
     redirect:URL           302 to URL (decoded once); redirect:URL:CODE
     loop                   302 to the same URL
@@ -138,7 +141,7 @@ class Server:
         if times and self.done.get(target, 0) >= times:
             return None
         self.done[target] = self.done.get(target, 0) + 1
-        return fault
+        return fault + [str(self.done[target])] if fault[0] == "race" else fault
 
     async def plain(self, writer, status, body, more=None):
         lines = {"Date": formatdate(usegmt=True), "Content-Length": str(len(body)), **(more or {})}
@@ -211,6 +214,9 @@ class Server:
             shift = 1 if name == "wrongrange" else 0
             if name != "norange":
                 lines["Content-Range"] = f"bytes {first + shift}-{last + shift}/{len(data) + shift}"
+        if name == "part":
+            status, last = 206, last // 2
+            lines["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
         body = memoryview(data)[first:last + 1]
         if name == "longer":
             body = bytes(body) + b"more than was told" * 10
@@ -236,6 +242,15 @@ class Server:
             else:
                 raise Ended
             body = body[at:]
+        if name == "race" and fault[3] == "1":
+            for seconds in (float(fault[1]), 20):
+                writer.write(body[:at])
+                body = body[at:]
+                await writer.drain()
+                await asyncio.sleep(seconds)
+            raise Ended
+        if name == "race":
+            await asyncio.sleep(float(fault[2]))
         if name == "drip":
             for i in range(len(body)):
                 writer.write(body[i:i + 1])

@@ -124,6 +124,14 @@ static void attempt_decide_whole(struct client_attempt *attempt)
 	const struct answer_head *head = &attempt->head;
 	attempt->head.answer.size = head->length;
 	if (!attempt_ranged(request)) {
+		if (request->method == CLIENT_GET && head->status == 206) {
+			attempt_wrong(attempt, -EBADMSG, true,
+				"the server sent a part of the body (status 206) where all of it "
+				"was "
+				"asked for: it, or a proxy before it, does not serve ranges "
+				"correctly");
+			return;
+		}
 		if (request->method == CLIENT_GET && head->length != CLIENT_UNKNOWN &&
 			head->length > request->room)
 			attempt_wrong(attempt, -EFBIG, false,
@@ -213,18 +221,27 @@ static size_t attempt_keep_error(struct client_attempt *attempt, const char *dat
 	return CURL_WRITEFUNC_ERROR;
 }
 
-/* This attempt has a byte of the body that is stored: the other one has lost. */
+/* The first byte of the body that is stored. */
+static void attempt_first(struct client_attempt *attempt)
+{
+	struct client_place *place = attempt->request->own.place;
+	attempt->first_ns = attempt->heard_ns;
+	uint64_t took = attempt->first_ns - attempt->started_ns;
+	histogram_add(&attempt->client->stats.first_byte, took);
+	client_place_first_byte(place, took);
+	client_place_answered(place, attempt->heard_ns);
+}
+
+/* This attempt has bytes of the body that are stored: another one has lost. Also one that began in
+ * the middle of this one's body: it asked for the byte that is stored now. */
 static void attempt_win(struct client_attempt *attempt)
 {
 	struct client *client = attempt->client;
 	struct client_request *request = attempt->request;
 	struct client_attempt *other =
 		attempt == request->own.rival ? request->own.attempt : request->own.rival;
-	attempt->first_ns = attempt->heard_ns;
-	uint64_t took = attempt->first_ns - attempt->started_ns;
-	histogram_add(&client->stats.first_byte, took);
-	client_place_first_byte(request->own.place, took);
-	client_place_answered(request->own.place, attempt->heard_ns);
+	if (!attempt->first_ns)
+		attempt_first(attempt);
 	if (!other || other == attempt || other->lost)
 		return;
 	other->lost = true;
@@ -297,7 +314,7 @@ static size_t attempt_body(char *data, size_t one, size_t count, void *context)
 	}
 	if (attempt->mode == ATTEMPT_ERROR)
 		return attempt_keep_error(attempt, data, size);
-	if (!attempt->first_ns && size > attempt->skip)
+	if (size > attempt->skip)
 		attempt_win(attempt);
 	size_t result = attempt_store(attempt, data, size);
 	if (result == size)

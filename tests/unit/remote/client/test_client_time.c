@@ -101,6 +101,8 @@ static void test_hedge(void **state)
 	fixture_get_right("?fault=stall:20", 1000, 5000);
 	/* In the middle of a body the rival asks for the rest. */
 	fixture_get_right("?fault=stall:20&body=3000", 1000, 5000);
+	/* The first goes on while its rival waits: the rival's bytes come too late to be stored. */
+	fixture_get_right("?fault=race:0.25:0.6&body=1000&times=2", 1000, 5000);
 	assert_true(clock_ns() - begun < 15000000000u);
 	struct client_stats after = fixture_stats();
 	assert_true(after.hedges >= before.hedges + 2);
@@ -108,6 +110,16 @@ static void test_hedge(void **state)
 	for (int i = 0; i < CLIENT_RETRIES; i++)
 		assert_int_equal(after.retries[i], 0);
 	assert_true(after.first_byte.count >= 42);
+	/* A request that wants the header Link has one attempt at a time. */
+	char link[64];
+	struct fault fault;
+	struct client_request listing = {.url = fixture_url("?fault=stall:0.3"),
+		.buffer = fixture_buffer,
+		.room = OBJECT_SIZE,
+		.link = link,
+		.link_room = sizeof link};
+	assert_int_equal(client_perform(fixture.client, &listing, &fault), 0);
+	assert_int_equal(fixture_stats().hedges, after.hedges);
 	fixture_stop();
 }
 
