@@ -29,7 +29,7 @@ void client_error_url(const char *url, char *buffer, size_t room)
 	size_t authority = strcspn(host, "/?#");
 	const char *at = memrchr(host, '@', authority);
 	/* A bucket's name may not have an @, and a folder of hf:// has its revision after one. */
-	if (at && strncmp(url, "http", 4) == 0) {
+	if (at && strncasecmp(url, "http", 4) == 0) {
 		whole -= (size_t)(at + 1 - host);
 		host = at + 1;
 	}

@@ -26,6 +26,8 @@ enum {
 	REQUEST_DRIP = 16 << 10, /* bytes that must come in four times the limit of a stall */
 	REQUEST_HEDGES_SAVED = 16,
 };
+#define REQUEST_DATE_FIRST INT64_C(1577836800) /* 2020: no server's clock is before it */
+#define REQUEST_DATE_LAST INT64_C(4102444800) /* 2100 */
 #define REQUEST_CAP_NS (5ull * CLIENT_S) /* the longest wait before a retry */
 #define REQUEST_CAP_SLOW_NS (20ull * CLIENT_S) /* where the store wants fewer requests */
 #define REQUEST_UNRESOLVED_NS (15ull * CLIENT_S) /* for the name of a server that never answered */
@@ -308,6 +310,8 @@ static void request_forget_location(struct client_request *request)
 	free(request->own.location);
 	request->own.location = NULL;
 	request->own.location_foreign = false;
+	/* The next attempt is redirected anew: only one attempt's redirects are counted. */
+	request->own.redirects = 0;
 }
 
 /* Another attempt after a wait, or the end. The fault is set. */
@@ -383,9 +387,11 @@ static bool request_set_clock(
 	struct client *client, struct client_request *request, const struct ended *ended)
 {
 	struct client_place *place = request->own.place;
-	if (ended->head.answer.date_s < 0 || !client->options.sign)
+	int64_t date = ended->head.answer.date_s;
+	/* Nothing can be signed with a date that is absurd. */
+	if (date < REQUEST_DATE_FIRST || date > REQUEST_DATE_LAST || !client->options.sign)
 		return false;
-	int64_t offset = ended->head.answer.date_s - (int64_t)(clock_unix_ns() / CLIENT_S);
+	int64_t offset = date - (int64_t)(clock_unix_ns() / CLIENT_S);
 	int64_t change = offset - place->clock_offset_s;
 	if (change > -120 && change < 120)
 		return false;
@@ -441,7 +447,6 @@ static void request_answered_error(
 	if (class != ERROR_RETRY && request->own.location && status >= 400 && status != 412 &&
 		status != 416 && request->own.refusals < REQUEST_REFUSALS) {
 		request->own.refusals++;
-		request->own.redirects = 0;
 		class = ERROR_RETRY;
 		reason = CLIENT_RETRY_REFUSED;
 	}
@@ -627,8 +632,9 @@ static void request_hedge(struct client *client, struct client_request *request)
 	struct client_attempt *attempt;
 	struct fault fault;
 	unsigned connections = client->options.connections;
+	/* Two attempts would write to one `link`. */
 	if (request->own.rival || client->hedge_tokens < 1 || request->flags & CLIENT_ONCE ||
-		(request->method != CLIENT_GET && request->method != CLIENT_HEAD))
+		request->link || (request->method != CLIENT_GET && request->method != CLIENT_HEAD))
 		return;
 	/* Hedges may go a little beyond the limit, but not while the store wants fewer. */
 	if (place->limit < connections

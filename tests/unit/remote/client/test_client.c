@@ -38,6 +38,11 @@ static void test_whole_bodies(void **state)
 	assert_int_equal(fixture_get("?fault=short&body=777", 0, 0, &request, NULL), 0);
 	assert_int_equal(request.received, OBJECT_SIZE);
 	assert_memory_equal(fixture_buffer, fixture_object, OBJECT_SIZE);
+	/* A part that nobody asked for is not taken for all of it. */
+	assert_int_equal(fixture_get("?fault=part", 0, 0, &request, NULL), 0);
+	assert_int_equal(request.received, OBJECT_SIZE);
+	assert_int_equal(fixture_get("?fault=part&times=0", 0, 0, &request, NULL), -EBADMSG);
+	assert_non_null(strstr(request.fault.text, "status 206"));
 	struct client_request small = {
 		.url = fixture_url(""), .buffer = fixture_buffer, .room = OBJECT_SIZE - 1};
 	struct fault fault;
@@ -356,6 +361,10 @@ static void test_signs_again(void **state)
 	assert_in_range(sign_offset, 3590, 3610);
 	fixture_get_right("?fault=skew:-86400", 1, 100);
 	assert_in_range(-sign_offset, 86390, 86410);
+	/* A date that cannot be right is not learned. */
+	assert_int_equal(fixture_get("?fault=skew:5500000000", 1, 100, &request, NULL), -EACCES);
+	fixture_get_right("", 1, 100);
+	assert_in_range(-sign_offset, 86390, 86410);
 	/* Refusals without end. */
 	refused_calls = 0;
 	assert_int_equal(
@@ -411,6 +420,13 @@ static void test_redirects(void **state)
 		"?fault=redirect:http://localhost:%u/object:307&times=0", fixture.port);
 	fixture_get_right(append, 1000, 500);
 	assert_int_equal(fixture_stats().redirects, 2);
+	/* Each retry is redirected again: these are not redirects in a circle. */
+	(void)snprintf(append, sizeof append,
+		"?fault=redirect:http://localhost:%u/object%%3ffault%%3dstatus:503%%26times%%3d8"
+		"&times=0",
+		fixture.port);
+	fixture_get_right(append, 1000, 500);
+	assert_int_equal(fixture_stats().redirects, 11);
 	/* The place that a redirect leads to must be allowed. */
 	fixture_get_wrong("?fault=redirect:http://10.1.2.3/object&times=0", -EACCES,
 		"that place is not allowed");

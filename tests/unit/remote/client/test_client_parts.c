@@ -153,6 +153,8 @@ static void test_urls(void **state)
 	char text[64];
 	client_error_url("https://me:secret@host:1/a/b?sig=secret#c", text, sizeof text);
 	assert_string_equal(text, "https://host:1/a/b?...");
+	client_error_url("HTTPS://me:secret@host/a", text, sizeof text);
+	assert_string_equal(text, "HTTPS://host/a");
 	client_error_url("s3://bucket/key@1/x", text, sizeof text);
 	assert_string_equal(text, "s3://bucket/key@1/x");
 	client_error_url("https://host?token=secret@x", text, sizeof text);
