@@ -228,6 +228,28 @@ static void report_cache(const struct node *cache)
 			"%s hits, %s misses", table_count(hits).text, table_count(misses).text);
 }
 
+/* The whole run, from its daemon's start. */
+static void report_remote(const struct node *remote)
+{
+	const struct node *cache = document_get(remote, "cache");
+	uint64_t hits = document_u64(remote, "hit_bytes", 0),
+		 hedges = document_u64(remote, "hedges", 0);
+	if (!remote)
+		return;
+	report_line("remote", table_bytes(document_u64(remote, "bytes", 0)).text,
+		"%s requests, %s tried again, %s hedge%s",
+		table_count(document_u64(remote, "requests", 0)).text,
+		table_count(document_u64(remote, "retries", 0)).text, table_count(hedges).text,
+		hedges == 1 ? "" : "s");
+	report_line("first byte",
+		table_seconds(document_number(remote, "first_byte_p50_s", 0)).text, "99 %%: %s",
+		table_seconds(document_number(remote, "first_byte_p99_s", 0)).text);
+	if (cache)
+		report_line("disk cache", table_bytes(hits).text, "read from it; %s of %s used",
+			table_bytes(document_u64(cache, "used", 0)).text,
+			table_bytes(document_u64(cache, "size", 0)).text);
+}
+
 double report_counts_words(const struct node *counts, char *buffer, size_t room)
 {
 	size_t at = 0;
@@ -363,7 +385,9 @@ static void report_people(const struct measure *measure, const struct accelerate
 	report_storage(measure);
 	report_cold(measure);
 	report_cache(document_get(stats, "cache"));
+	report_remote(document_get(stats, "remote"));
 	report_counts("fallbacks", "to libjpeg-turbo: ", document_get(stats, "fallbacks"));
+	report_counts("retries", "", document_get(document_get(stats, "remote"), "retried"));
 	report_counts("broken", "", document_get(stats, "broken"));
 	report_counts("entry points", "", document_get(stats, "checkpoints"));
 	(void)printf("\n");

@@ -191,6 +191,11 @@ int report_json(const struct measure *measure, const struct accelerate *accelera
 	report_json_numbers(measure, &json);
 	for (size_t i = 0; i < UTIL_COUNT(copied); i++)
 		report_json_copy(&json, copied[i], stats);
+	/* Local files are not requested. */
+	if (document_get(stats, "remote"))
+		report_json_copy(&json, "remote", stats);
+	else
+		jsontext_string(&json, "remote", NULL);
 	jsontext_string(&json, "verdict", document_text(stats, "verdict", ""));
 	jsontext_string(&json, "remedy", measure_remedy(measure, remedy));
 	report_json_trainers(measure, &json);

@@ -50,6 +50,22 @@ static void status_broken_blocks(uint64_t blocks)
 	status_field("", text);
 }
 
+/* "slowdown 12, stall 3" */
+static void status_retried(const struct node *retried)
+{
+	char text[256] = "";
+	size_t at = 0;
+	for (size_t i = 0; i < document_count(retried); i++) {
+		const char *reason = "";
+		const struct node *count = document_at(retried, i, &reason);
+		if (at < sizeof text)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s",
+				at ? ", " : "tried again: ", reason,
+				table_count(document_whole(document_value(count))).text);
+	}
+	status_given("", text);
+}
+
 /* "64 connections, first byte 12 ms, p99 90 ms; 1.2 GiB in 9,120 requests, 3 tried again" */
 static void status_remote(const struct node *remote)
 {
@@ -68,6 +84,7 @@ static void status_remote(const struct node *remote)
 		table_count(document_u64(remote, "requests", 0)).text,
 		table_count(document_u64(remote, "retries", 0)).text);
 	status_field("remote", text);
+	status_retried(document_get(remote, "retried"));
 	status_given("", document_text(remote, "waiting", ""));
 	if (!cache)
 		return;

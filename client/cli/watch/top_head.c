@@ -444,6 +444,24 @@ static void head_gpus(struct head_flow *flow)
 	}
 }
 
+/* A line of its own: it does not fit beside another fact. */
+static void head_remote(const struct top_view *view, struct paper *paper)
+{
+	char requests[24], bytes[24], retries[24], text[TOP_SENTENCE];
+	const struct node *remote = document_get(view->now, "remote");
+	const char *waiting = document_text(remote, "waiting", "");
+	if (!remote)
+		return;
+	(void)snprintf(text, sizeof text,
+		"%s requests/s, %s/s, %.0f connections, first byte p99 %s, %s tried again",
+		top_count(top_rate(view, "remote", "requests"), requests, sizeof requests),
+		top_bytes(top_rate(view, "remote", "bytes"), bytes, sizeof bytes),
+		document_number(remote, "connections", 0),
+		table_seconds(document_number(remote, "first_byte_p99_s", 0)).text,
+		top_count(top_number(remote, "retries"), retries, sizeof retries));
+	top_line(paper, "remote", *waiting ? PAPER_WARN : PAPER_PLAIN, text);
+}
+
 void top_facts(const struct top_view *view, struct paper *paper)
 {
 	struct head_flow flow = {
@@ -457,4 +475,5 @@ void top_facts(const struct top_view *view, struct paper *paper)
 	head_gpus(&flow);
 	head_pressure(&flow);
 	head_stage_facts(&flow);
+	head_remote(view, paper);
 }

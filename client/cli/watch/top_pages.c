@@ -257,6 +257,19 @@ static void pages_cache(const struct node *root, struct paper *paper)
 	top_line(paper, "cache", PAPER_PLAIN, text);
 }
 
+static void pages_disk_cache(const struct node *remote, struct paper *paper)
+{
+	char used[48], hits[24], text[PAGES_TEXT];
+	const struct node *cache = document_get(remote, "cache");
+	if (!cache)
+		return;
+	(void)snprintf(text, sizeof text, "%s; %s read from it",
+		top_bytes_of(
+			top_number(cache, "used"), top_number(cache, "size"), used, sizeof used),
+		top_bytes(top_number(remote, "hit_bytes"), hits, sizeof hits));
+	top_line(paper, "disk cache", PAPER_PLAIN, text);
+}
+
 static void pages_machine(const struct top_view *view, struct paper *paper)
 {
 	const struct node *machine = document_get(view->now, "machine"),
@@ -305,6 +318,7 @@ void top_page_memory(const struct top_view *view, struct paper *paper)
 	top_line(paper, "resident", PAPER_PLAIN,
 		top_bytes(top_number(root, "resident_bytes"), text, sizeof text));
 	pages_cache(root, paper);
+	pages_disk_cache(document_get(root, "remote"), paper);
 	pages_machine(view, paper);
 	pages_gpus(view, paper);
 	top_line(paper, "reader", PAPER_PLAIN, document_text(root, "reader", ""));

@@ -433,7 +433,7 @@
 	}
 
 	function showAbout(status) {
-		const cache = object(status.cache), recorder = object(status.recorder);
+		const cache = object(status.cache), recorder = object(status.recorder), remote = object(status.remote), disk = object(remote.cache);
 		const lookups = (number(cache.hits) || 0) + (number(cache.misses) || 0);
 		const facts = [["socket", text(status.socket)], ["configuration", text(status.config) || (text(status.socket) && "none: defaults")],
 			["reader", [text(status.reader), text(status.io)].filter(Boolean).join(", ")],
@@ -441,6 +441,11 @@
 			["images so far", number(status.images) === null ? "" : count(status.images)],
 			["sample cache", text(cache.mode) && `${cache.mode}; ${bytes(number(cache.bytes))} in ${several(number(cache.samples), "sample")}` +
 				(lookups ? `; ${percent(cache.hits / lookups)} of look-ups found` : "")],
+			["remote data", number(remote.requests) !== null && [several(remote.requests, "request"), `${bytes(number(remote.bytes))} received`,
+				several(number(remote.connections), "connection"), `first byte p99 ${millis(1000 * number(remote.first_byte_p99_s))}`,
+				`${count(number(remote.retries))} tried again`, remote.hedges > 0 && several(remote.hedges, "hedge"), text(remote.waiting)]
+				.filter(Boolean).join(", ")],
+			["disk cache", number(disk.size) !== null && `${bytes(number(disk.used))} of ${bytes(disk.size)}; ${bytes(number(remote.hit_bytes))} read from it`],
 			["checkpoints", status.checkpoints === undefined ? "" : status.checkpoints ? "kept" : "off"],
 			["flight recorder", text(recorder.path) ? recorder.path + (recorder.dropped > 0 ? `; ${count(recorder.dropped)} records dropped` : "") :
 				status.recorder === null ? "off" : ""],
