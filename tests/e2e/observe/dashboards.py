@@ -77,7 +77,8 @@ def test_the_dashboard_asks_for_what_there_is():
     assert used <= variables, used - variables
     kinds = " ".join(queries)
     for wanted in ("images_total", "wait_seconds", "bottleneck", "memory_reserved", "trainer_resident", "cgroup_memory", "pressure_ratio",
-                   "oom_kills", "cache_hits", "broken_samples", "batch_wait_seconds_bucket"):
+                   "oom_kills", "cache_hits", "broken_samples", "batch_wait_seconds_bucket", "remote_requests", "remote_first_byte_seconds_bucket",
+                   "remote_cache_hit_bytes"):
         assert wanted in kinds, f"the dashboard does not show {wanted}"
 
 
