@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A STAND-IN for an object store or web server that misbehaves on demand. For tests only.
 
-    fault_server.py FOLDER [--port N] [--tls]     serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends;
-                                              --tls uses cert.pem and key.pem of the folder
+    fault_server.py FOLDER [--port N] [--tls] [--slow SECONDS] [--busy N]     serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends;
+                                              --tls uses cert.pem and key.pem of the folder; with --slow every answer to a GET comes
+                                              that much later; with --busy every N-th GET is answered with 503 SlowDown
 
 It serves ranges, ETags and If-Match as a good server does. The query of a URL asks for a fault:
 
@@ -57,8 +58,9 @@ class Ended(Exception):
 
 
 class Server:
-    def __init__(self, folder):
+    def __init__(self, folder, slow=0.0, busy=0):
         self.folder = Path(folder)
+        self.slow, self.busy, self.gets = slow, busy, 0
         self.done = {}  # URL -> answers that were wrong
         self.random = {}
         self.requests = self.connections = self.open = self.most = 0
@@ -107,6 +109,8 @@ class Server:
         fault = self.fault_of(target, query, headers)
         if path == "/stats":
             return await self.plain(writer, 200, f"{self.requests} {self.connections} {self.most}".encode())
+        if method == "GET" and await self.overloaded(writer):
+            return True
         if fault and fault[0] == "loop":
             return await self.plain(writer, 302, b"", {"Location": target})
         if fault and await self.before(fault, query, writer, headers):
@@ -120,6 +124,15 @@ class Server:
             self.uploads.pop(path, None)
             return await self.plain(writer, 200, b"")
         return await self.get(method, path, headers, fault, query, writer)
+
+    async def overloaded(self, writer):
+        """Whether a GET was answered as a busy store does."""
+        self.gets += 1
+        busy = self.busy and self.gets % self.busy == 0
+        await asyncio.sleep(self.slow)
+        if busy:
+            await self.plain(writer, 503, b'<?xml version="1.0"?>\n<Error><Code>SlowDown</Code></Error>')
+        return busy
 
     def fault_of(self, target, query, headers):
         fault = query.get("fault", "").split(":")
@@ -264,11 +277,13 @@ class Server:
 
 async def main():
     port = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
+    slow = float(sys.argv[sys.argv.index("--slow") + 1]) if "--slow" in sys.argv else 0.0
+    busy = int(sys.argv[sys.argv.index("--busy") + 1]) if "--busy" in sys.argv else 0
     context = None
     if "--tls" in sys.argv:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(Path(sys.argv[1]) / "cert.pem", Path(sys.argv[1]) / "key.pem")
-    server = await asyncio.start_server(Server(sys.argv[1]).connected, "127.0.0.1", port, limit=1 << 20, backlog=512, ssl=context)
+    server = await asyncio.start_server(Server(sys.argv[1], slow, busy).connected, "127.0.0.1", port, limit=1 << 20, backlog=512, ssl=context)
     print(f"port {server.sockets[0].getsockname()[1]}", flush=True)
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, sys.stdin.buffer.read)

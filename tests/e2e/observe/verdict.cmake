@@ -10,3 +10,6 @@ endforeach()
 if(TEST e2e.verdict.busy)
 	set_tests_properties(e2e.verdict.busy PROPERTIES RUN_SERIAL TRUE)
 endif()
+
+# A store that is slow, and one that is gone.
+penstock_e2e(verdict.remote verdict_remote.py TIMEOUT 300)
