@@ -73,7 +73,7 @@ class Installed(unittest.TestCase):
 
     def test_command(self) -> None:
         command = self.prefix / "bin/penstock"
-        self.assertRegex(answer(command, "--version"), r"^penstock [0-9.]+\nimages: JPEG, PNG, .*\ndatasets: folder, .*\nunpacks: .*\n$")
+        self.assertRegex(answer(command, "--version"), r"^penstock [0-9.]+\nimages: JPEG, PNG, .*\ndatasets: folder, .*\nunpacks: .*\nurls: .*\n$")
         said = answer(command, "bench", support.dataset(), "--seconds", "0.2", "--batch-size", "4", "--json")
         self.assertIn('"images_per_s"', said)
 

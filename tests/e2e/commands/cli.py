@@ -116,7 +116,7 @@ def test_help_is_for_terminals():
     with folder() as home:
         top, _ = run(home, "--help")
         assert run(home, "help")[0] == top
-        for name in ("bench", "check", "decode", "pack", "plan", "replay", "show", "state", "status", "stop", "top", "why"):
+        for name in ("bench", "cache", "check", "decode", "pack", "plan", "replay", "show", "state", "status", "stop", "top", "why"):
             assert f"  {name}" in top
             text, err = run(home, name, "--help")
             assert err == "" and text.startswith(f"Usage: penstock {name}")
