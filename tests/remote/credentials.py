@@ -63,7 +63,7 @@ def test_the_environment():
 
 def test_no_credentials():
     with StandIn() as stand:
-        refused(probe(X, environment=at(stand)), "no credentials", "anonymous: true")
+        refused(probe(X, environment=at(stand)), "no credentials", "set anonymous: on below remote: in penstock.yaml")
         assert probe("--anonymous", "s3://public/data/x.bin", environment=at(stand, **STATIC)) == [GOOD]
         assert probe("gs://public/data/x.bin", environment={"STORAGE_EMULATOR_HOST": stand.url}) == [GOOD]
 

@@ -159,7 +159,7 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 		return fault_set(fault, -EACCES,
 			"no credentials: not in the environment (AWS_ACCESS_KEY_ID), in "
 			"~/.aws/credentials, nor from the container or the machine; for a public "
-			"bucket set remote: anonymous: true");
+			"bucket set anonymous: on below remote: in penstock.yaml");
 	if (auth->task.running || !auth->failed)
 		return -EAGAIN;
 	/* There were credentials: what refuses now may come back. */
