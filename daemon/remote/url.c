@@ -68,13 +68,27 @@ static int scheme_parse(const struct parse *parse, size_t size)
 	return refuse(parse, why);
 }
 
+/* Bytes of what ends a component of a path; 0: nothing does. Web servers decode a path before they
+ * resolve its dots, and some take a backslash for a slash. */
+static size_t separator(const char *path, bool web)
+{
+	if (*path == '/' || (web && *path == '\\'))
+		return 1;
+	return web && (!strncasecmp(path, "%2f", 3) || !strncasecmp(path, "%5c", 3)) ? 3 : 0;
+}
+
 /* Whether a path has a component ".", ".." or their encoded forms: servers and libraries resolve
- * these differently, so that a check of the path would not hold. */
-static bool has_dots(const char *path)
+ * these differently, so that a check of the path would not hold. On the web a component may have
+ * parameters (..;x), which do not count. */
+static bool has_dots(const char *path, bool web)
 {
 	while (*path) {
 		unsigned dots = 0, others = 0;
-		for (; *path && *path != '/'; path++) {
+		bool parameters = false;
+		for (; *path && !separator(path, web); path++) {
+			parameters = parameters || (web && *path == ';');
+			if (parameters)
+				continue;
 			if (*path == '.') {
 				dots++;
 			} else if (!strncasecmp(path, "%2e", 3)) {
@@ -86,7 +100,7 @@ static bool has_dots(const char *path)
 		}
 		if (!others && (dots == 1 || dots == 2))
 			return true;
-		path += *path == '/';
+		path += separator(path, web);
 	}
 	return false;
 }
@@ -97,8 +111,9 @@ static int key_parse(const struct parse *parse, const char *key, size_t size)
 	int rc = copy(parse, key, size, url->key, sizeof url->key, "the key");
 	if (rc < 0)
 		return rc;
-	/* In these schemes a % is a % and means nothing else. */
-	return has_dots(url->key) ? refuse(parse, "a path may not have . or .. as a component") : 0;
+	return has_dots(url->key, !remote_url_lists(url))
+		       ? refuse(parse, "a path may not have . or .. as a component")
+		       : 0;
 }
 
 static int bucket_parse(const struct parse *parse, const char *rest)
@@ -154,7 +169,7 @@ static int revision_parse(const struct parse *parse, const char *text, size_t si
 		to[used++] = c;
 	}
 	to[used] = 0;
-	if (!used || has_dots(to))
+	if (!used || has_dots(to, false))
 		return refuse(parse, "expected a revision after the @");
 	return 0;
 }
@@ -344,5 +359,6 @@ bool remote_url_within(const struct remote_url *url, const struct remote_url *ro
 	while (size && root->key[size - 1] == '/')
 		size--;
 	return !strncmp(url->key, root->key, size) &&
-	       (!size || !url->key[size] || url->key[size] == '/') && !has_dots(url->key);
+	       (!size || !url->key[size] || url->key[size] == '/') &&
+	       !has_dots(url->key, !remote_url_lists(url));
 }

@@ -97,6 +97,11 @@ static void refuses(void **state)
 		{"s3://bucket/./b", ".. as a component"},
 		{"https://host/a/%2E./b", ".. as a component"},
 		{"https://host/%2e%2e", ".. as a component"},
+		{"https://host/a/..%2fb", ".. as a component"},
+		{"https://host/a%2F%2e.", ".. as a component"},
+		{"https://host/a/..\\b", ".. as a component"},
+		{"https://host/a/..%5Cb", ".. as a component"},
+		{"https://host/a/..;x/b", ".. as a component"},
 		{"s3://bucket/a\nb", "control characters"},
 		{"hf://org/name/x", "expected hf://datasets/ORG/NAME"},
 		{"hf://datasets/name", "expected hf://datasets/ORG/NAME"},
@@ -303,6 +308,12 @@ static void compares_whole_components(void **state)
 	struct remote_url root = parsed("s3://bucket/data"), url = parsed("s3://bucket/data/x");
 	(void)strcpy(url.key, "data/../secret");
 	assert_false(remote_url_within(&url, &root));
+	root = parsed("https://host/data");
+	url = parsed("https://host/data/x");
+	(void)strcpy(url.key, "data/..%2fsecret");
+	assert_false(remote_url_within(&url, &root));
+	/* A store's key has a % that means nothing else. */
+	(void)parsed("s3://bucket/data/..%2fx");
 }
 
 int main(void)
