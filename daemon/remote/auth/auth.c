@@ -389,15 +389,38 @@ static int take_address(struct auth *auth, struct client_signing *signing,
 		       : 0;
 }
 
-/* AWS sends requests for new buckets to the region's own host. */
+/* Whether a name, which is cut at its last dots, ends in S3's own labels: s3, s3-REGION, s3.REGION,
+ * s3.dualstack.REGION, also with s3-accelerate and the like. */
+static bool is_s3_name(char *name)
+{
+	bool dualstack = true;
+	for (unsigned labels = 0; labels < 2 || (labels == 2 && dualstack); labels++) {
+		char *dot = strrchr(name, '.');
+		const char *label = dot ? dot + 1 : name;
+		if (!strncmp(label, "s3", 2) && (!label[2] || label[2] == '-'))
+			return true;
+		dualstack = !strcmp(label, "dualstack");
+		if (!dot)
+			return false;
+		*dot = 0;
+	}
+	return false;
+}
+
+/* AWS sends requests for new buckets to the region's own host. Other hosts of AWS, those of its API
+ * Gateway, answer for its customers. */
 static bool is_aws(const char *host)
 {
-	size_t size = strcspn(host, ":");
+	char name[REMOTE_HOST_MAX + 8];
 	static const char *const ends[] = {".amazonaws.com", ".amazonaws.com.cn"};
+	(void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host, ":"), host);
+	size_t size = strlen(name);
 	for (size_t i = 0; i < UTIL_COUNT(ends); i++) {
 		size_t end = strlen(ends[i]);
-		if (size > end && !strncasecmp(host + size - end, ends[i], end))
-			return true;
+		if (size <= end || strcasecmp(name + size - end, ends[i]) != 0)
+			continue;
+		name[size - end] = 0;
+		return is_s3_name(name);
 	}
 	return false;
 }

@@ -59,6 +59,7 @@ struct auth {
 	unsigned region_count, region_next;
 	struct auth_scratch scratch;
 
+	bool ended; /* credentials are not fetched any more: `task` is auth_refresh_end's */
 	struct task task; /* the thread that fetches */
 	struct { /* the thread's results, taken by the one that collects the task */
 		int rc;

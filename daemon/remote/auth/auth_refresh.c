@@ -144,6 +144,8 @@ static void start(struct auth *auth)
 
 int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 {
+	if (auth->ended)
+		return fault_set(fault, -ECANCELED, "penstock is stopping");
 	if (task_collect(&auth->task))
 		take(auth);
 	int64_t left_s =
@@ -173,6 +175,10 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 
 void auth_refresh_end(struct auth *auth)
 {
+	/* The client's thread may sign requests until it ends. */
+	(void)pthread_mutex_lock(&auth->lock);
+	auth->ended = true;
+	(void)pthread_mutex_unlock(&auth->lock);
 	(void)pthread_mutex_lock(&auth->sending);
 	auth->ending = true;
 	if (auth->request && !auth->answered)
