@@ -16,13 +16,13 @@ void client_answer_reset(struct answer_head *head)
 		.answer = {.size = CLIENT_UNKNOWN, .modified_s = -1, .date_s = -1}};
 }
 
-/* Digits at *at, at most 19 of them. */
+/* Digits at *at, at most 18 of them: sizes fit into off_t. */
 static bool answer_number(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
 	unsigned digits = 0;
 	for (; **at >= '0' && **at <= '9'; (*at)++, digits++) {
-		if (digits == 19)
+		if (digits == 18)
 			return false;
 		value = value * 10 + (uint64_t)(**at - '0');
 	}

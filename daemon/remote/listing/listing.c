@@ -62,9 +62,10 @@ static int hub_url(struct walk *walk)
 	int size = walk->next[0]
 			   ? snprintf(walk->text, sizeof walk->text, "%s", walk->next)
 			   : snprintf(walk->text, sizeof walk->text,
-				     "%s/api/datasets/%s/tree/%s%s%s?recursive=%s&limit=1000",
-				     walk->source->hub, walk->url->host, revision,
-				     path[0] ? "/" : "", path, walk->folders ? "false" : "true");
+				     "%.*s/api/datasets/%s/tree/%s%s%s?recursive=%s&limit=1000",
+				     (int)listing_hub_size(walk->source->hub), walk->source->hub,
+				     walk->url->host, revision, path[0] ? "/" : "", path,
+				     walk->folders ? "false" : "true");
 	return size < 0 || (size_t)size >= sizeof walk->text ? -ENAMETOOLONG : 0;
 }
 
@@ -174,7 +175,7 @@ struct match {
 struct glob {
 	const struct listing_source *source;
 	struct match *match;
-	size_t count, room;
+	size_t count, room, bytes;
 	struct fault *fault;
 };
 
@@ -213,6 +214,10 @@ static int level_take(void *context, const struct listing_object *object, struct
 	int rc = 0;
 	if (level->glob->count + level->count >= LISTING_MATCHES_MAX)
 		return fault_set(fault, -E2BIG, "more than %d names match", LISTING_MATCHES_MAX);
+	level->glob->bytes += strlen(object->key) + strlen(object->etag);
+	if (level->glob->bytes > LISTING_MATCHES_BYTES)
+		return fault_set(fault, -E2BIG, "the names that match have more than %d bytes",
+			LISTING_MATCHES_BYTES);
 	if (!object->folder)
 		return match_add(level->glob, object) < 0
 			       ? fault_set(fault, -ENOMEM, "no memory for a listing")

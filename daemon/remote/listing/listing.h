@@ -34,6 +34,7 @@ enum {
 	LISTING_PAGES_MAX = 1000000,
 	LISTING_EMPTY_MAX = 1000, /* pages in a row without an object */
 	LISTING_MATCHES_MAX = 1000000, /* of a glob */
+	LISTING_MATCHES_BYTES = 64 << 20, /* of their keys */
 };
 
 /* Where pages come from: the network, or a test. Fetches the answer to a GET of `url`, which may

@@ -9,12 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
-enum { FOLDER_CLASSES_MAX = 1 << 20, FOLDER_SLOTS_LEAST = 256 };
+enum { FOLDER_CLASSES_MAX = 1 << 20, FOLDER_CLASSES_BYTES = 32 << 20, FOLDER_SLOTS_LEAST = 256 };
 
 /* Names of classes: open hashing, at most half full. */
 struct names {
 	char **slot;
-	size_t count, slots; /* slots: a power of two */
+	size_t count, bytes, slots; /* slots: a power of two */
 };
 
 struct folder {
@@ -37,7 +37,8 @@ static size_t names_at(const struct names *names, const char *name, size_t size)
 static int names_grow(struct names *names)
 {
 	struct names grown = {.slots = UTIL_MAX(names->slots * 2, (size_t)FOLDER_SLOTS_LEAST),
-		.count = names->count};
+		.count = names->count,
+		.bytes = names->bytes};
 	grown.slot = calloc(grown.slots, sizeof *grown.slot);
 	if (!grown.slot)
 		return -ENOMEM;
@@ -57,6 +58,11 @@ static int names_add(struct names *names, const char *name, size_t size, struct 
 	int rc = names->count * 2 >= names->slots ? names_grow(names) : 0;
 	size_t at = rc == 0 ? names_at(names, name, size) : 0;
 	if (rc == 0 && !names->slot[at]) {
+		names->bytes += size;
+		if (names->bytes > FOLDER_CLASSES_BYTES)
+			return fault_set(fault, -E2BIG,
+				"the names of the class folders have more than %d bytes",
+				FOLDER_CLASSES_BYTES);
 		names->slot[at] = strndup(name, size);
 		names->count += names->slot[at] != NULL;
 		rc = names->slot[at] ? 0 : -ENOMEM;

@@ -7,6 +7,9 @@
 #include <jansson.h>
 #include <string.h>
 
+/* A page has 1,000 entries of some ten parts. */
+enum { HUB_PARTS_MAX = 200000 };
+
 static int take_entry(
 	const json_t *entry, listing_take_fn *take, void *context, struct fault *fault)
 {
@@ -35,11 +38,30 @@ static int take_entry(
 	return take(context, &object, fault);
 }
 
+size_t listing_hub_size(const char *hub)
+{
+	size_t size = strlen(hub);
+	while (size && hub[size - 1] == '/')
+		size--;
+	return size;
+}
+
+/* Whether a text is too much for a page: each part that these begin or end takes memory. */
+static bool has_many_parts(const char *bytes, size_t size)
+{
+	size_t parts = 0;
+	for (size_t i = 0; i < size; i++)
+		parts += bytes[i] == ',' || bytes[i] == '[' || bytes[i] == '{';
+	return parts > HUB_PARTS_MAX;
+}
+
 int listing_hub_read(const char *bytes, size_t size, listing_take_fn *take, void *context,
 	uint64_t *ret_count, struct fault *fault)
 {
 	json_error_t error;
-	json_t *list = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *list = has_many_parts(bytes, size)
+			       ? NULL
+			       : json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
 	int rc = json_is_array(list)
 			 ? 0
 			 : fault_set(fault, -EPROTO,
@@ -56,7 +78,7 @@ int listing_hub_read(const char *bytes, size_t size, listing_take_fn *take, void
 int listing_hub_next(
 	const char *link, const char *hub, char ret_next[LISTING_NEXT], struct fault *fault)
 {
-	const size_t own = strlen(hub);
+	const size_t own = listing_hub_size(hub);
 	ret_next[0] = 0;
 	while ((link = strchr(link, '<'))) {
 		const char *end = strchr(++link, '>');

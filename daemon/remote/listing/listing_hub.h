@@ -4,6 +4,9 @@
 
 #include "remote/listing/listing.h"
 
+/* Bytes of an endpoint without slashes at its end. */
+size_t listing_hub_size(const char *hub);
+
 /* As listing_page_read. A file's ETag is the hash that the Hub serves it with. */
 int listing_hub_read(const char *bytes, size_t size, listing_take_fn *take, void *context,
 	uint64_t *ret_count, struct fault *fault);

@@ -27,7 +27,7 @@ struct store {
 	char first[512]; /* the first URL */
 };
 
-enum { LIE_NONE, LIE_CIRCLE, LIE_SAME, LIE_EMPTY, LIE_PREFIX, LIE_TWICE, LIE_NO_NEXT };
+enum { LIE_NONE, LIE_CIRCLE, LIE_SAME, LIE_EMPTY, LIE_PREFIX, LIE_TWICE, LIE_NO_NEXT, LIE_LONG };
 
 static struct remote_url parsed(const char *text)
 {
@@ -97,6 +97,24 @@ static size_t answer(struct store *store, const char *url, char *to, size_t room
 	return used + (size_t)snprintf(to + used, room - used, "</ListBucketResult>");
 }
 
+/* Pages of long keys, for globs and for class folders. */
+static size_t answer_long(const char *url, char *to, size_t room)
+{
+	static char filler[1985];
+	static uint64_t made;
+	const char *rest = strstr(url, "delimiter") ? "" : "/x";
+	size_t used = (size_t)snprintf(to, room, "<ListBucketResult>");
+	memset(filler, 'a', sizeof filler - 1);
+	for (unsigned i = 0; i < 3000; i++, made++)
+		used += (size_t)snprintf(to + used, room - used,
+			"<Contents><Key>p/%llu%s%s</Key><Size>1</Size></Contents>",
+			(unsigned long long)made, filler, rest);
+	return used + (size_t)snprintf(to + used, room - used,
+			      "<IsTruncated>true</IsTruncated><NextContinuationToken>%llu"
+			      "</NextContinuationToken></ListBucketResult>",
+			      (unsigned long long)made);
+}
+
 /* Answers of a store without an end, or with so many keys that a page must not be kept. */
 static size_t answer_made(struct store *store, const char *url, char *to, size_t room)
 {
@@ -131,6 +149,8 @@ static int fetch(void *context, const char *url, char *buffer, size_t room, size
 		*ret_size = (size_t)snprintf(buffer, room, "%s", store->page);
 	else if (store->keys)
 		*ret_size = answer(store, url, buffer, room);
+	else if (store->lie == LIE_LONG)
+		*ret_size = answer_long(url, buffer, room);
 	else
 		*ret_size = answer_made(store, url, buffer, room);
 	assert_true(*ret_size < room);
@@ -455,7 +475,53 @@ static void follows_the_hub(void **state)
 			listing_hub_next(cases[i].link, "https://hub", next, &fault), cases[i].rc);
 		if (!cases[i].rc)
 			assert_string_equal(next, cases[i].next);
+		/* HF_ENDPOINT may end in a slash. */
+		assert_int_equal(listing_hub_next(cases[i].link, "https://hub//", next, &fault),
+			cases[i].rc);
 	}
+	struct store store = {.page = "[]"};
+	const struct listing_source source = {fetch, &store, "https://hub/"};
+	struct got got = {.count = 0};
+	struct fault fault = {{0}};
+	const struct remote_url url = parsed("hf://datasets/org/name/a");
+	assert_int_equal(listing_objects(&source, &url, false, take, &got, &fault), 0);
+	assert_string_equal(store.first,
+		"https://hub/api/datasets/org/name/tree/main?recursive=true&limit=1000");
+}
+
+static bool wants_all(void *context, const char *name)
+{
+	return true;
+}
+
+/* Few bytes that would become much memory. */
+static void bounds_memory(void **state)
+{
+	struct store store = {.many = UINT64_MAX, .lie = LIE_LONG};
+	const struct listing_source source = {fetch, &store, "https://hub"};
+	struct got got = {.count = 0};
+	struct fault fault = {{0}};
+	struct remote_url url = parsed("s3://bucket/p/*");
+	uint64_t count = 0;
+	assert_int_equal(listing_glob(&source, &url, take_none, &count, &fault), -E2BIG);
+	assert_non_null(strstr(fault.text, "the names that match have more than 67108864 bytes"));
+	url = parsed("s3://bucket/p");
+	const struct listing_folder_sink sink = {.wanted = wants_all};
+	store.asked = 0;
+	assert_int_equal(listing_folder(&source, &url, &sink, &fault), -E2BIG);
+	assert_non_null(strstr(fault.text, "class folders have more than 33554432 bytes"));
+	enum { PARTS = 200001 };
+	char *page = malloc(PARTS * 3 + 2);
+	assert_non_null(page);
+	page[0] = '[';
+	for (size_t i = 0; i < PARTS; i++)
+		memcpy(page + 1 + 3 * i, "{},", 3);
+	memcpy(page + 3 * PARTS, "]", 2);
+	store = (struct store){.page = page};
+	url = parsed("hf://datasets/org/name");
+	assert_int_equal(listing_objects(&source, &url, false, take, &got, &fault), -EPROTO);
+	assert_non_null(strstr(fault.text, "not a listing"));
+	free(page);
 }
 
 int main(void)
@@ -470,6 +536,7 @@ int main(void)
 		cmocka_unit_test(merges_runs),
 		cmocka_unit_test(reads_the_hub),
 		cmocka_unit_test(follows_the_hub),
+		cmocka_unit_test(bounds_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
