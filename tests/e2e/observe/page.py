@@ -60,6 +60,8 @@ def test_shows_what_the_daemon_says():
         for words in ("4121", "python3 train.py --epochs 90 --seed 4122", "1 of 8 slots", "0.84", "3.0 GiB", "11.0 GiB"):
             page.reads(words, "#trainers")
         page.reads("/home/u/.local/state/penstock/record-4100", "#about")
+        page.reads("9,120 requests, 1.2 GiB received, 38 connections, first byte p99 900 ms, 12 tried again, 3 hedges", "#about")
+        page.reads("1.0 GiB of 2.0 GiB; 700.0 MiB read from it", "#about")
         page.quiet()
 
 
