@@ -72,7 +72,7 @@ size_t remote_url_print(const struct remote_url *url, char *buffer, size_t room)
 /* Copies any text into `buffer`: a password before the host becomes ***, the query of a URL becomes
  * "...", and control characters become "?". Text that is not a URL is only cleaned of control
  * characters. Returns `buffer`. */
-char *remote_url_safe(const char *text, char *buffer, size_t room);
+char *remote_url_safe(const char *from, char *buffer, size_t room);
 
 /* http:// sends data and credentials in the clear: it is allowed to this machine, and to the hosts
  * of `plain_http` (a list that ends with NULL; NULL: none). 0; -EACCES with a sentence. */
@@ -116,6 +116,6 @@ int remote_aws_endpoint(const char *service, const char *region, char *buffer, s
  * s3://b/data-2/x). A root of hf:// without a revision allows every revision. */
 bool remote_url_within(const struct remote_url *url, const struct remote_url *root);
 
-/* Percent-encodes `text`, all but letters, digits and "-._~" and, where `slashes`, "/". Returns the
+/* Percent-encodes `from`, all but letters, digits and "-._~" and, where `slashes`, "/". Returns the
  * bytes, as snprintf. */
-size_t remote_encode(const char *text, bool slashes, char *buffer, size_t room);
+size_t remote_encode(const char *from, bool slashes, char *buffer, size_t room);

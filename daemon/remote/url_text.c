@@ -140,8 +140,13 @@ char *remote_url_safe(const char *from, char *buffer, size_t room)
 		puts_of(&text, from, strlen(from));
 	}
 	(void)end(&text);
-	for (char *c = buffer; room && *c; c++)
+	for (char *c = buffer; room && *c; c++) {
+		/* U+0080 to U+009F: terminals obey some of them, too. */
+		if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] >= 0x80 &&
+			(unsigned char)c[1] < 0xa0)
+			c[0] = c[1] = '?';
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
+	}
 	return buffer;
 }

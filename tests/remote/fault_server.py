@@ -30,6 +30,7 @@ It serves ranges, ETags and If-Match as a good server does. The query of a URL a
     redirect:URL           302 to URL (decoded once); redirect:URL:CODE
     loop                   302 to the same URL
     need:HEADER:VALUE:STATUS:S3CODE   an error until a request has the header with this value
+    echo:HEADER            403, and a body with the request's header of that name
     skew:SECONDS           403 RequestTimeTooSkewed, and a Date so far from now, until a request has x-test-time near it
     disturb:SEED           of all such requests 5 % get 503, 1 % stall (for=SECONDS), 1 % end short, 2 % are reset
 
@@ -183,6 +184,8 @@ class Server:
         if name == "need":
             more = {"x-amz-bucket-region": query["region"]} if "region" in query else {}
             return await self.error(writer, int(fault[3]), fault[4], more)
+        if name == "echo":
+            return await self.plain(writer, 403, f"<Error><Code>No</Code><Message>got {headers[fault[1]]}</Message></Error>".encode())
         if name == "skew":
             return await self.error(writer, 403, "RequestTimeTooSkewed", {"Date": formatdate(time.time() + int(fault[1]), usegmt=True)})
         if name == "redirect":

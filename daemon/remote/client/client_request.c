@@ -505,6 +505,7 @@ static void request_keep(struct client_attempt *attempt, CURLcode code, struct e
 		.tls = strncasecmp(attempt->address, "https://", 8) == 0};
 	attempt->error[attempt->error_size] = 0;
 	client_error_read(attempt->error, attempt->error_size, &ret->body);
+	client_error_hide(&ret->body, attempt->headers);
 	memcpy(ret->curl_error, attempt->curl_error, sizeof ret->curl_error);
 	client_error_origin(attempt->address, ret->origin, sizeof ret->origin);
 	long number = 0;

@@ -163,6 +163,7 @@ static void prints_no_secret(void **state)
 		{"https://host:8080/a@b", "https://host:8080/a@b"},
 		{"https://host/x?X-Amz-Signature=s3cr3t", "https://host/x?..."},
 		{"HTTP://host?s3cr3t", "HTTP://host?..."},
+		{"https://host/\302\23331m\xc3\xa4", "https://host/??31m\xc3\xa4"},
 		{"ftp://u:s3cr3t@host/x?s3cr3t#s3cr3t", "ftp://***@host/x?..."},
 		{"s3://AK:s3cr3t@bucket/x", "s3://***@bucket/x"},
 		{"s3://bucket/a?b@c", "s3://bucket/a?b@c"},

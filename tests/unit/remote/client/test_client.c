@@ -279,6 +279,19 @@ static void test_secrets_are_not_shown(void **state)
 	assert_int_equal(client_perform(fixture.client, &request, &fault), -ENOENT);
 	assert_null(strstr(fault.text, "pass"));
 	assert_null(strstr(fault.text, "secret"));
+	/* A server that shows the request. */
+	static const char *const headers[] = {"Authorization: Bearer hf_s3cr3ts3cr3t",
+		"X-Amz-Security-Token: s3cr3tt0k3nt0k3n/+==", NULL};
+	static const char *const names[] = {"authorization", "x-amz-security-token"};
+	for (size_t i = 0; i < UTIL_COUNT(names); i++) {
+		(void)snprintf(url, sizeof url, "%s?fault=echo:%s", fixture_url(""), names[i]);
+		request = (struct client_request){
+			.url = url, .size = 5, .buffer = fixture_buffer, .headers = headers};
+		assert_int_equal(client_perform(fixture.client, &request, &fault), -EACCES);
+		assert_null(strstr(fault.text, "s3cr3t"));
+		assert_non_null(strstr(fault.text, "repeats the request's credentials"));
+		assert_null(strstr(request.code, "s3cr3t"));
+	}
 	fixture_stop();
 }
 
