@@ -350,10 +350,11 @@ int remote_url_check_plain(
 
 bool remote_url_within(const struct remote_url *url, const struct remote_url *root)
 {
-	if (url->scheme != root->scheme || url->port != root->port || strcmp(url->host, root->host))
+	if (url->scheme != root->scheme || url->port != root->port ||
+		strcmp(url->host, root->host) != 0)
 		return false;
-	if (root->scheme == REMOTE_HF && strcmp(root->revision, "main") &&
-		strcmp(url->revision, root->revision))
+	if (root->scheme == REMOTE_HF && strcmp(root->revision, "main") != 0 &&
+		strcmp(url->revision, root->revision) != 0)
 		return false;
 	size_t size = strlen(root->key);
 	while (size && root->key[size - 1] == '/')

@@ -487,9 +487,10 @@ static int attempt_headers(struct client_attempt *attempt, struct client_headers
 	char text[CLIENT_ETAG + 2];
 	int result = 0;
 	if (attempt_ranged(request)) {
-		(void)snprintf(text, sizeof text, "bytes=%llu-%llu",
-			(unsigned long long)(request->offset + request->received),
-			(unsigned long long)(request->offset + request->size - 1));
+		const uint64_t first = request->offset + request->received;
+		const uint64_t last = request->offset + request->size - 1;
+		(void)snprintf(text, sizeof text, "bytes=%llu-%llu", (unsigned long long)first,
+			(unsigned long long)last);
 		result = client_header_add(headers, "Range", text);
 	}
 	const char *etag = attempt_etag(request);
