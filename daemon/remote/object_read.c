@@ -90,7 +90,8 @@ static void part_copy(const struct flight *flight, const struct part *part)
 		memcpy(part_target(part), from, part->size);
 }
 
-/* A reference of `object` for a flight, whose reader has one. */
+/* A flight with two references: of its request, which flight_done gives back, and of flight_begin.
+ * It has a reference of `object`, whose reader has one. */
 static struct flight *flight_new(struct remote_object *object, uint64_t offset, uint64_t size)
 {
 	struct flight *flight = calloc(1, sizeof *flight);
@@ -99,19 +100,22 @@ static struct flight *flight_new(struct remote_object *object, uint64_t offset, 
 	flight->object = remote_object_ref(object);
 	flight->offset = offset;
 	flight->size = size;
-	flight->refs = 1;
+	flight->refs = 2;
 	return flight;
 }
 
 static void flight_done(struct client_request *request);
 
+/* Begins the request of a flight, which others may join or cancel already: the request exists for
+ * the transport only from here on, and is canceled here if a reader asked for that before. */
 static void flight_begin(struct flight *flight)
 {
-	const struct objects *objects = flight->object->objects;
+	struct remote_object *object = flight->object;
+	const struct objects *objects = object->objects;
 	flight->request = (struct client_request){
 		.method = CLIENT_GET,
-		.url = flight->object->url,
-		.etag = flight->object->match,
+		.url = object->url,
+		.etag = object->match,
 		.offset = flight->offset,
 		.size = flight->size,
 		.buffer = flight->bytes,
@@ -119,28 +123,52 @@ static void flight_begin(struct flight *flight)
 		.context = flight,
 	};
 	objects->transport.begin(objects->transport.context, &flight->request);
+	(void)pthread_mutex_lock(&object->lock);
+	flight->begun = true;
+	const bool cancel = flight->canceling;
+	bool last = !cancel && flight_release(flight);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (cancel) {
+		objects->transport.cancel(objects->transport.context, &flight->request);
+		(void)pthread_mutex_lock(&object->lock);
+		last = flight_release(flight);
+		(void)pthread_mutex_unlock(&object->lock);
+	}
+	if (last)
+		flight_free(flight);
 }
 
 /* Begins again what a part waited for in a flight that another reader canceled. On the client's
  * thread, where no file may be looked into: the bytes are not stored. */
 static void part_again(struct part *part)
 {
-	struct remote_object *object = part->read->object;
+	struct remote_read *read = part->read;
+	struct remote_object *object = read->object;
+	struct fault fault;
+	int code = -ENOMEM;
 	struct flight *flight = flight_new(object, part->offset, part->size);
-	if (!flight) {
-		struct fault fault;
-		struct remote_read *read = part->read;
-		free(part);
-		(void)fault_set(&fault, -ENOMEM, "no memory to read a remote object");
-		(void)read_part_done(read, -ENOMEM, &fault);
+	if (flight) {
+		flight->bytes = part_target(part);
+		(void)pthread_mutex_lock(&object->lock);
+		/* A cancellation has found no part of the read while this one was in no flight. */
+		code = read->canceled ? -ECANCELED : 0;
+		if (code == 0) {
+			list_append(&flight->parts, &part->node);
+			list_append(&object->flights, &flight->node);
+		}
+		(void)pthread_mutex_unlock(&object->lock);
+	}
+	if (code == 0) {
+		flight_begin(flight);
 		return;
 	}
-	flight->bytes = part_target(part);
-	list_append(&flight->parts, &part->node);
-	(void)pthread_mutex_lock(&object->lock);
-	list_append(&object->flights, &flight->node);
-	(void)pthread_mutex_unlock(&object->lock);
-	flight_begin(flight);
+	free(part);
+	(void)fault_set(&fault, code, "%s",
+		code == -ENOMEM ? "no memory to read a remote object" : "the read was canceled");
+	/* After the read's end, so that the object stays until then. */
+	(void)read_part_done(read, code, &fault);
+	if (flight)
+		flight_free(flight);
 }
 
 /* An object without an ETag for If-Match may have been replaced without a 412. */
@@ -163,14 +191,6 @@ static int flight_check(const struct flight *flight, struct fault *fault)
 	return 0;
 }
 
-static bool is_canceled(struct remote_read *read)
-{
-	(void)pthread_mutex_lock(&read->object->lock);
-	const bool canceled = read->canceled;
-	(void)pthread_mutex_unlock(&read->object->lock);
-	return canceled;
-}
-
 /* Ends the parts of a flight that is over, from the list `parts`. Bytes are copied before any read
  * is done, since the bytes of a direct flight are in the first read's buffer. */
 static void parts_end(const struct objects *objects, struct list_head *parts, int result,
@@ -179,7 +199,7 @@ static void parts_end(const struct objects *objects, struct list_head *parts, in
 	const bool ending = atomic_load_explicit(&objects->ending, memory_order_relaxed);
 	for (struct part *part; (part = list_take(parts, struct part, node));) {
 		struct remote_read *read = part->read;
-		if (result == -ECANCELED && !ending && !is_canceled(read)) {
+		if (result == -ECANCELED && !ending) {
 			part_again(part);
 			continue;
 		}
@@ -554,9 +574,13 @@ void remote_object_begin(struct remote_read *read)
 }
 
 /* Takes one part of a read out of the object's flights. Returns whether there was one to take;
- * *ret_cancel is a flight that nobody needs any more, with a reference. Under the object's lock. */
-static bool part_remove(struct remote_read *read, struct flight **ret_cancel)
+ * *ret_stays: it stays until its flight has ended. *ret_cancel is a flight whose request nobody
+ * needs any more, with a reference; NULL: none, or flight_begin cancels it. Under the object's
+ * lock. */
+static bool part_remove(struct remote_read *read, bool *ret_stays, struct flight **ret_cancel)
 {
+	*ret_stays = false;
+	*ret_cancel = NULL;
 	list_each (flight, &read->object->flights, struct flight, node)
 		list_each (part, &flight->parts, struct part, node) {
 			if (part->read != read)
@@ -570,11 +594,11 @@ static bool part_remove(struct remote_read *read, struct flight **ret_cancel)
 				list_remove(&flight->parts, &part->node);
 				free(part);
 			}
-			*ret_cancel = NULL;
+			*ret_stays = owner;
 			if (owner || (list_is_empty(&flight->parts) && !flight->canceling)) {
 				flight->canceling = true;
-				flight->refs++;
-				*ret_cancel = flight;
+				flight->refs += flight->begun;
+				*ret_cancel = flight->begun ? flight : NULL;
 			}
 			return true;
 		}
@@ -589,12 +613,11 @@ void remote_object_cancel(struct remote_read *read)
 	(void)fault_set(&fault, -ECANCELED, "the read was canceled");
 	for (bool more = true; more;) {
 		struct flight *flight = NULL;
+		bool stays = false, last = false;
 		(void)pthread_mutex_lock(&object->lock);
 		read->canceled = true;
-		more = !read->finished && part_remove(read, &flight);
-		const bool owner = flight && !flight->stored;
+		more = !read->finished && part_remove(read, &stays, &flight);
 		(void)pthread_mutex_unlock(&object->lock);
-		bool last = false;
 		if (flight) {
 			objects->transport.cancel(objects->transport.context, &flight->request);
 			(void)pthread_mutex_lock(&object->lock);
@@ -603,7 +626,7 @@ void remote_object_cancel(struct remote_read *read)
 		}
 		if (last)
 			flight_free(flight);
-		if (more && !owner)
+		if (more && !stays)
 			more = !read_part_done(read, -ECANCELED, &fault);
 	}
 	remote_object_unref(object);

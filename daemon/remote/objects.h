@@ -98,6 +98,7 @@ struct flight {
 	uint8_t *bytes;
 	bool stored; /* `bytes` is its own */
 	bool landed; /* all bytes are there; they are being written */
+	bool begun; /* the transport has the request. Under the object's lock */
 	bool canceling;
 	unsigned refs; /* under the object's lock */
 	struct list_head parts;

@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -31,6 +32,8 @@ static struct {
 	uint64_t bytes; /* of bodies */
 	const char *etag;
 	uint64_t size_lie; /* added to the sizes it tells in answers to GET */
+	atomic_bool begin_held; /* the transport does not yet know of requests that are begun */
+	atomic_uint beginning; /* requests that wait for that */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
 
 static uint8_t byte_at(unsigned object, uint64_t offset)
@@ -80,6 +83,10 @@ static void *serve_all(void *context)
 
 static void transport_begin(void *context, struct client_request *request)
 {
+	atomic_fetch_add(&server.beginning, 1);
+	while (atomic_load(&server.begin_held))
+		(void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	atomic_fetch_sub(&server.beginning, 1);
 	(void)pthread_mutex_lock(&server.lock);
 	list_append(&server.requests, &request->own.node);
 	server.waiting++;
@@ -355,6 +362,34 @@ static void test_share_stored(void **state)
 	share(16 * MIB);
 }
 
+/* A read is canceled after its flight was made and before the transport has the request: the
+ * transport must not hear of the cancellation first, and the read ends. */
+static void test_cancel_early(void **state)
+{
+	static struct waited a, b;
+	start(16 * MIB);
+	struct remote_object *object = open_object(2, 4 * MIB);
+	hold(true);
+	atomic_store(&server.begin_held, true);
+	waited_begin(&a, object, 100000, 200000);
+	while (!atomic_load(&server.beginning))
+		(void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	waited_begin(&b, object, 120000, 50000);
+	(void)nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+	remote_object_cancel(&b.read);
+	remote_object_cancel(&a.read);
+	assert_int_equal(waited_end(&b), -ECANCELED);
+	atomic_store(&server.begin_held, false);
+	assert_int_equal(waited_end(&a), -ECANCELED);
+	/* Nothing is left of the request. */
+	wait_waiting(0);
+	hold(false);
+	read_check(object, 2, 100000, 200000);
+	settle();
+	remote_object_unref(object);
+	stop();
+}
+
 static void test_cached(void **state)
 {
 	int fd;
@@ -619,6 +654,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_exact, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_share, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_share_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cancel_early, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cached, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
