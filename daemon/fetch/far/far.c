@@ -49,6 +49,9 @@ void fetch_far_init(struct lane *lane)
 void fetch_far_deinit(struct lane *lane)
 {
 	openers_free(lane->far.openers);
+	/* After this, the thread that gave the last answer uses the lane no more. */
+	pthread_mutex_lock(&lane->inbox.lock);
+	pthread_mutex_unlock(&lane->inbox.lock);
 	pthread_mutex_destroy(&lane->far.lock);
 }
 
@@ -115,18 +118,21 @@ const struct fault *fetch_far_fault(const struct fetch_op *op)
 /* --- questions --- */
 
 /* Any thread; takes no lock but the inbox's. The planner's lock, under which a job is freed, comes
- * after fetch_far_next has seen the answer. */
+ * after fetch_far_next has seen the answer. The lane may end as soon as its last answer is seen:
+ * the inbox's lock is held over both, for fetch_far_deinit to wait for. */
 static void far_answer(struct far_job *job)
 {
 	struct lane *lane = job->lane;
 	struct far *far = &lane->far;
+	pthread_mutex_lock(&lane->inbox.lock);
 	struct far_job *first = atomic_load_explicit(&far->answers, memory_order_relaxed);
 	do {
 		job->next = first;
 		/* Release: with fetch_far_next, which reads the job. */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&far->answers, &first, job, memory_order_release, memory_order_relaxed));
-	fetch_kick(lane);
+	fetch_inbox_kick(&lane->inbox);
+	pthread_mutex_unlock(&lane->inbox.lock);
 }
 
 static void far_opened(
@@ -148,7 +154,8 @@ static void far_read(struct remote_read *read)
 
 static void far_begin_open(struct far_job *job)
 {
-	int rc = openers_ask(job->lane->far.openers, job->url, far_opened, job, &job->opening);
+	int rc = openers_ask(
+		job->lane->far.openers, job->op->dataset, job->url, far_opened, job, &job->opening);
 	if (rc == 0)
 		return;
 	job->result = fault_set(&job->fault, rc, "%s cannot be opened: %s", job->url,

@@ -2,6 +2,7 @@
 #include "fetch/far/openers.h"
 
 #include "base/list.h"
+#include "fetch/quota.h"
 #include "remote/object.h"
 
 #include <assert.h>
@@ -12,22 +13,25 @@
 #include <string.h>
 
 /* Each thread asks one server one question at a time: enough for a few thousand openings a second
- * at some milliseconds each. */
-enum { OPENERS_MOST = 32, OPENERS_STACK = 256 << 10 };
+ * at some milliseconds each. A server that does not answer keeps its threads for minutes, so the
+ * openings of one dataset have only a quota of them; the threads beyond are for datasets that have
+ * none. */
+enum { OPENERS_OWN = 32, OPENERS_MOST = 64, OPENERS_STACK = 256 << 10 };
 
 struct opening {
 	struct list_node node;
 	opened_fn *opened;
 	void *context;
 	struct opening **place; /* NULL: canceled while it was being opened */
-	bool waits; /* in `waiting` */
+	const void *owner; /* compared only */
+	bool waits; /* in `waiting`, otherwise in `opening` */
 	char url[];
 };
 
 struct openers {
 	pthread_mutex_t lock; /* guards everything */
 	pthread_cond_t some;
-	struct list_head waiting;
+	struct list_head waiting, opening;
 	unsigned threads, idle;
 	unsigned queued; /* in `waiting` */
 	unsigned users; /* the threads, and the owner */
@@ -68,6 +72,31 @@ void openers_free(struct openers *openers)
 	openers_leave(openers);
 }
 
+/* Called with the lock. */
+static bool openers_allow(const struct openers *openers, const void *owner)
+{
+	unsigned own = 0, used = 0;
+	list_each (opening, &openers->opening, struct opening, node) {
+		own += opening->owner == owner;
+		used++;
+	}
+	return quota_allows(own, used, quota_total(OPENERS_OWN), 1);
+}
+
+/* Called with the lock: the oldest opening whose owner may have one more; NULL: none. */
+static struct opening *openers_next(struct openers *openers)
+{
+	const void *refused = NULL;
+	list_each (opening, &openers->waiting, struct opening, node) {
+		if (refused && opening->owner == refused)
+			continue;
+		if (openers_allow(openers, opening->owner))
+			return opening;
+		refused = opening->owner;
+	}
+	return NULL;
+}
+
 /* Called with the lock, which it releases while the object is opened. */
 static void openers_open(struct openers *openers, struct opening *opening)
 {
@@ -75,9 +104,15 @@ static void openers_open(struct openers *openers, struct opening *opening)
 	struct fault fault = {""};
 	opening->waits = false;
 	openers->queued--;
+	list_remove(&openers->waiting, &opening->node);
+	list_append(&openers->opening, &opening->node);
+	/* An opening that ended may have made room for more than this one. */
+	if (openers->queued && openers->idle)
+		pthread_cond_signal(&openers->some);
 	pthread_mutex_unlock(&openers->lock);
 	int result = remote_object_open(opening->url, &object, &fault);
 	pthread_mutex_lock(&openers->lock);
+	list_remove(&openers->opening, &opening->node);
 	bool wanted = opening->place != NULL;
 	if (wanted) {
 		*opening->place = NULL;
@@ -96,7 +131,7 @@ static void *openers_run(void *context)
 	struct openers *openers = context;
 	pthread_mutex_lock(&openers->lock);
 	while (!openers->ended) {
-		struct opening *opening = list_take(&openers->waiting, struct opening, node);
+		struct opening *opening = openers_next(openers);
 		if (opening) {
 			openers_open(openers, opening);
 			continue;
@@ -133,18 +168,24 @@ static int openers_start(struct openers *openers)
 	return 0;
 }
 
-int openers_ask(struct openers *openers, const char *url, opened_fn *opened, void *context,
-	struct opening **place)
+int openers_ask(struct openers *openers, const void *owner, const char *url, opened_fn *opened,
+	void *context, struct opening **place)
 {
 	size_t bytes = strlen(url) + 1;
 	struct opening *opening = malloc(sizeof *opening + bytes);
 	if (!opening)
 		return -ENOMEM;
 	*opening = (struct opening){
-		.opened = opened, .context = context, .place = place, .waits = true};
+		.opened = opened,
+		.context = context,
+		.place = place,
+		.owner = owner,
+		.waits = true,
+	};
 	memcpy(opening->url, url, bytes);
 	pthread_mutex_lock(&openers->lock);
-	bool more = openers->queued >= openers->idle && openers->threads < OPENERS_MOST;
+	bool more = openers->queued >= openers->idle && openers->threads < OPENERS_MOST &&
+		    openers_allow(openers, owner);
 	int rc = more ? openers_start(openers) : 0;
 	/* Opening with fewer threads is better than not opening at all. */
 	if (rc < 0 && openers->threads > 0)

@@ -30,6 +30,7 @@ static struct {
 	struct list_head reads;
 	bool hangs; /* reads are answered when they are canceled, or when this is false again */
 	bool opens_hang;
+	const char *opens_hang_at; /* only those of URLs that begin so; NULL: all */
 	bool at_once; /* remote_object_begin calls `done` itself */
 	bool local; /* the cache has everything */
 	int local_fd; /* in place of the right file; -1: none */
@@ -54,7 +55,9 @@ int __wrap_remote_object_open(const char *url, struct remote_object **ret, struc
 	struct stat st;
 	pthread_mutex_lock(&far_storage.lock);
 	far_storage.open++;
-	while (far_storage.opens_hang)
+	while (far_storage.opens_hang &&
+		(!far_storage.opens_hang_at || strncmp(url, far_storage.opens_hang_at,
+						       strlen(far_storage.opens_hang_at)) == 0))
 		pthread_cond_wait(&far_storage.some, &far_storage.lock);
 	int result = far_storage.open_result;
 	bool changed = far_storage.changed && strcmp(far_storage.changed, url) == 0;
@@ -219,7 +222,7 @@ static inline void far_storage_begin(const char *prefix)
 	far_storage.local_fd = -1;
 	far_storage.open_result = far_storage.read_result = 0;
 	far_storage.at = UINT64_MAX;
-	far_storage.changed = NULL;
+	far_storage.changed = far_storage.opens_hang_at = NULL;
 	far_storage.open = far_storage.begun = far_storage.canceled = far_storage.most = 0;
 	assert_int_equal(pthread_create(&far_storage.thread, NULL, far_storage_run, NULL), 0);
 	fetch_far_pretend(prefix);

@@ -344,6 +344,33 @@ static void check_beside(struct fetch *fetch, struct fixture *far)
 	reader_deinit(&hanging);
 }
 
+/* A server that answers no HEAD keeps only its own readers waiting, not those of a server that
+ * does. */
+static void check_opening_beside(struct fetch *fetch, struct fixture *far)
+{
+	struct fixture near;
+	struct reader hanging;
+	fixture_images(&near, COUNT, false);
+	fetch_far_pretend("/");
+	far_storage_set(opens_hang_at, far->root);
+	far_storage_set(opens_hang, true);
+	reader_init(&hanging, fetch, far, far->count);
+	reader_submit(&hanging, 0, far->count);
+	far_storage_await(&far_storage.open, 32);
+	read_all(fetch, &near);
+	fetch_forget(fetch, near.dataset);
+	fixture_free(&near);
+	far_storage_set(opens_hang, false);
+	reader_take(&hanging, hanging.count);
+	assert_int_equal(hanging.outcome[FETCH_OK], hanging.count);
+	reader_deinit(&hanging);
+}
+
+static void test_opening_beside(void **state)
+{
+	with(check_opening_beside, true);
+}
+
 static void test_beside(void **state)
 {
 	with_both(check_beside);
@@ -388,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_opening),
 		cmocka_unit_test(test_ending),
 		cmocka_unit_test(test_beside),
+		cmocka_unit_test(test_opening_beside),
 		cmocka_unit_test(test_waiting),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
