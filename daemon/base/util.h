@@ -16,6 +16,7 @@
  *   nearest.[ch]   which name was probably meant
  *   permit.[ch]    memory that rare, large jobs take turns with
  *   progress.h     how a long job reports how far it is
+ *   quota.h        how much one of several may hold of what they share
  *   renamed.[ch]   the old names of options and YAML keys
  *   size.[ch]      sizes as people write them
  *   store.[ch]     files that appear in their place complete or not at all

@@ -21,7 +21,6 @@
  *   far/                    what is read from remote storage
  *   arena.[ch]              the bounded read buffers
  *   cache.[ch]              samples kept in memory that is otherwise unused
- *   quota.h                 how much one of several may hold
  *
  * The way of one sample's bytes:
  *
@@ -42,7 +41,7 @@
  * that is the back-pressure of this stage. Items are taken by `urgency` (smallest first) and then
  * by order of submission; with an urgency of n, an item lets at most n later ones pass. Readers
  * that wait with the same urgency get the same share of storage in bytes (fetch_queue.h), and none
- * can hold so many buffers, reads and threads that others cannot continue (quota.h).
+ * can hold so many buffers, reads and threads that others cannot continue (base/quota.h).
  *
  * A fetch has one or several lanes (FETCH_LANES), each with a planner and a ring of its own; a
  * sample belongs to one of them by its number, so that items that want the same sample, or

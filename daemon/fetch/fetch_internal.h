@@ -26,13 +26,13 @@
 #pragma once
 
 #include "base/gauge.h"
+#include "base/quota.h"
 #include "dataset/index.h"
 #include "fetch/arena.h"
 #include "fetch/far/far.h"
 #include "fetch/fetch.h"
 #include "fetch/fetch_pages.h"
 #include "fetch/fetch_queue.h"
-#include "fetch/quota.h"
 #include "fetch/shard_files.h"
 
 #include <pthread.h>

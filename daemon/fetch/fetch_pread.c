@@ -85,7 +85,7 @@ static void pread_join(struct lane *lane)
 
 static int pread_start(struct lane *lane, struct fault *fault)
 {
-	/* More threads than one reader may use at once: see quota.h. */
+	/* More threads than one reader may use at once: see base/quota.h. */
 	unsigned wanted = (unsigned)quota_total(lane->fetch->options.pread_threads);
 	for (unsigned i = 0; i < wanted; i++) {
 		int rc = fetch_thread_start(lane, PREAD_STACK, pread_run);

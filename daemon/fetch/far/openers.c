@@ -2,7 +2,7 @@
 #include "fetch/far/openers.h"
 
 #include "base/list.h"
-#include "fetch/quota.h"
+#include "base/quota.h"
 #include "remote/object.h"
 
 #include <assert.h>

@@ -103,7 +103,9 @@ typedef bool client_refused_fn(
 typedef int client_allowed_fn(void *context, const char *url, struct fault *fault);
 
 struct client_options {
-	unsigned connections; /* at once; 0: 64 */
+	/* At once to one server; 0: 64. With several servers an eighth more, and always one to a
+	 * server that has none. */
+	unsigned connections;
 	uint64_t bandwidth; /* bytes received in a second, of all requests; 0: no limit */
 	unsigned timeout_s; /* without progress until a request fails; 0: 300 */
 	double hedge; /* share of requests that may be sent twice; 0: none */

@@ -3,6 +3,7 @@
 #include "remote/client/client_impl.h"
 
 #include "base/clock.h"
+#include "base/quota.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -248,13 +249,19 @@ static void request_start(struct client *client, struct client_request *request)
 			client->hedge_tokens + client->options.hedge, (double)REQUEST_HEDGES_SAVED);
 }
 
+/* A server that does not answer keeps its connections for long: the others still get some. */
+static bool request_may_start(const struct client *client, const struct client_place *place)
+{
+	return place->running < UTIL_MIN((unsigned)place->limit, client->options.connections) &&
+	       quota_allows(
+		       place->running, client->active, quota_total(client->options.connections), 1);
+}
+
 void client_request_launch(struct client *client)
 {
 	for (unsigned i = 0; i < PLACE_MAX && client->queued && !client->throttled; i++) {
 		struct client_place *place = &client->places[(client->next_place + i) % PLACE_MAX];
-		while (!list_is_empty(&place->queue) &&
-			client->active < client->options.connections &&
-			place->running < (unsigned)place->limit) {
+		while (!list_is_empty(&place->queue) && request_may_start(client, place)) {
 			struct client_request *request = request_of(place->queue.first);
 			request_unlist(client, request);
 			request_start(client, request);
@@ -640,7 +647,7 @@ static void request_hedge(struct client *client, struct client_request *request)
 	/* Hedges may go a little beyond the limit, but not while the store wants fewer. */
 	if (place->limit < connections
 			? place->running >= (unsigned)place->limit
-			: client->active >= connections + UTIL_MAX(connections / 16, 1u))
+			: place->running >= connections + UTIL_MAX(connections / 16, 1u))
 		return;
 	if (client_attempt_send(client, request, true, &attempt, &fault) < 0)
 		return;

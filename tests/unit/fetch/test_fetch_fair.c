@@ -2,9 +2,9 @@
  * the storage of one hangs. With one reader, only urgency determines the order. */
 #include "unit/fetch/fetch_fixture.h"
 
+#include "base/quota.h"
 #include "fetch/fetch_internal.h"
 #include "fetch/fetch_op.h"
-#include "fetch/quota.h"
 
 #include <stdatomic.h>
 

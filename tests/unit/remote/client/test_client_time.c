@@ -254,6 +254,30 @@ static void test_cancel(void **state)
 		assert_int_equal(many[i].request.result, -ECANCELED);
 }
 
+/* A server that does not answer holds up no other, even if there are more requests for it than
+ * connections. The two servers are two names of one. */
+static void test_hanging_beside(void **state)
+{
+	char url[256];
+	struct client_request request;
+	struct fault fault;
+	(void)snprintf(url, sizeof url, "http://localhost:%u/object?beside", fixture.port);
+	fixture_client((struct client_options){.connections = 4, .stall_ms = 60000});
+	many_begin(40, "?fault=stall:30&beside");
+	for (int i = 0; i < 100 && fixture_stats().connections < 4; i++)
+		nap(20);
+	uint64_t begun = clock_ns();
+	for (unsigned i = 0; i < 10; i++) {
+		request = (struct client_request){
+			.url = url, .offset = i, .size = 5000, .buffer = fixture_buffer};
+		assert_int_equal(client_perform(fixture.client, &request, &fault), 0);
+		assert_memory_equal(fixture_buffer, fixture_object + i, 5000);
+	}
+	assert_true(clock_ns() - begun < 15000000000u);
+	fixture_stop();
+	assert_int_equal(many_ended, 40);
+}
+
 static void test_slow_down(void **state)
 {
 	fixture_client((struct client_options){.connections = 16});
@@ -370,6 +394,7 @@ int main(void)
 		cmocka_unit_test(test_gone_for_good),
 		cmocka_unit_test(test_gone_and_back),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_hanging_beside),
 		cmocka_unit_test(test_slow_down),
 		cmocka_unit_test(test_retry_after),
 		cmocka_unit_test(test_bandwidth),
