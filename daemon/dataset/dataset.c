@@ -854,6 +854,7 @@ void dataset_free(struct dataset *dataset)
 		free(dataset->shard[i].index_path);
 		remote_object_unref(dataset->shard[i].remote);
 	}
+	remote_hold_free(dataset->hold);
 	free(dataset->shard);
 	dataset_classes_free(dataset);
 	free(dataset->cache_folder);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 struct labels;
+struct remote_hold;
 struct remote_object;
 
 /* One tar, or the folder. Only this grows with the number of shards. */
@@ -46,6 +47,8 @@ struct dataset {
 	uint64_t fields; /* of tars: field_list_hash of the fields in the indexes; 0: none */
 	uint32_t field_count;
 	int root_fd; /* folder; else -1 */
+	/* Class folders behind a URL: keeps their objects in the cache; else NULL. */
+	struct remote_hold *hold;
 	/* an unlinked file for indexes that could not be stored elsewhere; -1: none */
 	int scratch_fd;
 	uint64_t scratch_bytes;

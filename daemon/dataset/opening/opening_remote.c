@@ -21,14 +21,31 @@ static int connect_one(struct opening *opening, uint32_t number, struct fault *f
 	return shard->remote ? 0 : remote_object_open(shard->path, &shard->remote, fault);
 }
 
+/* No stream has the objects of class folders open all the time, so the cache is told which ones are
+ * being read. */
+static int folder_connect(struct opening *opening)
+{
+	struct dataset_shard *root = &opening->dataset->shard[0];
+	int rc = bucket_stamp(root->path, &root->mtime_ns, opening->fault);
+	if (rc < 0)
+		return rc;
+	const size_t size = strlen(root->path);
+	cleanup(free_ptr) char *prefix = NULL;
+	if (asprintf(&prefix, "%s%s", root->path, size && root->path[size - 1] == '/' ? "" : "/") <
+		0)
+		prefix = NULL;
+	if (!prefix || remote_hold(prefix, &opening->dataset->hold) < 0)
+		return fault_set(opening->fault, -ENOMEM, "no memory to open %s", root->path);
+	return 0;
+}
+
 int opening_connect(struct opening *opening)
 {
 	const struct dataset *dataset = opening->dataset;
 	if (!dataset_remote(dataset))
 		return 0;
 	if (dataset->container->files)
-		return bucket_stamp(dataset->shard[0].path, &opening->dataset->shard[0].mtime_ns,
-			opening->fault);
+		return folder_connect(opening);
 	return opening_team(
 		opening, UTIL_MIN(dataset->shards, (uint32_t)CONNECT_THREADS), connect_one);
 }

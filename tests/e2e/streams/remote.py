@@ -248,6 +248,14 @@ def test_s3():
                 assert checked(home, source, environment)["fingerprint"] == checked(home, str(path))["fingerprint"], source
             with Daemon(home, environment=environment) as daemon:
                 assert rows_of(daemon, "s3://bucket/images/") == rows_of(daemon, str(local / "images"))
+            # While class folders are read, the cache does not drop their objects to make room.
+            with Daemon(home, config=f"cache_dir: {home}/cache\ncache_size: 64M\n", environment=environment) as daemon:
+                trainer = daemon.trainer(source="s3://bucket/images", **{**KEYS, "epochs": 100000})
+                while not rows([trainer.line()]):
+                    pass
+                holds = [path.read_text() for path in (home / "cache/remote").glob("hold-*")]
+                assert any(hold.endswith("\ns3://bucket/images/") for hold in holds), holds
+                trainer.kill()
             for source, words in (("s3://bucket/none/", ("does not exist",)), ("s3://bucket/x-*.tar", ("nothing matches",)),
                                   ("s3://bucket/{images,more}/", ("several folders",))):
                 said = checked(home, source, environment, good=False)

@@ -238,6 +238,6 @@ static inline void far_storage_end(void)
 	static const struct timespec pause = {.tv_nsec = 1000000};
 	for (unsigned i = 0; i < 60000 && far_storage_get(&far_storage.objects) > 0; i++)
 		(void)nanosleep(&pause, NULL);
-	assert_int_equal(far_storage.objects, 0);
+	assert_int_equal(far_storage_get(&far_storage.objects), 0);
 	assert_int_equal(far_storage.in_flight, 0);
 }
