@@ -28,10 +28,10 @@ struct openers *openers_new(void);
  * while they were under way. Accepts NULL. */
 void openers_free(struct openers *openers);
 
-/* Opens `url`, which is copied, on behalf of `owner`, which is only compared: openings that hang do
- * not hold up those of other owners. *place, which belongs to openers until the opening is answered or
- * canceled, says that it is under way, and is NULL afterwards. 0; or -ENOMEM, or the error for
- * which no thread could be started: then `opened` is not called. */
+/* Opens `url`, which is copied, on behalf of `owner`, which is only compared: openings that hang
+ * do not hold up those of other owners. *place, which belongs to openers until the opening is
+ * answered or canceled, says that it is under way, and is NULL afterwards. 0; or -ENOMEM, or the
+ * error for which no thread could be started: then `opened` is not called. */
 int openers_ask(struct openers *openers, const void *owner, const char *url, opened_fn *opened,
 	void *context, struct opening **place);
 
