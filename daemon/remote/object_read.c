@@ -351,8 +351,10 @@ static bool file_make_locked(struct remote_object *object)
 		atomic_store_explicit(&object->file, file, memory_order_release);
 		return true;
 	}
-	object->unstorable = code != DISK_E_FULL;
-	if (code < 0 && disk_stop(objects->disk))
+	/* Files may be free again later; an object may be too large for the file system. */
+	const bool passes = code == DISK_E_FULL || code == -EMFILE || code == -ENFILE;
+	object->unstorable = !passes;
+	if (code < 0 && !passes && code != -EFBIG && code != -ENOMEM && disk_stop(objects->disk))
 		log_warning("cache_dir: cannot make a file for remote data: %s: streams go on, and "
 			    "nothing more is stored until the daemon is started again",
 			strerror(-code));

@@ -25,6 +25,7 @@ enum {
 	CREDIT = 4 << 20, /* that a process takes at once, so that it rarely asks */
 };
 #define LOCKS ((off_t)1 << 40) /* bytes that are locked, beyond the end of the file */
+#define MOST (UINT64_C(1) << 54) /* bytes that a number of the account may be */
 
 /* The file `account`. */
 struct account {
@@ -78,7 +79,8 @@ void disk_unlock(struct disk *disk)
 	(void)pthread_mutex_unlock(&disk->lock);
 }
 
-/* The account; an empty or foreign one is as if nothing were used, until it is measured. */
+/* The account; an empty or foreign one is as if nothing were used, until it is measured. Sums of
+ * what a damaged one says do not overflow: it looks full, and is measured. */
 static int account_read(const struct disk *disk, struct account *ret)
 {
 	const ssize_t n = whole_read(disk->account_fd, ret, sizeof *ret, 0);
@@ -88,6 +90,10 @@ static int account_read(const struct disk *disk, struct account *ret)
 		*ret = (struct account){0};
 		memcpy(ret->magic, account_magic, sizeof account_magic);
 	}
+	ret->used = UTIL_MIN(ret->used, MOST);
+	ret->indexes = UTIL_MIN(ret->indexes, MOST);
+	for (unsigned i = 0; i < SLOTS; i++)
+		ret->credit[i] = UTIL_MIN(ret->credit[i], MOST);
 	return 0;
 }
 

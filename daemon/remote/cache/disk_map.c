@@ -3,11 +3,13 @@
 
 #include "base/hash.h"
 #include "base/sum/crc32c.h"
+#include "base/util.h"
 #include "base/whole.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char magic[8] = {'P', 'S', 'T', 'K', 'B', 'L', 'K', '1'};
 
@@ -83,6 +85,17 @@ bool disk_map_stored(uint64_t entry, uint64_t block)
 uint64_t disk_map_entry(uint32_t crc, uint64_t block)
 {
 	return (uint64_t)mark(block) << 32 | crc;
+}
+
+uint64_t disk_map_reach(int fd, uint64_t size)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0 || status.st_size <= DISK_MAP_HEADER)
+		return 0;
+	const uint64_t entries =
+		((uint64_t)status.st_size - DISK_MAP_HEADER + sizeof(uint64_t) - 1) /
+		sizeof(uint64_t);
+	return UTIL_MIN(entries, disk_map_blocks(size));
 }
 
 int disk_map_entries(int fd, uint64_t block, uint64_t *ret, size_t count)

@@ -53,6 +53,10 @@ static inline uint64_t disk_map_blocks(uint64_t size)
 	return size / DISK_BLOCK + (size % DISK_BLOCK != 0);
 }
 
+/* How many blocks of the object may have an entry: those that the file of the map reaches, whatever
+ * size its header says. 0 where that cannot be found out. */
+uint64_t disk_map_reach(int fd, uint64_t size);
+
 /* The bytes of a block; DISK_BLOCK, or fewer for an object's last. */
 static inline uint32_t disk_map_bytes(uint64_t size, uint64_t block)
 {

@@ -38,7 +38,7 @@ static int open_ours(
 static int64_t stored_bytes(int map_fd, uint64_t size)
 {
 	uint64_t entries[ENTRIES];
-	const uint64_t blocks = disk_map_blocks(size);
+	const uint64_t blocks = disk_map_reach(map_fd, size);
 	int64_t sum = 0;
 	for (uint64_t from = 0; from < blocks; from += ENTRIES) {
 		const size_t count = UTIL_MIN(blocks - from, (uint64_t)ENTRIES);
@@ -155,7 +155,8 @@ static int64_t verify_blocks(
 	struct verifying *to, int map_fd, int data_fd, bool read_only, uint64_t size)
 {
 	int64_t broken = 0;
-	for (uint64_t i = 0; i < disk_map_blocks(size); i++) {
+	const uint64_t blocks = disk_map_reach(map_fd, size);
+	for (uint64_t i = 0; i < blocks; i++) {
 		uint64_t entry;
 		const uint32_t bytes = disk_map_bytes(size, i);
 		const int code = disk_map_entries(map_fd, i, &entry, 1);

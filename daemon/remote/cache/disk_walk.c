@@ -87,7 +87,11 @@ static int collect(void *context, const char *name, const struct stat *status)
 	const enum disk_kind kind = disk_kind(name);
 	if (strcmp(name, ".") != 0 && (kind == DISK_OTHER || !S_ISREG(status->st_mode)))
 		return 0;
-	to->walk.bytes += (uint64_t)status->st_blocks * BLOCK_BYTES;
+	/* Files of holds are made without asking the account, as indexes are. */
+	if (kind == DISK_HOLD)
+		to->walk.indexes += (uint64_t)status->st_blocks * BLOCK_BYTES;
+	else
+		to->walk.bytes += (uint64_t)status->st_blocks * BLOCK_BYTES;
 	return kind == DISK_MAP || kind == DISK_DATA ? collect_entry(to, name, status) : 0;
 }
 

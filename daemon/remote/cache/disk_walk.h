@@ -23,7 +23,7 @@ struct disk_walk {
 	struct disk_entry *entries; /* the longest unread first; freed by disk_walk_free */
 	size_t count;
 	uint64_t bytes; /* of disk, of all files that are ours, and of the indexes beside */
-	uint64_t indexes; /* of these, the indexes */
+	uint64_t indexes; /* of these, the indexes and the files of holds */
 };
 
 /* 0 or -errno. */

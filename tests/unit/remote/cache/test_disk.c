@@ -260,6 +260,64 @@ static void test_indexes(void **state)
 	disk_close(disk);
 }
 
+/* Numbers of a damaged account do not make room by overflowing. */
+static void test_damaged_account(void **state)
+{
+	const uint64_t size = 4 * MIB,
+		       huge[4] = {UINT64_MAX - MIB, UINT64_MAX, UINT64_MAX - MIB, UINT64_MAX - 5};
+	struct disk *disk = disk_of(size);
+	struct disk_file *file;
+	char path[160];
+	assert_int_equal(open_object(disk, 0, "\"a\"", 16 * MIB, &file), 0);
+	(void)fill(disk, file, 0, 0, 200);
+	(void)snprintf(path, sizeof path, "%s/remote/account", folder);
+	const int fd = open(path, O_WRONLY);
+	assert_int_equal(pwrite(fd, huge, sizeof huge, 8), sizeof huge);
+	(void)close(fd);
+	assert_int_equal(disk_credit(disk, 2 * MIB, false), DISK_E_FULL);
+	assert_true(used() <= size);
+	disk_file_close(file);
+	disk_close(disk);
+	disk = disk_of(size);
+	assert_int_equal(open_object(disk, 1, "\"a\"", 16 * MIB, &file), 0);
+	(void)fill(disk, file, 1, 0, 200);
+	assert_true(used() <= size);
+	disk_file_close(file);
+	disk_close(disk);
+}
+
+static int count_object(void *context, const struct disk_object *object)
+{
+	*(uint64_t *)context += object->size;
+	return object->stored == 0 ? 0 : -1;
+}
+
+/* A map that says that its object has 2^62 bytes costs no more time than its own entries. */
+static void test_huge_map(void **state)
+{
+	struct disk *disk = disk_of(4 * MIB);
+	struct disk_map_header header;
+	struct disk_verified verified;
+	char name[DISK_NAME + 1], path[160];
+	uint64_t bytes = 0;
+	disk_map_name(url_of(7), name);
+	assert_int_equal(disk_map_fill(&header, url_of(7), "\"a\"", UINT64_C(1) << 62), 0);
+	const char *const suffixes[] = {"map", "data"};
+	for (size_t i = 0; i < UTIL_COUNT(suffixes); i++) {
+		(void)snprintf(path, sizeof path, "%s/remote/%s.%s", folder, name, suffixes[i]);
+		const int fd = open(path, O_WRONLY | O_CREAT, 0600);
+		assert_int_equal(write(fd, &header, sizeof header), sizeof header);
+		(void)close(fd);
+	}
+	(void)alarm(30);
+	assert_int_equal(disk_each(disk, count_object, &bytes), 0);
+	assert_true(bytes == UINT64_C(1) << 62);
+	assert_int_equal(disk_verify(disk, "", NULL, NULL, &verified), 0);
+	assert_int_equal(verified.blocks, 0);
+	(void)alarm(0);
+	disk_close(disk);
+}
+
 static void set_read(const char *url, int64_t seconds)
 {
 	char name[DISK_NAME + 1], path[160];
@@ -519,6 +577,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flipped_bits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_indexes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damaged_account, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_huge_map, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_makes_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_version, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_remains, setup, teardown),
