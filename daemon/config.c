@@ -52,6 +52,12 @@ static const char *const config_seccomp_names[] = {
 	NULL,
 };
 
+static const char *const config_numa_names[] = {
+	[CONFIG_NUMA_AUTO] = "auto",
+	[CONFIG_NUMA_OFF] = "off",
+	NULL,
+};
+
 static const char *const config_open_names[] = {
 	[CONFIG_OPEN_ANY] = "any",
 	[CONFIG_OPEN_NAMED] = "named",
@@ -78,6 +84,7 @@ static const struct yaml_key config_keys[] = {
 	{"memory", YAML_KEY_SIZE, CONFIG_FIELD(memory), .min = 1 << 20, .max = (uint64_t)1 << 50,
 		.zero = "auto"},
 	{"threads", YAML_KEY_U32, CONFIG_FIELD(threads), .min = 1, .max = 1024, .zero = "auto"},
+	{"numa", YAML_KEY_ENUM, CONFIG_FIELD(numa), .names = config_numa_names},
 	{"reader", YAML_KEY_ENUM, CONFIG_FIELD(reader), .names = config_reader_names},
 	{"reader_threads", YAML_KEY_U32, CONFIG_FIELD(reader_threads), .min = 1, .max = 64,
 		.zero = "auto"},

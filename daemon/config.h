@@ -33,6 +33,7 @@ enum {
 #define CONFIG_RECORDER_MOST ((uint64_t)256 << 20)
 
 enum config_open { CONFIG_OPEN_ANY, CONFIG_OPEN_NAMED };
+enum config_numa { CONFIG_NUMA_AUTO, CONFIG_NUMA_OFF };
 
 /* The folders and URLs that datasets may be read from; none: no restriction. */
 struct config_roots {
@@ -46,6 +47,7 @@ struct config {
 	char socket[108]; /* "": conn_default_path */
 	uint64_t memory; /* bytes; 0: budget_default */
 	unsigned threads; /* decode workers; 0: derived from the available CPUs */
+	enum config_numa numa; /* auto: threads and memory are placed by NUMA node */
 	enum fetch_engine reader; /* auto, io_uring, pread */
 	unsigned reader_threads; /* of the pread reader; 0: 16 */
 	enum fetch_io io;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -198,6 +199,8 @@ const struct table_case table_cases[] = {
 	FCNTL(NO, F_SETSIG),
 	/* Only the limits of the process itself. */
 	EQUAL(prlimit64, TABLE_WITNESS, YES, 0, 0),
+	/* Where a stream's memory is allocated, as a preference. */
+	ONLY(set_mempolicy, 0, MPOL_PREFERRED),
 	/* No set-uid bits. */
 	MASK(fchmod, TABLE_BOTH, YES, 1, 07000, 0),
 	ONLY(io_uring_register, 1, TABLE_FILES_UPDATE),

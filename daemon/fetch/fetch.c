@@ -458,7 +458,7 @@ static void fetch_destroy(struct fetch *fetch)
 
 unsigned fetch_lanes_for(unsigned workers, uint64_t arena_bytes, uint64_t index_bytes)
 {
-	enum { WORKERS = 8, ARENA = 8 << 20, INDEX = 1 << 20 };
+	enum { WORKERS = FETCH_LANE_WORKERS, ARENA = 8 << 20, INDEX = 1 << 20 };
 	uint64_t lanes = UTIL_MIN((workers + WORKERS - 1u) / WORKERS, (unsigned)FETCH_LANES);
 	lanes = UTIL_MIN(lanes, UTIL_MIN(arena_bytes / ARENA, index_bytes / INDEX));
 	return (unsigned)UTIL_MAX(lanes, UINT64_C(1));
@@ -488,6 +488,25 @@ int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fa
 	}
 	*ret = fetch;
 	return 0;
+}
+
+unsigned fetch_place(struct fetch *fetch, const struct numa *numa)
+{
+	unsigned bound = 0;
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		for (unsigned t = 0; t < fetch->lanes[i]->thread_count; t++)
+			bound += numa_bind(numa, (i + t) % numa->count,
+					 fetch->lanes[i]->threads[t]) == 0;
+	return bound;
+}
+
+unsigned fetch_placed(const struct fetch *fetch, const struct numa *numa, unsigned node)
+{
+	unsigned threads = 0;
+	for (unsigned i = 0; i < fetch->lane_count; i++)
+		for (unsigned t = 0; t < fetch->lanes[i]->thread_count; t++)
+			threads += (i + t) % numa->count == node;
+	return threads;
 }
 
 void fetch_free(struct fetch *fetch)

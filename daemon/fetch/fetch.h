@@ -55,6 +55,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "base/host/numa.h"
 #include "base/permit.h"
 #include "dataset/fields.h"
 #include "dataset/packed.h"
@@ -68,6 +69,8 @@ struct fetch;
 
 /* The most rings, each with a thread of its own. */
 enum { FETCH_LANES = 16 };
+/* How many threads that decode are served by one ring. */
+enum { FETCH_LANE_WORKERS = 8 };
 
 enum fetch_engine { FETCH_AUTO, FETCH_URING, FETCH_PREAD };
 enum fetch_io { FETCH_IO_AUTO, FETCH_IO_BUFFERED, FETCH_IO_DIRECT };
@@ -207,6 +210,12 @@ unsigned fetch_lanes_for(unsigned workers, uint64_t arena_bytes, uint64_t index_
  * FETCH_URING fails with the reason (EPERM: seccomp or kernel.io_uring_disabled; ENOSYS; ENOMEM:
  * memlock on old kernels; EMFILE). */
 int fetch_new(const struct fetch_options *options, struct fetch **ret, struct fault *fault);
+
+/* Binds the threads to nodes: lane i, or of pread thread i, to node i modulo their number. Returns
+ * how many are bound. Call it directly after fetch_new. */
+unsigned fetch_place(struct fetch *fetch, const struct numa *numa);
+/* How many threads belong on a node. */
+unsigned fetch_placed(const struct fetch *fetch, const struct numa *numa, unsigned node);
 
 /* Stops the threads. Items that are still queued complete with -ECANCELED. All delivered items must
  * have been released. */

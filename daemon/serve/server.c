@@ -136,6 +136,28 @@ static uint64_t server_budget_for(void *context, uint64_t bytes_more)
 		server->memory.streams + bytes_more, workers_threads(server->workers), &worker);
 }
 
+/* A topology that cannot be understood is reported, and nothing is placed. */
+static void server_read_numa(struct server *server)
+{
+	struct fault fault;
+	if (server->config->numa == CONFIG_NUMA_AUTO &&
+		numa_read(numa_folder(), &server->numa, &fault) < 0)
+		log_warning("%s", fault.text);
+}
+
+/* Before the daemon is confined: it may then bind no more threads. */
+static void server_place(struct server *server)
+{
+	const struct numa *numa = &server->numa;
+	if (!numa->count)
+		return;
+	unsigned workers = workers_place(server->workers, numa);
+	unsigned readers = fetch_place(server->fetch, numa);
+	log_write(LOG_INFO, LOG_READER,
+		"NUMA: %u nodes; bound to them: %u of the workers, %u of the reader's threads",
+		numa->count, workers, readers);
+}
+
 static int server_start_stages(struct server *server, struct fault *fault)
 {
 	const struct config *config = server->config;
@@ -150,13 +172,16 @@ static int server_start_stages(struct server *server, struct fault *fault)
 	permit_init(&server->large_images, server->memory.large_images);
 	server->has_memory = true;
 	result = server_reserve(server, fault);
+	server_read_numa(server);
 	struct fetch_options options = {
 		.engine = config->reader,
 		.io = config->io,
 		.pread_threads = config->reader_threads,
 		.arena_bytes = server->memory.arena,
 		.index_bytes = server->memory.index,
-		.lanes = fetch_lanes_for(threads, server->memory.arena, server->memory.index),
+		/* Each node has one. */
+		.lanes = fetch_lanes_for(UTIL_MAX(threads, server->numa.count * FETCH_LANE_WORKERS),
+			server->memory.arena, server->memory.index),
 		.cache = config->cache,
 		.ledger = &server->ledger,
 		.large = &server->large_reads,
@@ -176,6 +201,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 			"%u worker%s on %u CPU%s; reader: %s; entry points %s", threads,
 			threads == 1 ? "" : "s", cpu_available(), cpu_available() == 1 ? "" : "s",
 			fetch_describe(server->fetch), config->entry_points ? "kept" : "off");
+	if (!result)
+		server_place(server);
 	if (server->fetch)
 		shelf_init(&server->shelf, server->fetch);
 	list_shelf_init(&server->lists, &server->ledger, server_budget_for, server);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/host/ledger.h"
+#include "base/host/numa.h"
 #include "base/list.h"
 #include "base/permit.h"
 #include "config.h"
@@ -19,6 +20,7 @@
 #include "serve/tasks/tasks.h"
 #include "stream/stream.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -46,6 +48,11 @@ struct server {
 	struct list_shelf lists;
 	struct workers *workers;
 	struct stream_environment environment;
+
+	/* NUMA. Read-only once the threads run, but for the turns. */
+	struct numa numa;
+	unsigned numa_turn; /* the node of the next stream whose trainer may run on several */
+	atomic_bool numa_told; /* relaxed: that the kernel does not place memory was logged */
 
 	/* Sessions. The newest is the first of a list. */
 	struct list_head clients, groups, jobs;

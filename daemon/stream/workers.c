@@ -196,6 +196,23 @@ int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t m
 	return 0;
 }
 
+unsigned workers_place(struct workers *workers, const struct numa *numa)
+{
+	unsigned bound = 0;
+	for (unsigned i = 0; numa->count <= workers->started && i < workers->started; i++)
+		bound += numa_bind(numa, numa_share(numa, i, workers->started),
+				 workers->worker[i].thread) == 0;
+	return bound;
+}
+
+unsigned workers_placed(const struct workers *workers, const struct numa *numa, unsigned node)
+{
+	unsigned threads = 0;
+	for (unsigned i = 0; numa->count <= workers->started && i < workers->started; i++)
+		threads += numa_share(numa, i, workers->started) == node;
+	return threads;
+}
+
 void workers_free(struct workers *workers)
 {
 	if (!workers)

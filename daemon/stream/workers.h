@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "base/host/numa.h"
 #include "decode/decode.h"
 #include "stream/row.h"
 
@@ -39,6 +40,12 @@ struct workers_job {
 /* Makers have the numbers 0 .. threads - 1. */
 int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t max_side,
 	struct workers **ret, struct fault *fault);
+
+/* Binds the workers to nodes (numa_share), unless there are fewer workers than nodes: one of those
+ * may run anywhere. Returns how many are bound. */
+unsigned workers_place(struct workers *workers, const struct numa *numa);
+/* How many workers belong on a node. */
+unsigned workers_placed(const struct workers *workers, const struct numa *numa, unsigned node);
 
 /* Ends the workers after the jobs that are queued; takes NULL. */
 void workers_free(struct workers *workers);

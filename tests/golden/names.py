@@ -51,7 +51,7 @@ def test_subcommands():
 
 # Each key of the daemon with values that it accepts; another key is refused.
 SETTINGS = {
-    "socket": ["/tmp/s.sock", '""'], "memory": ["auto", "64M", "1G"], "threads": ["auto", "3"], "reader": ["auto", "io_uring", "pread"],
+    "socket": ["/tmp/s.sock", '""'], "memory": ["auto", "64M", "1G"], "threads": ["auto", "3"], "numa": ["auto", "off"], "reader": ["auto", "io_uring", "pread"],
     "reader_threads": ["auto", "8"], "io": ["auto", "buffered", "direct"], "cache": ["auto", "on", "off"], "cache_dir": ["/tmp/c", '""'],
     "checkpoints": ["on", "off", "true"], "entry_points": ["on", "off", "true"], "http": ["auto", "off", "9470", "127.0.0.1:9470", '"[::1]:9470"', "unix:/tmp/h.sock"],
     "recorder": ["auto", "off"], "recorder_size": ["1M", "256M"], "idle_exit_s": ["0", "10"],

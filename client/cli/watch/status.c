@@ -128,6 +128,23 @@ static void status_recorder(const struct node *root)
 					 : "none yet");
 }
 
+/* Only where the daemon places by NUMA node. */
+static void status_numa(const struct node *nodes)
+{
+	for (size_t i = 0; i < document_count(nodes); i++) {
+		const struct node *node = document_at(nodes, i, NULL);
+		char text[160];
+		(void)snprintf(text, sizeof text,
+			"node %.0f: CPUs %.0f, decoding threads %.0f, reading threads %.0f, "
+			"streams %.0f",
+			document_number(node, "node", 0), document_number(node, "cpus", 0),
+			document_number(node, "workers", 0),
+			document_number(node, "reader_threads", 0),
+			document_number(node, "streams", 0));
+		status_field(i ? "" : "numa", text);
+	}
+}
+
 static void status_daemon(const struct node *root)
 {
 	char text[64];
@@ -139,6 +156,7 @@ static void status_daemon(const struct node *root)
 	status_field("io", document_text(root, "io", "?"));
 	(void)snprintf(text, sizeof text, "%.0f decoding", document_number(root, "threads", 0));
 	status_field("threads", text);
+	status_numa(document_get(root, "numa"));
 	status_cache(document_get(root, "cache"));
 	status_remote(document_get(root, "remote"));
 	status_entry_points(root);

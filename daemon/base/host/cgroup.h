@@ -5,6 +5,7 @@
  *   cpu.[ch]       how many processors this process may use
  *   ledger.[ch]    the memory budget, and which part of the daemon holds how much of it
  *   limits.[ch]    resource limits, checked at start
+ *   numa.[ch]      NUMA nodes, and placing threads and memory on them
  *   procfile.[ch]  small files of /proc and /sys
  *   roots.[ch]     the folders that datasets may be read from
  *   spill.[ch]     unlinked files for what a rare sample needs beyond the memory budget

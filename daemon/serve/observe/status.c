@@ -495,6 +495,26 @@ static const char *status_kept(const struct server *server)
 	return totals.streams.entry_points_made ? "partly kept" : "not kept";
 }
 
+/* Empty where nothing is placed. */
+static void status_numa(struct jsontext *json, const struct server *server)
+{
+	const struct numa *numa = &server->numa;
+	jsontext_array(json, "numa");
+	for (unsigned i = 0; i < numa->count; i++) {
+		unsigned streams = 0;
+		list_each (g, &server->groups, struct group, node)
+			streams += !g->closing && g->numa_node == (int)i;
+		jsontext_object(json, NULL);
+		jsontext_u64(json, "node", numa->node[i].number);
+		jsontext_u64(json, "cpus", numa->node[i].cpus);
+		jsontext_u64(json, "workers", workers_placed(server->workers, numa, i));
+		jsontext_u64(json, "reader_threads", fetch_placed(server->fetch, numa, i));
+		jsontext_u64(json, "streams", streams);
+		jsontext_end(json);
+	}
+	jsontext_end(json);
+}
+
 char *status_server(struct server *server)
 {
 	struct jsontext json = {0};
@@ -511,6 +531,7 @@ char *status_server(struct server *server)
 	jsontext_u64(&json, "threads", workers_threads(server->workers));
 	/* Looked up once a second, since that reads files. */
 	jsontext_u64(&json, "cpus", server->account.cpus ? server->account.cpus : cpu_available());
+	status_numa(&json, server);
 	jsontext_string(&json, "reader", fetch_describe(server->fetch));
 	jsontext_string(&json, "io", status_io(server->config->io));
 	status_cache(&json, &fetch, server->config->cache);

@@ -224,6 +224,8 @@ static struct group *join_new_group(
 	struct server *server, const char *name, const struct stream_spec *spec, struct job *job)
 {
 	struct group *group = calloc(1, sizeof *group);
+	if (group)
+		group->numa_node = -1; /* until its stream is opened */
 	if (group && spec->share == SPEC_SHARE_SPLIT && !job)
 		job = join_new_job(server, name, spec);
 	if (!group || (spec->share == SPEC_SHARE_SPLIT && !job)) {

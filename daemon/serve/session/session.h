@@ -103,6 +103,7 @@ struct group {
 	struct opening *opening;
 	struct list_head members;
 	uint32_t extent_number;
+	int numa_node; /* an index of server.numa, where the slots are; -1: not placed */
 	bool begun; /* the stream's first batch is fixed and members are answered */
 	bool started; /* batches are announced */
 	bool closing, told_end;

@@ -41,10 +41,37 @@ static int open_task_note(void *context, uint64_t samples, uint64_t bytes, uint6
 	return atomic_load_explicit(&opening->cancel, memory_order_relaxed);
 }
 
+/* The node on which the trainer runs; where it may run on several, the nodes take turns. */
+static int open_task_node(const struct group *group)
+{
+	struct server *server = group->server;
+	if (!server->numa.count)
+		return -1;
+	int node = -1;
+	list_each (m, &group->members, struct member, of_group)
+		if (node < 0)
+			node = numa_of_process(&server->numa, m->client->pid);
+	return node >= 0 ? node : (int)(server->numa_turn++ % server->numa.count);
+}
+
+/* Has the stream's memory allocated on its node. All of it is allocated on this thread, which ends
+ * when the stream is open, so the preference needs no end. */
+static void open_task_place(const struct opening *opening)
+{
+	struct server *server = opening->server;
+	int node = opening->numa_node;
+	int result = node < 0 ? 0 : numa_prefer(&server->numa, (unsigned)node);
+	if (result < 0 && !atomic_exchange_explicit(&server->numa_told, true, memory_order_relaxed))
+		log_info("the memory of streams is not placed by NUMA node: the kernel refuses "
+			 "node %u (set_mempolicy): %s",
+			server->numa.node[node].number, strerror(-result));
+}
+
 static void open_task_run(void *argument)
 {
 	struct opening *opening = argument;
 	struct open_task_progress progress = {.opening = opening, .last_ns = clock_ns()};
+	open_task_place(opening);
 	opening->result = stream_new(&opening->server->environment, &opening->spec, &opening->lists,
 		open_task_note, &progress, &opening->stream, &opening->fault);
 }
@@ -59,6 +86,7 @@ int open_task_start(struct group *group, struct fault *fault)
 	opening->group = group;
 	opening->spec = group->spec;
 	opening->lists = group->lists;
+	opening->numa_node = group->numa_node = open_task_node(group);
 	int result = loop_start_task(
 		&server->loop, &opening->task, "penstock-open", open_task_run, opening);
 	if (result) {

@@ -58,6 +58,7 @@ struct opening {
 	struct peer *peer; /* charged until the thread has ended */
 	struct task task;
 	struct stream_spec spec;
+	int numa_node; /* group.numa_node */
 	atomic_bool cancel; /* relaxed: polled while indexing */
 	_Atomic uint64_t samples, bytes, total; /* relaxed: progress, for the status */
 	/* The thread's. */

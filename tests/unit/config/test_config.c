@@ -105,6 +105,7 @@ static void the_shipped_file_is_the_defaults(void **state)
 		shipped.max_clients = shipped.max_streams = shipped.stream_memory = 7;
 	shipped.open_streams = CONFIG_OPEN_NAMED;
 	shipped.reader = FETCH_PREAD;
+	shipped.numa = CONFIG_NUMA_OFF;
 	shipped.io = FETCH_IO_DIRECT;
 	shipped.log_levels.of[LOG_DAEMON] = LOG_DEBUG;
 	shipped.entry_points = false;
@@ -300,7 +301,7 @@ static void reads_every_key(void **state)
 {
 	(void)state;
 	struct config *config = must_load(
-		"socket: /run/p.sock\nmemory: 96M\nthreads: 8\nreader: io_uring\n"
+		"socket: /run/p.sock\nmemory: 96M\nthreads: 8\nnuma: off\nreader: io_uring\n"
 		"reader_threads: 32\nio: direct\ncache_dir: /c\nidle_exit_s: 10\n"
 		"log_level: debug, http=error\nlog_format: json\nlog_to: "
 		"stderr\nmax_clients: 3\nentry_points: off\ncache: on\n"
@@ -310,6 +311,7 @@ static void reads_every_key(void **state)
 	assert_string_equal(config->socket, "/run/p.sock");
 	assert_int_equal(config->memory, 96 << 20);
 	assert_int_equal(config->threads, 8);
+	assert_int_equal(config->numa, CONFIG_NUMA_OFF);
 	assert_int_equal(config->reader, FETCH_URING);
 	assert_int_equal(config->reader_threads, 32);
 	assert_int_equal(config->io, FETCH_IO_DIRECT);
@@ -357,6 +359,7 @@ static void refuses_with_the_place(void **state)
 				   "1024, got \"0\""},
 		{"reader_threads: 65\n", ":1:17: reader_threads: expected auto or a whole number "
 					 "from 1 to 64, got \"65\""},
+		{"numa: on\n", ":1:7: numa: expected auto or off, got \"on\""},
 		{"reader: uring\n",
 			":1:9: reader: expected auto, io_uring or pread, got \"uring\""},
 		{"io: fast\n", ":1:5: io: expected auto, buffered or direct, got \"fast\""},

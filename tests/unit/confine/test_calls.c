@@ -5,6 +5,7 @@
 #include "base/util.h"
 
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -249,6 +250,29 @@ static void test_abort(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+/* Memory may be preferred from a node, which some kernels and sandboxes do not have, and a thread
+ * may not be bound to anything. */
+static void calls_numa(void)
+{
+	unsigned long first[2] = {1, 0};
+	cpu_set_t set;
+	bool works = syscall(SYS_set_mempolicy, MPOL_PREFERRED, first, 64ul) == 0;
+	CONFINED_EXPECT(sched_getaffinity(0, sizeof set, &set) == 0);
+	calls_bind();
+	CONFINED_EXPECT(!works || syscall(SYS_set_mempolicy, MPOL_PREFERRED, first, 64ul) == 0);
+	CONFINED_EXPECT(syscall(SYS_set_mempolicy, MPOL_BIND, first, 64ul) == -1);
+	CONFINED_EXPECT(errno == ENOSYS);
+#ifndef CONFINED_SANITIZER
+	CONFINED_EXPECT(sched_setaffinity(0, sizeof set, &set) == -1 && errno == ENOSYS);
+#endif
+}
+
+static void test_numa(void **state)
+{
+	(void)state;
+	confined_run(calls_numa);
+}
+
 static sem_t calls_bound;
 
 static void *calls_other_thread(void *context)
@@ -404,6 +428,7 @@ int main(void)
 		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_goes_on),
 		cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_numa),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_witness),
 		cmocka_unit_test(test_cannot),
