@@ -14,6 +14,7 @@
  *   index.[ch]             the index file: its format, its writer, its reader of single pages
  *   index_sample.c         writes a sample with the label of a rule into an index
  *   index_files.[ch]       the bounded table of open index files and sidecars
+ *   index_share.[ch]       an index of a remote shard, stored beside it
  *   index_progress.h       reports progress while indexes are built
  *   packed.h               how a sample's bytes are stored where they are not stored as they are
  *   column_choice.[ch]     which columns of a container hold image and label

@@ -11,6 +11,10 @@
  *   object_read.c  what a read consists of: what is stored, what is under way, what is requested
  *   object_stream.c  reading an object from front to back
  *   objects.[ch]  what all open objects share: threads, counters, a table
+ *   upload.[ch]   writes objects
+ *   upload_absent.c  refuses to, in builds without libcurl
+ *   upload_impl.h  what the files of upload share
+ *   upload_parts.c  large files, in parts
  *   url.[ch]      URLs: read, checked, printed
  *   url_address.c  the address that a request is sent to
  *   url_text.c    URLs as text, without their secrets; percent-encoding

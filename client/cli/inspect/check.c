@@ -18,6 +18,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "dataset/dataset.h"
+#include "dataset/index_share.h"
 #include "dataset/sidecar.h"
 #include "decode/decode.h"
 #include "definition/spec.h"
@@ -68,6 +69,10 @@ struct check {
 		needless;
 	_Atomic bool stop;
 	double seconds;
+	/* Indexes of remote shards: now beside them, there before, in the cache folder only; and
+	 * why the first of these could not be stored. */
+	uint32_t shared, shared_before, unshared;
+	struct fault unshared_why;
 	struct stream_spec standard; /* its limits on a sample */
 	/* Where what --memory has no room for goes. */
 	char cache_dir[4096];
@@ -119,7 +124,7 @@ static int check_options(struct check *check, int argc, char **argv)
 			"build the index and decode nothing", 0, 0, NULL},
 		{"index", 0, OPTION_FLAG, &check->entry_points, NULL,
 			"also make the entry points of all images, so that a first epoch is as "
-			"fast as later ones",
+			"fast as later ones; in a bucket, also store the indexes beside the shards",
 			0, 0, NULL},
 		CATALOG_CHOICE_OPTIONS(check->choice),
 		{"json", 'j', OPTION_FLAG, &check->json, NULL, "print one JSON object", 0, 0, NULL},
@@ -677,6 +682,39 @@ static void check_print_entry_points(const struct check *check)
 		table_count(check->needless).text, check->needless == 1 ? " has" : "s have");
 }
 
+/* Stores the indexes of remote shards beside them. What fails once is not tried for each shard. */
+static void check_share(struct check *check)
+{
+	for (uint32_t i = 0; i < dataset_shards(check->dataset); i++) {
+		int r = check->unshared_why.text[0]
+				? INDEX_SHARE_NONE
+				: index_share(check->dataset, i, &check->unshared_why);
+		check->shared += r == INDEX_SHARE_STORED;
+		check->shared_before += r == INDEX_SHARE_SAME;
+		check->unshared += r < 0 || r == INDEX_SHARE_NONE;
+	}
+}
+
+static void check_print_shared(const struct check *check)
+{
+	(void)printf("indexes: %s stored beside the shards, %s already there, %s in the cache "
+		     "folder %s only\n",
+		table_count(check->shared).text, table_count(check->shared_before).text,
+		table_count(check->unshared).text, check->cache_dir);
+	if (check->unshared_why.text[0])
+		cli_note("%s", check->unshared_why.text);
+}
+
+static void check_json_shared(const struct check *check, struct jsontext *json)
+{
+	jsontext_object(json, "indexes");
+	jsontext_u64(json, "stored", check->shared);
+	jsontext_u64(json, "there", check->shared_before);
+	jsontext_u64(json, "cached", check->unshared);
+	jsontext_string(json, "why", check->unshared_why.text);
+	jsontext_end(json);
+}
+
 /* Entry points that the user asked for and that cannot be kept are a failure. */
 static int check_kept(struct check *check)
 {
@@ -786,6 +824,8 @@ static int check_print_json(const struct check *check)
 		jsontext_u64(&json, "needless", check->needless);
 		jsontext_end(&json);
 	}
+	if (check->sidecar && dataset_remote(check->dataset))
+		check_json_shared(check, &json);
 	int code = check_json_broken(check, &json);
 	jsontext_end(&json);
 	if (code == CLI_OK)
@@ -807,12 +847,17 @@ static int check_run(struct check *check)
 	}
 	if (!check->index_only)
 		code = check_everything(check);
+	const bool share = code == CLI_OK && check->sidecar && dataset_remote(check->dataset);
+	if (share)
+		check_share(check);
 	if (code == CLI_OK && check->json)
 		code = check_print_json(check);
 	else if (code == CLI_OK && !check->index_only)
 		code = check_print_broken(check);
 	if (code == CLI_OK && check->sidecar && !check->json)
 		check_print_entry_points(check);
+	if (code == CLI_OK && share && !check->json)
+		check_print_shared(check);
 	if (code == CLI_OK)
 		code = check_kept(check);
 	return code == CLI_OK && check->broken_count ? CLI_FAILED : code;

@@ -241,6 +241,15 @@ int client_error_answer(const struct client_request *request, unsigned status,
 		result = -EPROTO;
 		text = "the server does not take this request: check the URL and `endpoint_url`";
 	}
+	/* Requests that write to a store; POST is also how tokens are asked for. */
+	const bool writes =
+		request->method != CLIENT_GET && request->method != CLIENT_HEAD &&
+		(!strncmp(request->url, "s3://", 5) || !strncmp(request->url, "gs://", 5));
+	if (writes && !remedy->code && status == 403)
+		text = "access is denied: check the credentials and their permission to write "
+		       "(s3:PutObject, s3:AbortMultipartUpload)";
+	if (writes && status == 412)
+		text = "the object exists, or was changed by another process";
 	client_error_url(request->url, url, sizeof url);
 	return fault_set(fault, result, "%s %s: status %u%s%s%s%s%s: %s",
 		error_verb(request->method), url, status, *body->code ? " " : "", body->code,
