@@ -5,10 +5,11 @@
 #include "base/util.h"
 #include "client/cli/pack/cost.h"
 #include "client/cli/pack/key.h"
-#include "client/cli/pack/output_folder.h"
+#include "client/cli/pack/output.h"
 #include "client/cli/pack/pipeline.h"
 #include "client/cli/pack/tarwrite.h"
 #include "dataset/digest.h"
+#include "remote/url.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +30,7 @@ struct pack {
 	const struct pattern *pattern;
 	const struct pack_options *options;
 	struct manifest *manifest;
-	struct output_folder place;
+	struct output place;
 	struct permit work, decoders;
 	struct pipeline *pipeline;
 	struct key_set keys; /* of the open shard */
@@ -65,16 +66,30 @@ static bool path_is_in(const char *path, const char *folder)
 	return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
+/* Without symbolic links. A URL has none. NULL: there is nothing at the path. */
+static char *path_resolved(const char *path)
+{
+	return remote_is_url(path) ? strdup(path) : realpath(path, NULL);
+}
+
 static int pack_check_folder(const struct pack *pack, struct fault *fault)
 {
-	cleanup(free_ptr) char *out = realpath(pack->pattern->folder, NULL);
-	cleanup(free_ptr) char *source = realpath(dataset_shard_path(pack->dataset, 0), NULL);
+	cleanup(free_ptr) char *out = path_resolved(pack->pattern->folder);
+	cleanup(free_ptr) char *source = path_resolved(dataset_shard_path(pack->dataset, 0));
 	if (out && source && path_is_in(out, source))
 		return fault_set(fault, -EINVAL,
 			"the output %s is inside the source %s and would change it; choose a "
 			"folder beside it",
 			out, source);
 	return 0;
+}
+
+static int pack_refuse_shard(const char *path, struct fault *fault)
+{
+	return fault_set(fault, -EINVAL,
+		"%s is part of the source and would be part of the output; choose another "
+		"output or name the source without it",
+		path);
 }
 
 /* Refuses a shard of the source that this pack would write. */
@@ -91,11 +106,21 @@ static int pack_check_shard(const struct pack *pack, const char *path, const str
 		*is_out = stat(seen, &status) == 0 && status.st_dev == out->st_dev &&
 			  status.st_ino == out->st_ino;
 	}
-	if (*is_out)
-		return fault_set(fault, -EINVAL,
-			"%s is part of the source and would be part of the output; choose another "
-			"output or name the source without it",
-			path);
+	return *is_out ? pack_refuse_shard(path, fault) : 0;
+}
+
+/* The same for URLs. */
+static int pack_check_objects(const struct pack *pack, struct fault *fault)
+{
+	for (uint32_t i = 0; i < dataset_shards(pack->dataset); i++) {
+		const char *path = dataset_shard_path(pack->dataset, i);
+		const char *slash = strrchr(path, '/');
+		const size_t n = strlen(pack->pattern->folder);
+		if (slash && (size_t)(slash - path) == n &&
+			!strncmp(path, pack->pattern->folder, n) &&
+			pattern_matches(pack->pattern, slash + 1))
+			return pack_refuse_shard(path, fault);
+	}
 	return 0;
 }
 
@@ -104,6 +129,8 @@ static int pack_check_shards(const struct pack *pack, struct fault *fault)
 	char seen[PATH_MAX] = "";
 	bool is_out = false;
 	struct stat out;
+	if (remote_is_url(pack->pattern->folder))
+		return pack_check_objects(pack, fault);
 	if (stat(pack->pattern->folder, &out) < 0)
 		return 0; /* output_folder_open says why */
 	for (uint32_t i = 0; i < dataset_shards(pack->dataset); i++) {
@@ -129,12 +156,20 @@ static int pack_check_room(const struct pack *pack, struct fault *fault)
 	const struct image_options *image = &pack->options->recipe.image;
 	uint64_t room, needed = pack_estimate(pack);
 	char has[16], wants[16], text[FAULT_TEXT];
-	int r = output_folder_room(&pack->place, &room, fault);
+	/* Of an output in a bucket, one shard at a time is on a disk. */
+	if (pack->place.remote)
+		needed = UTIL_MIN(needed, pack->options->recipe.shard_bytes);
+	int r = output_room(&pack->place, &room, fault);
 	if (r < 0 || room >= needed)
 		return r;
 	(void)snprintf(text, sizeof text, "%s has %s free, but pack may need %s",
-		pack->pattern->folder, size_format(room, has, sizeof has),
+		output_scratch(&pack->place), size_format(room, has, sizeof has),
 		size_format(needed, wants, sizeof wants));
+	if (pack->place.remote)
+		return fault_set(fault, -ENOSPC,
+			"%s for a tar file before it is uploaded; set TMPDIR to a folder with more "
+			"room, or give a smaller --shard-size",
+			text);
 	if (!image->max_side && !image->quality)
 		return fault_set(fault, -ENOSPC,
 			"%s; make room, or choose an output on another file system", text);
@@ -167,7 +202,7 @@ static int pack_write_manifest(struct pack *pack, struct fault *fault)
 	cleanup(free_ptr) char *text = manifest_text(pack->manifest, pack->dataset);
 	if (!text)
 		return fault_set(fault, -ENOMEM, "not enough memory for the manifest");
-	return output_folder_manifest_write(&pack->place, text, fault);
+	return output_manifest_write(&pack->place, text, fault);
 }
 
 static int pack_open_shard(struct pack *pack, struct fault *fault)
@@ -178,7 +213,7 @@ static int pack_open_shard(struct pack *pack, struct fault *fault)
 		return r;
 	(void)snprintf(pack->path, sizeof pack->path, "%s/%s.part", pack->pattern->folder,
 		pack->shard.name);
-	pack->fd = output_folder_shard_create(&pack->place, pack->shard.name, fault);
+	pack->fd = output_shard_create(&pack->place, pack->shard.name, fault);
 	if (pack->fd < 0)
 		return pack->fd;
 	r = tarwrite_init(&pack->tar, pack->fd, pack->path, fault);
@@ -206,24 +241,24 @@ static void pack_drop_shard(struct pack *pack)
 	if (!pack->open)
 		return;
 	pack_close_shard(pack);
-	output_folder_shard_remove(&pack->place, pack->shard.name);
+	output_shard_remove(&pack->place, pack->shard.name);
 }
 
-/* Syncs the shard, lists it in the manifest, renames it: in this order (output_folder.h). */
+/* Stores the shard, lists it in the manifest, puts it into place: in this order (output.h). */
 static int pack_finish_shard(struct pack *pack, struct fault *fault)
 {
 	int r = tarwrite_end(&pack->tar, fault);
-	if (r == 0 && fsync(pack->fd) < 0)
-		r = fault_set(
-			fault, -errno, "%s cannot be written: %s", pack->path, strerror(errno));
+	pack->shard.bytes = pack->tar.size;
+	if (r == 0)
+		r = output_shard_store(
+			&pack->place, pack->shard.name, pack->fd, pack->shard.bytes, fault);
 	if (r < 0)
 		return r;
-	pack->shard.bytes = pack->tar.size;
 	pack_close_shard(pack);
 	r = manifest_add_shard(pack->manifest, &pack->shard, fault);
 	if (r == 0)
 		r = pack_write_manifest(pack, fault);
-	return r < 0 ? r : output_folder_shard_commit(&pack->place, pack->shard.name, fault);
+	return r < 0 ? r : output_shard_commit(&pack->place, pack->shard.name, fault);
 }
 
 /* ---- samples ---- */
@@ -466,14 +501,15 @@ static int pack_resume(struct pack *pack, struct fault *fault)
 {
 	char *text;
 	size_t size;
-	int r = output_folder_manifest_read(&pack->place, &text, &size, fault);
+	int r = output_manifest_read(&pack->place, &text, &size, fault);
 	if (r == 0) {
-		r = manifest_read(pack->manifest, text, size, pack->place.manifest_path, fault);
+		r = manifest_read(
+			pack->manifest, text, size, output_manifest_path(&pack->place), fault);
 		free(text);
 	} else if (r == -ENOENT) {
 		r = 0;
 	}
-	return r < 0 ? r : output_folder_settle(&pack->place, pack->manifest, fault);
+	return r < 0 ? r : output_settle(&pack->place, pack->manifest, fault);
 }
 
 /* No room: finished shards stay. */
@@ -549,7 +585,7 @@ static int pack_look(struct pack *pack, struct fault *fault)
 	int r = dataset_kind(pack->dataset) == DATASET_FOLDER ? pack_check_folder(pack, fault)
 							      : pack_check_shards(pack, fault);
 	if (r == 0)
-		r = output_folder_open(&pack->place, pack->pattern, fault);
+		r = output_open(&pack->place, pack->pattern, fault);
 	return r < 0 ? r : pack_resume(pack, fault);
 }
 
@@ -574,7 +610,7 @@ int pack_run(const struct dataset *dataset, const struct pattern *pattern,
 		if (!ret->was_complete)
 			r = pack_all(&pack, fault);
 	}
-	output_folder_close(&pack.place);
+	output_close(&pack.place);
 	for (uint32_t i = 0; i < FIELDS_MAX; i++)
 		free(pack.field[i].bytes);
 	permit_deinit(&pack.work);

@@ -12,7 +12,9 @@
  *   key.[ch]             the name of a sample in a shard
  *   tarwrite.[ch]        writes members into a tar
  *   pattern.[ch]         the names of shards: OUT-%06d.tar
- *   output_folder.[ch]   the folder of the output: lock, temporary names, the order of steps
+ *   output.[ch]          where it writes: a folder or a bucket
+ *   output_bucket.[ch]   a bucket: what is there, the order of steps
+ *   output_folder.[ch]   a folder: lock, temporary names, the order of steps
  *   manifest.[ch]        the file beside the shards: journal and record
  *
  * Samples keep their order. Each becomes its image, with the extension of its content, its label as

@@ -13,6 +13,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/table.h"
 #include "proto/jsontext.h"
+#include "remote/upload.h"
 #include "remote/url.h"
 
 #include <errno.h>
@@ -108,12 +109,9 @@ static int packing_settle(struct packing *packing)
 		return cli_fail(CLI_USAGE,
 			"--subsampling applies to images that are encoded again: add --max-side or "
 			"--quality");
-	if (remote_is_url(packing->output))
-		return cli_fail(CLI_USAGE,
-			"%s is a URL, and pack writes to folders only: pack to a folder, and copy "
-			"it",
-			packing->output);
-	if (pattern_parse(packing->output, &packing->pattern, &fault) < 0)
+	if (pattern_parse(packing->output, &packing->pattern, &fault) < 0 ||
+		(remote_is_url(packing->output) &&
+			upload_check(packing->pattern.folder, &fault) < 0))
 		return cli_fail(CLI_USAGE, "%s", fault.text);
 	code = catalog_fields(&packing->choice, &packing->options.recipe.fields);
 	if (code != CLI_OK)
