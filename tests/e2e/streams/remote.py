@@ -9,16 +9,18 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from harness import LIMIT, ROOT, Daemon, Skip, folder, make_dataset, rows, run_tests, tool, wait_until
+from harness import LIMIT, ROOT, Daemon, Link, Skip, folder, make_dataset, rows, run_tests, tool, wait_until
 
 KEYS = {"image_size": 24, "batch_size": 4, "seed": 5, "epochs": 2, "train": 1, "max_broken": 0, "on_broken": "fail"}
 REFUSED = "this build reads no URLs"
@@ -50,6 +52,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def answer(self, body):
+        if self.server.gone:
+            self.close_connection = True
+            return None
         path = self.server.root / self.path.lstrip("/")
         self.server.asked.append((self.command, self.path, self.headers.get("Range")))
         if not path.is_file():
@@ -75,12 +80,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def web(root):
     """The URL of a server of the files below `root`; and what it was asked."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.root, server.asked, server.daemon_threads = root, [], True
+    server.root, server.asked, server.gone, server.daemon_threads = root, [], False, True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", server.asked
     finally:
+        # Connections that are open have threads of their own.
+        server.gone = True
         server.shutdown()
         thread.join()
         server.server_close()
@@ -212,6 +219,73 @@ def test_pack():
             assert one and one == two
             run = subprocess.run([tool("penstock"), "pack", f"{url}/t-0.tar", f"{url}/x-%03d.tar"], capture_output=True, text=True, timeout=LIMIT)
             assert run.returncode == 2 and "writes to s3:// and gs:// only" in run.stderr, run
+
+
+def test_resume():
+    """A daemon that reads URLs is killed: the state goes on where it stopped, at the same and at another batch size; Parquet, too."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        shutil.copy(ROOT / "tests/containers/parquet/default.parquet", home / "data/p.parquet")
+        keys = {**KEYS, "epochs": 3, "train": True}
+        sources = ("t-{0..2}.tar", "p.parquet")
+        with web(home / "data") as (url, _asked):
+            daemon = Daemon(home)
+            whole, begun = {}, {}
+            with Link(daemon.socket) as link:
+                for name in sources:
+                    whole[name] = samples(link.open(source=f"{home}/data/{name}", **{**keys, "batch_size": 2}).read())
+                    stream = link.open(source=f"{url}/{name}", **{**keys, "batch_size": 2})
+                    got = stream.read(5)
+                    assert samples(got) == whole[name][:10], name
+                    begun[name] = stream.state(got[-1][0])
+            assert daemon.stop(signal.SIGKILL) == -signal.SIGKILL
+            with Daemon(home) as daemon, Link(daemon.socket) as link:
+                for name in sources:
+                    # The file's samples are odd in number: another batch size ends its epochs elsewhere.
+                    for size in (2, 1) if name != "p.parquet" else (2,):
+                        rest = samples(link.open(source=f"{url}/{name}", state=begun[name], **{**keys, "batch_size": size}).read())
+                        assert rest == whole[name][10:], (name, size, len(rest))
+
+
+def samples(got):
+    return [row for _, some in got for row in some]
+
+
+def test_replaced_while_read():
+    """An object that is replaced in mid-epoch ends the stream with an error, and with no byte of the new object."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, _asked), Daemon(home) as daemon:
+            trainer = daemon.trainer(source=f"{url}/t-{{0..2}}.tar", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 5})
+            while not trainer.line()[:1].isdigit():
+                pass
+            shutil.copy(home / "data/t-1.tar", home / "data/new")
+            with open(home / "data/new", "ab") as more:
+                more.write(bytes(1024))
+            os.replace(home / "data/new", home / "data/t-1.tar")
+            said = trainer.error()
+            assert "t-1.tar" in said and "412" in said and "changed while it was read" in said and "open it again" in said, said
+
+
+def test_gone():
+    """A server that never comes back: an error within timeout_s that names the URL and says what to do."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with Daemon(home, config="remote: {timeout_s: 2}\n") as daemon:
+            with web(home / "data") as (url, _asked):
+                trainer = daemon.trainer(source=f"{url}/t-{{0..2}}.tar", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 5})
+                while not trainer.line()[:1].isdigit():
+                    pass
+            begin = time.monotonic()
+            said = trainer.error()
+            assert time.monotonic() - begin < 15, said
+            assert url in said and "timeout_s" in said and "check that it runs" in said, said
 
 
 def test_refused():
