@@ -22,7 +22,9 @@ def topology(home, *nodes, online=None):
 
 
 def affinities(daemon, name):
-    """How many threads of this name may run on which CPUs."""
+    """How many threads of this name may run on which CPUs. Threads name themselves, which may be after the daemon listens."""
+    named = lambda: sum((task / "comm").read_text().strip() == "penstock-work" for task in Path(f"/proc/{daemon.process.pid}/task").iterdir())
+    wait_until(lambda: named() == daemon.status()["threads"], "the workers' names")
     found = Counter()
     for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
         if (task / "comm").read_text().strip() == name:
