@@ -186,7 +186,7 @@ int client_start(const struct client_options *options, struct client **ret, stru
 		client_free(client);
 		return result;
 	}
-	(void)pthread_setname_np(client->thread, "penstock-http");
+	(void)pthread_setname_np(client->thread, "remote-net");
 	*ret = client;
 	return 0;
 }
