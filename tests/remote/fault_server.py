@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A STAND-IN for an object store or web server that misbehaves on demand. For tests only.
 
-    fault_server.py FOLDER [--port N] [--tls] [--slow SECONDS] [--busy N]     serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends;
+    fault_server.py FOLDER [--port N] [--tls] [--slow SECONDS] [--busy N] [--disturb SEED:SECONDS]
+                                              serves FOLDER on 127.0.0.1; prints "port N" and runs until its standard input ends;
                                               --tls uses cert.pem and key.pem of the folder; with --slow every answer to a GET comes
-                                              that much later; with --busy every N-th GET is answered with 503 SlowDown
+                                              that much later; with --busy every N-th GET is answered with 503 SlowDown; --disturb
+                                              does to every request what the fault disturb:SEED with for=SECONDS does
 
 It serves ranges, ETags and If-Match as a good server does. The query of a URL asks for a fault:
 
@@ -59,9 +61,9 @@ class Ended(Exception):
 
 
 class Server:
-    def __init__(self, folder, slow=0.0, busy=0):
+    def __init__(self, folder, slow=0.0, busy=0, disturb=None):
         self.folder = Path(folder)
-        self.slow, self.busy, self.gets = slow, busy, 0
+        self.slow, self.busy, self.gets, self.disturb = slow, busy, 0, disturb
         self.done = {}  # URL -> answers that were wrong
         self.random = {}
         self.requests = self.connections = self.open = self.most = 0
@@ -106,6 +108,8 @@ class Server:
         self.requests += 1
         url = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        if self.disturb and not query and url.path != "/stats":
+            query = {"fault": f"disturb:{self.disturb[0]}", "for": self.disturb[1]}
         path = unquote(url.path)
         fault = self.fault_of(target, query, headers)
         if path == "/stats":
@@ -282,11 +286,13 @@ async def main():
     port = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
     slow = float(sys.argv[sys.argv.index("--slow") + 1]) if "--slow" in sys.argv else 0.0
     busy = int(sys.argv[sys.argv.index("--busy") + 1]) if "--busy" in sys.argv else 0
+    disturb = sys.argv[sys.argv.index("--disturb") + 1].split(":") if "--disturb" in sys.argv else None
     context = None
     if "--tls" in sys.argv:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(Path(sys.argv[1]) / "cert.pem", Path(sys.argv[1]) / "key.pem")
-    server = await asyncio.start_server(Server(sys.argv[1], slow, busy).connected, "127.0.0.1", port, limit=1 << 20, backlog=512, ssl=context)
+    server = await asyncio.start_server(Server(sys.argv[1], slow, busy, disturb).connected, "127.0.0.1", port, limit=1 << 20, backlog=512,
+                                        ssl=context)
     print(f"port {server.sockets[0].getsockname()[1]}", flush=True)
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, sys.stdin.buffer.read)

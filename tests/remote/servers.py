@@ -100,7 +100,7 @@ def rclone():
 
 
 @contextlib.contextmanager
-def seaweedfs():
+def seaweedfs(volumes=8, volume_mb=64):
     """The endpoint of an empty store with the bucket "bucket"."""
     binary = program("weed")
     master, volume, filer, s3 = free_ports(4)
@@ -110,7 +110,7 @@ def seaweedfs():
                     "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
         (home / "s3.json").write_text(json.dumps({"identities": [identity]}))
         command = [binary, "-logtostderr=true", "server", f"-dir={home}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={master}",
-                   f"-volume.port={volume}", "-volume.max=8", "-master.volumeSizeLimitMB=64", "-filer", f"-filer.port={filer}", "-s3",
+                   f"-volume.port={volume}", f"-volume.max={volumes}", f"-master.volumeSizeLimitMB={volume_mb}", "-filer", f"-filer.port={filer}", "-s3",
                    f"-s3.port={s3}", f"-s3.config={home}/s3.json", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
         try:
             with running(command, answers(f"http://127.0.0.1:{s3}/"), home / "log", {"HOME": str(home)}, signal.SIGKILL):
@@ -124,8 +124,8 @@ def seaweedfs():
 
 
 @contextlib.contextmanager
-def nginx():
-    """(http URL, https URL, certificate, folder) of a web server of files."""
+def nginx(more="access_log off;"):
+    """(http URL, https URL, certificate, folder) of a web server of files. `more`: of its configuration."""
     binary, (plain, tls) = program("nginx"), free_ports(2)
     with folder() as home:
         (home / "data").mkdir()
@@ -135,7 +135,7 @@ def nginx():
                        check=True, capture_output=True, timeout=LIMIT)
         user = "user root;" if os.geteuid() == 0 else ""
         (home / "nginx.conf").write_text(
-            f"{user} daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error;\nevents {{}}\nhttp {{ access_log off;\n"
+            f"{user} daemon off; worker_processes 1; pid {home}/pid; error_log {home}/error;\nevents {{}}\nhttp {{ {more}\n"
             + "".join(f" {kind}_temp_path {home}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
             + f"\n server {{ listen 127.0.0.1:{plain}; listen 127.0.0.1:{tls} ssl; ssl_certificate {home}/cert.pem; ssl_certificate_key {home}/key.pem;"
             f" root {home}/data; }} }}\n")
