@@ -2,6 +2,7 @@
 #include "definition/label_keys.h"
 
 #include "base/util.h"
+#include "dataset/blob.h"
 
 #include <errno.h>
 #include <string.h>
@@ -136,12 +137,18 @@ int label_keys_read(
 	if (result < 0)
 		return result;
 	const char *paths[] = {rule.manifest, rule.classes};
-	for (size_t i = 0; i < UTIL_COUNT(paths); i++)
+	for (size_t i = 0; i < UTIL_COUNT(paths); i++) {
+		if (blob_is_url(paths[i]))
+			return yaml_fault(text, node, fault,
+				"labels: %.200s is a URL, and this file is read from local files "
+				"only: copy it to the machine of penstockd",
+				paths[i]);
 		if (paths[i][0] && paths[i][0] != '/')
 			return yaml_fault(text, node, fault,
 				"labels: expected an absolute path, found \"%.200s\": the daemon "
 				"has a working directory of its own",
 				paths[i]);
+	}
 	memcpy(field, &rule, sizeof rule);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/size.h"
 #include "base/util.h"
+#include "dataset/blob.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,6 +38,11 @@ static int list_file_look(struct list_file *file)
 {
 	struct stat st;
 	file->fd = -1;
+	if (blob_is_url(file->path))
+		return fault_set(file->fault, -EINVAL,
+			"%s: %s is a URL, and this file is read from local files only: copy it to "
+			"the machine of penstockd",
+			file->key, file->path);
 	int allowed = roots_check_list(file->key, file->path, file->fault);
 	if (allowed < 0)
 		return allowed;

@@ -288,6 +288,20 @@ def test_gone():
             assert url in said and "timeout_s" in said and "check that it runs" in said, said
 
 
+def test_labels_are_local():
+    """Files beside the dataset are local ones; a URL gets a sentence."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        (home / "data/l.csv").write_text("a,1\n")
+        with web(home / "data") as (url, _asked), Daemon(home) as daemon:
+            for keys in ({"labels": json.dumps({"manifest": f"{url}/l.csv"})}, {"labels": json.dumps({"classes": f"{url}/l.csv"})},
+                         {"indices": f"{url}/l.csv"}):
+                said = daemon.trainer(source=f"{url}/t-0.tar", **{**KEYS, **keys}).error()
+                assert f"{url}/l.csv" in said and "is read from local files only" in said and "copy it" in said, (keys, said)
+
+
 def test_refused():
     needs_urls()
     with folder() as home:
