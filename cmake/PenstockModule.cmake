@@ -18,10 +18,14 @@ function(penstock_module name)
 	endif()
 endfunction()
 
-# penstock_unit_tests(MODULE): makes a cmocka test, linked only with MODULE, from every test_*.c of
-# this folder.
+# penstock_unit_tests(MODULE [WITHOUT NAME...]): makes a cmocka test, linked only with MODULE, from
+# every test_*.c of this folder; not from test_NAME.c of those after WITHOUT.
 function(penstock_unit_tests module)
+	cmake_parse_arguments(PARSE_ARGV 1 unit "" "" WITHOUT)
 	file(GLOB tests CONFIGURE_DEPENDS test_*.c)
+	foreach(name ${unit_WITHOUT})
+		list(FILTER tests EXCLUDE REGEX "/test_${name}[.]c$")
+	endforeach()
 	set(limit 120)
 	if(PENSTOCK_SANITIZE OR PENSTOCK_COVERAGE OR CMAKE_CROSSCOMPILING)
 		set(limit 600)
