@@ -32,6 +32,17 @@ static void check_address(const struct remote_url *url, const struct remote_wher
 		want(*c > ' ' && *c <= '~' && !strchr("/@?#", *c), "a host that is not one");
 }
 
+/* Every byte, but for padding. */
+static bool same(const struct remote_url *a, const struct remote_url *b)
+{
+	return a->scheme == b->scheme && a->port == b->port &&
+	       memcmp(a->user, b->user, sizeof a->user) == 0 &&
+	       memcmp(a->host, b->host, sizeof a->host) == 0 &&
+	       memcmp(a->revision, b->revision, sizeof a->revision) == 0 &&
+	       memcmp(a->key, b->key, sizeof a->key) == 0 &&
+	       memcmp(a->query, b->query, sizeof a->query) == 0;
+}
+
 static void check_url(const struct remote_url *url)
 {
 	static const struct remote_where where[] = {{.region = "eu-west-1"},
@@ -43,7 +54,7 @@ static void check_url(const struct remote_url *url)
 	/* A revision that is encoded may have become longer than a URL may be. */
 	if (strlen(text) <= REMOTE_URL_MAX) {
 		want(remote_url_parse(text, &again, &fault) == 0, "printed, but not read");
-		want(!memcmp(&again, url, sizeof again), "printed, but read as another");
+		want(same(&again, url), "printed, but read as another");
 	}
 	root.key[0] = 0;
 	want(remote_url_within(url, &root), "not within its own bucket");

@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -107,8 +108,7 @@ static void read_some(struct objects *objects, uint8_t *buffer)
 			code = remote_object_read(object, buffer, size, offset, &fault);
 		for (size_t k = 0; k < size; k++)
 			if (code < 0 || buffer[k] != byte_at(number, offset + k))
-				fail("object %u, byte %llu: %d", number,
-					(unsigned long long)(offset + k), code);
+				fail("object %u, byte %" PRIu64 ": %d", number, offset + k, code);
 	}
 	remote_object_unref(object);
 }
