@@ -229,6 +229,7 @@ static void inbox_put(
 /* The lane of an item: the same for all items of a sample, and for most neighbors. */
 static unsigned submit_lane(const struct fetch *fetch, const struct fetch_item *item)
 {
+	assert(fetch->lane_count > 0);
 	uint64_t run = hash_mix((uintptr_t)item->dataset) + item->number / FETCH_RUN;
 	return (unsigned)(hash_mix(run) % fetch->lane_count);
 }

@@ -68,7 +68,9 @@ static void op_complete(struct fetch_op *op)
 {
 	if (op->remote) {
 		op_finish(op, 0);
-	} else if (op->unsized) {
+		return;
+	}
+	if (op->unsized) {
 		op_complete_unsized(op);
 	} else if (op->kind == FETCH_OP_RANGE) {
 		op_finish(op, dataset_verify_file(op->dataset, op->shard, op->fd));
