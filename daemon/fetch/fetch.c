@@ -306,6 +306,11 @@ void fetch_expect(struct fetch *fetch, const struct dataset *dataset)
 		cache_join(fetch->cache, dataset, dataset_count(dataset), dataset_bytes(dataset));
 }
 
+bool fetch_has(const struct fetch *fetch, const struct dataset *dataset, uint64_t number)
+{
+	return fetch->cache && cache_has(fetch->cache, dataset, number);
+}
+
 static void lane_forget(struct lane *lane, const struct dataset *dataset)
 {
 	pthread_mutex_lock(&lane->lock);

@@ -238,6 +238,9 @@ void fetch_cancel(struct fetch *fetch, const struct fetch_reader *reader);
  * room. */
 void fetch_expect(struct fetch *fetch, const struct dataset *dataset);
 
+/* Whether the cache has a sample, so that it will not be read. Any thread. */
+bool fetch_has(const struct fetch *fetch, const struct dataset *dataset, uint64_t number);
+
 /* Drops everything that is kept about a dataset: open shards, index pages, cached samples, how it
  * is read. Called before dataset_free, after all its items have completed. Waits for index pages
  * that are still being read; must not be called on an engine's thread. */

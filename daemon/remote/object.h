@@ -26,6 +26,7 @@
 struct remote_object;
 struct remote_stream;
 struct remote_hold;
+struct remote_kept;
 
 /* Opens the object of a URL: one request, or none where it is open already. Blocks. 0; -ENOENT,
  * -EACCES, -ETIMEDOUT and others with a fault that names the URL, the status and the remedy. */
@@ -104,6 +105,24 @@ int remote_stream_read(struct remote_stream *stream, void *buffer, size_t size, 
 	struct fault *fault);
 /* Blocks until its requests ended. Accepts NULL. */
 void remote_stream_close(struct remote_stream *stream);
+
+/* Fetches a range before it is read, with requests of up to REMOTE_KEEP bytes, and keeps it in
+ * memory until remote_kept_drop: reads inside it get their bytes from there, or wait for its
+ * requests. What the cache has is not fetched, and what it has room for is stored, too. Bytes that
+ * are being fetched for a read now are left out; what others keep already is shared. A request that
+ * fails is as if the range had not been kept.
+ *
+ * Does not wait for servers; may look into the cache's files. 0, or -ENOMEM: then nothing is
+ * kept. */
+enum { REMOTE_KEEP = 8 << 20 };
+int remote_object_keep(struct remote_object *object, uint64_t offset, uint64_t size,
+	struct remote_kept **ret);
+/* The memory it takes, also where it is shared: the range's bytes that are not in the cache, and
+ * at most REMOTE_KEEP_MORE bytes for each request of its own, since the cache has whole blocks. */
+uint64_t remote_kept_bytes(const struct remote_kept *kept);
+enum { REMOTE_KEEP_MORE = 128 << 10 };
+/* Cancels requests that nobody else waits for. Accepts NULL. */
+void remote_kept_drop(struct remote_kept *kept);
 
 /* While an object is open, no process drops it from the cache. A dataset of many small objects,
  * which does not keep them open, holds all objects whose URL begins with `prefix` instead. Blocks

@@ -61,13 +61,28 @@ static bool flight_release(struct flight *flight)
 static void flight_free(struct flight *flight)
 {
 	struct remote_object *object = flight->object;
-	if (flight->stored) {
+	if (flight->staged)
 		(void)atomic_fetch_sub_explicit(
 			&object->objects->staged, flight->size, memory_order_relaxed);
+	if (flight->own)
 		free(flight->bytes);
-	}
 	free(flight);
 	remote_object_unref(object);
+}
+
+/* Under the object's lock. */
+static void flight_list(struct flight *flight)
+{
+	flight->listed = true;
+	list_append(&flight->object->flights, &flight->node);
+}
+
+/* No read finds it any more. Under the object's lock. As flight_release. */
+static bool flight_unlist(struct flight *flight)
+{
+	flight->listed = false;
+	list_remove(&flight->object->flights, &flight->node);
+	return flight_release(flight);
 }
 
 static uint64_t flight_cost(const struct flight *flight)
@@ -154,7 +169,7 @@ static void part_again(struct part *part)
 		code = read->canceled ? -ECANCELED : 0;
 		if (code == 0) {
 			list_append(&flight->parts, &part->node);
-			list_append(&object->flights, &flight->node);
+			flight_list(flight);
 		}
 		(void)pthread_mutex_unlock(&object->lock);
 	}
@@ -235,11 +250,8 @@ static void flight_done(struct client_request *request)
 			part_copy(flight, part);
 	list_join(&parts, &flight->parts);
 	flight->landed = true;
-	bool last = false;
-	if (!write) {
-		list_remove(&object->flights, &flight->node);
-		last = flight_release(flight);
-	}
+	const bool stays = write || (result == 0 && flight->kept);
+	const bool last = !stays && flight_unlist(flight);
 	(void)pthread_mutex_unlock(&object->lock);
 	if (flight->stored && !write)
 		disk_give(objects->disk, flight_cost(flight));
@@ -270,8 +282,8 @@ void flight_write(struct flight *flight)
 				strerror(-code));
 	}
 	(void)pthread_mutex_lock(&object->lock);
-	list_remove(&object->flights, &flight->node);
-	const bool last = flight_release(flight);
+	flight->written = true;
+	const bool last = !flight->kept && flight_unlist(flight);
 	(void)pthread_mutex_unlock(&object->lock);
 	if (last)
 		flight_free(flight);
@@ -295,13 +307,13 @@ static enum disk_state state_at(struct remote_object *object, uint64_t block)
 }
 
 /* Where the missing range ends that begins at `offset`: at `end`, at a block that is stored, at a
- * flight, or after OBJECTS_RUN bytes. Under the object's lock. */
-static uint64_t run_end(struct remote_object *object, uint64_t offset, uint64_t end)
+ * flight, or after `most` bytes. Under the object's lock. */
+static uint64_t run_end(struct remote_object *object, uint64_t offset, uint64_t end, uint64_t most)
 {
 	const uint64_t first = offset / DISK_BLOCK;
 	uint64_t block = first + 1;
 	if (object->objects->disk)
-		end = UTIL_MIN(end, first * DISK_BLOCK + OBJECTS_RUN);
+		end = UTIL_MIN(end, first * DISK_BLOCK + most);
 	for (; block * DISK_BLOCK < end; block++)
 		if (state_at(object, block) != DISK_MISSING)
 			break;
@@ -372,10 +384,10 @@ static bool file_make(struct remote_object *object)
 }
 
 /* What storing the blocks of a missing range may take at most. Pure. */
-static uint64_t range_cost(uint64_t offset, uint64_t end)
+static uint64_t range_cost(uint64_t offset, uint64_t end, uint64_t most)
 {
 	const uint64_t from = offset / DISK_BLOCK * DISK_BLOCK;
-	const uint64_t to = UTIL_MIN(util_align(end, DISK_BLOCK), from + OBJECTS_RUN);
+	const uint64_t to = UTIL_MIN(util_align(end, DISK_BLOCK), from + most);
 	return (to - from) / DISK_BLOCK * disk_cost(DISK_BLOCK);
 }
 
@@ -407,19 +419,22 @@ static void flight_store(struct flight *flight, uint64_t *credit)
 			rounded.offset < other->offset + other->size)
 			return;
 	const uint64_t cost = flight_cost(&rounded);
-	if (cost > *credit || !staging_take(objects, rounded.size))
+	const bool staged = !flight->kept;
+	if (cost > *credit || (staged && !staging_take(objects, rounded.size)))
 		return;
 	uint8_t *bytes = malloc(rounded.size);
 	if (!bytes) {
-		(void)atomic_fetch_sub_explicit(
-			&objects->staged, rounded.size, memory_order_relaxed);
+		if (staged)
+			(void)atomic_fetch_sub_explicit(
+				&objects->staged, rounded.size, memory_order_relaxed);
 		return;
 	}
 	*credit -= cost;
 	flight->offset = rounded.offset;
 	flight->size = rounded.size;
 	flight->bytes = bytes;
-	flight->stored = true;
+	flight->own = flight->stored = true;
+	flight->staged = staged;
 }
 
 static struct part *part_new(struct remote_read *read, uint64_t offset, uint64_t end)
@@ -464,7 +479,7 @@ static int part_place(struct remote_read *read, uint64_t offset, uint64_t end, u
 	struct remote_object *object = read->object;
 	struct flight *flight = flight_at(object, offset);
 	uint64_t until = flight ? UTIL_MIN(end, flight->offset + flight->size)
-				: run_end(object, offset, end);
+				: run_end(object, offset, end, OBJECTS_RUN);
 	struct part *part = part_new(read, offset, until);
 	if (!part)
 		return -ENOMEM;
@@ -491,10 +506,20 @@ static int part_place(struct remote_read *read, uint64_t offset, uint64_t end, u
 		flight->bytes = part_target(part);
 	read->parts++;
 	list_append(&flight->parts, &part->node);
-	list_append(&object->flights, &flight->node);
+	flight_list(flight);
 	*ret_end = until;
 	*ret_begin = flight;
 	return 0;
+}
+
+/* What may be stored of `cost`: all or nothing. */
+static uint64_t credit_for(struct remote_object *object, uint64_t cost)
+{
+	struct objects *objects = object->objects;
+	if (!objects->disk || disk_stopped(objects->disk) || !file_make(object) ||
+		!credit_take(objects, cost))
+		return 0;
+	return cost;
 }
 
 /* The part of a read from `offset` on that one block or one flight has. */
@@ -512,10 +537,7 @@ static int step(struct remote_read *read, uint64_t offset, uint64_t end, uint64_
 	}
 	/* Taken before the lock, since looking into the account and making a file may take long,
 	 * and the client's thread needs the lock. */
-	uint64_t credit = objects->disk ? range_cost(offset, end) : 0;
-	if (credit && (disk_stopped(objects->disk) || !file_make(object) ||
-			      !credit_take(objects, credit)))
-		credit = 0;
+	uint64_t credit = credit_for(object, range_cost(offset, end, OBJECTS_RUN));
 	struct flight *begin = NULL;
 	(void)pthread_mutex_lock(&object->lock);
 	const int code = read->canceled ? -ECANCELED
@@ -575,6 +597,12 @@ void remote_object_begin(struct remote_read *read)
 	(void)pthread_mutex_unlock(&objects->queue_lock);
 }
 
+/* Whether nobody needs its bytes, and it was not canceled. Under the object's lock. */
+static bool flight_is_idle(const struct flight *flight)
+{
+	return list_is_empty(&flight->parts) && !flight->canceling && !flight->kept;
+}
+
 /* Takes one part of a read out of the object's flights. Returns whether there was one to take;
  * *ret_stays: it stays until its flight has ended. *ret_cancel is a flight whose request nobody
  * needs any more, with a reference; NULL: none, or flight_begin cancels it. Under the object's
@@ -589,7 +617,7 @@ static bool part_remove(struct remote_read *read, bool *ret_stays, struct flight
 				continue;
 			/* The bytes of a direct flight are written to its first read's buffer: the
 			 * part stays until the flight has ended. */
-			const bool owner = !flight->stored && flight->bytes == part_target(part);
+			const bool owner = !flight->own && flight->bytes == part_target(part);
 			if (owner && flight->canceling)
 				continue;
 			if (!owner) {
@@ -597,7 +625,7 @@ static bool part_remove(struct remote_read *read, bool *ret_stays, struct flight
 				free(part);
 			}
 			*ret_stays = owner;
-			if (owner || (list_is_empty(&flight->parts) && !flight->canceling)) {
+			if (owner || flight_is_idle(flight)) {
 				flight->canceling = true;
 				flight->refs += flight->begun;
 				*ret_cancel = flight->begun ? flight : NULL;
@@ -632,4 +660,151 @@ void remote_object_cancel(struct remote_read *read)
 			more = !read_part_done(read, -ECANCELED, &fault);
 	}
 	remote_object_unref(object);
+}
+
+/* --- ranges that are kept --- */
+
+struct kept_flight {
+	struct kept_flight *next;
+	struct flight *flight;
+};
+
+struct remote_kept {
+	struct remote_object *object;
+	struct kept_flight *flights;
+	uint64_t bytes;
+};
+
+/* Under the object's lock. */
+static void kept_add(struct remote_kept *kept, struct kept_flight *one, struct flight *flight)
+{
+	one->flight = flight;
+	one->next = kept->flights;
+	kept->flights = one;
+	kept->bytes += flight->size;
+}
+
+/* A flight of the bytes from `offset` on. Under the object's lock. NULL: no memory. */
+static struct flight *kept_flight(
+	struct remote_object *object, uint64_t offset, uint64_t end, uint64_t *credit)
+{
+	const uint64_t until =
+		run_end(object, offset, UTIL_MIN(end, offset + REMOTE_KEEP), REMOTE_KEEP);
+	struct flight *flight = flight_new(object, offset, until - offset);
+	if (!flight)
+		return NULL;
+	flight->kept = 1;
+	flight_store(flight, credit);
+	if (!flight->own) {
+		flight->bytes = malloc(flight->size);
+		flight->own = true;
+	}
+	if (!flight->bytes) {
+		/* The caller has the object: this is not its last reference. */
+		flight_free(flight);
+		return NULL;
+	}
+	flight->refs++;
+	flight_list(flight);
+	return flight;
+}
+
+/* The part of a range from `offset` on that one block or one flight has. 0 or -ENOMEM. */
+static int keep_step(struct remote_kept *kept, uint64_t offset, uint64_t end, uint64_t *ret_end)
+{
+	struct remote_object *object = kept->object;
+	struct objects *objects = object->objects;
+	if (state_at(object, offset / DISK_BLOCK) != DISK_MISSING) {
+		*ret_end = UTIL_MIN(end, (offset / DISK_BLOCK + 1) * DISK_BLOCK);
+		return 0;
+	}
+	struct kept_flight *one = malloc(sizeof *one);
+	if (!one)
+		return -ENOMEM;
+	/* Before the lock, as in `step`. */
+	uint64_t credit = credit_for(object, range_cost(offset, end, REMOTE_KEEP));
+	struct flight *begin = NULL;
+	(void)pthread_mutex_lock(&object->lock);
+	struct flight *flight = flight_at(object, offset);
+	const bool shared = flight && flight->kept && !flight->canceling;
+	if (shared) {
+		flight->kept++;
+		flight->refs++;
+	} else if (!flight) {
+		flight = begin = kept_flight(object, offset, end, &credit);
+	}
+	if (shared || begin)
+		kept_add(kept, one, flight);
+	if (flight)
+		*ret_end = UTIL_MIN(end, flight->offset + flight->size);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (credit)
+		disk_give(objects->disk, credit);
+	if (!shared && !begin)
+		free(one);
+	if (begin)
+		flight_begin(begin);
+	return flight ? 0 : -ENOMEM;
+}
+
+int remote_object_keep(
+	struct remote_object *object, uint64_t offset, uint64_t size, struct remote_kept **ret)
+{
+	struct remote_kept *kept = calloc(1, sizeof *kept);
+	if (!kept)
+		return -ENOMEM;
+	kept->object = remote_object_ref(object);
+	int code = 0;
+	const uint64_t end =
+		offset < object->size ? offset + UTIL_MIN(size, object->size - offset) : offset;
+	for (uint64_t at = offset; code == 0 && at < end;)
+		code = keep_step(kept, at, end, &at);
+	if (code < 0)
+		remote_kept_drop(kept);
+	else
+		*ret = kept;
+	return code;
+}
+
+uint64_t remote_kept_bytes(const struct remote_kept *kept)
+{
+	return kept->bytes;
+}
+
+static void flight_drop(struct flight *flight)
+{
+	struct remote_object *object = flight->object;
+	const struct objects *objects = object->objects;
+	bool last = false, cancel = false;
+	(void)pthread_mutex_lock(&object->lock);
+	flight->kept--;
+	if (flight->listed && !flight->landed && flight_is_idle(flight)) {
+		flight->canceling = true;
+		/* Otherwise flight_begin does it. */
+		cancel = flight->begun;
+	} else if (flight->listed && flight->landed && !flight->kept &&
+		   (!flight->stored || flight->written))
+		/* The keeper's own reference is left. */
+		(void)flight_unlist(flight);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (cancel)
+		objects->transport.cancel(objects->transport.context, &flight->request);
+	(void)pthread_mutex_lock(&object->lock);
+	last = flight_release(flight);
+	(void)pthread_mutex_unlock(&object->lock);
+	if (last)
+		flight_free(flight);
+}
+
+void remote_kept_drop(struct remote_kept *kept)
+{
+	if (!kept)
+		return;
+	for (struct kept_flight *one = kept->flights, *next; one; one = next) {
+		next = one->next;
+		flight_drop(one->flight);
+		free(one);
+	}
+	remote_object_unref(kept->object);
+	free(kept);
 }

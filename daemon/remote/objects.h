@@ -9,7 +9,8 @@
  * A flight is one request that is under way, or whose bytes wait to be written. A read has a part
  * in each flight that it needs. A stored flight has whole blocks in memory of its own, of which all
  * flights together have REMOTE_STAGING; a direct flight has exactly the bytes of the read that
- * began it, in that read's buffer.
+ * began it, in that read's buffer. A kept flight has memory that its keepers answer for, and stays
+ * among the object's flights, where reads find its bytes, until the last of them drops it.
  *
  * Circle: object, object_read, objects, remote: objects are opened through the instance, whose
  * threads work on them.
@@ -32,7 +33,7 @@
 enum {
 	OBJECTS_KEEPERS = 4,
 	OBJECTS_TABLE = 1 << 14,
-	OBJECTS_RUN = 2 << 20, /* bytes of one request that is stored, at most */
+	OBJECTS_RUN = 2 << 20, /* bytes of one request of a read that is stored, at most */
 };
 
 /* The client, or what stands in for it in tests: as client_begin, client_cancel, client_perform. */
@@ -96,7 +97,12 @@ struct flight {
 	struct remote_object *object; /* a reference */
 	uint64_t offset, size;
 	uint8_t *bytes;
-	bool stored; /* `bytes` is its own */
+	bool own; /* `bytes` is its own */
+	bool stored; /* its bytes, which are whole blocks, are written to the cache's file */
+	bool staged; /* its bytes count in `staged` */
+	bool written;
+	bool listed; /* in the object's flights */
+	unsigned kept; /* by how many of remote_object_keep */
 	bool landed; /* all bytes are there; they are being written */
 	bool begun; /* the transport has the request. Under the object's lock */
 	bool canceling;

@@ -368,6 +368,12 @@ static int stream_choose(
 	return !result && spec->buckets.count ? stream_divide(stream, options, fault) : result;
 }
 
+/* The first blocks were asked for. */
+static void stream_goes_on(void *context)
+{
+	tickets_issue(context);
+}
+
 /* The samples of all ranks that may be in flight are those of `slots` batches. */
 static void stream_look_ahead(struct stream *stream, uint32_t slots)
 {
@@ -378,6 +384,25 @@ static void stream_look_ahead(struct stream *stream, uint32_t slots)
 		fetch_wants_direct(stream->environment->fetch, dataset, why, sizeof why);
 	ahead_init(&stream->ahead, &stream->sampler, dataset, direct,
 		slots * order_global(&stream->course.epoch));
+	const struct ahead_far_options far = {
+		.sampler = &stream->sampler,
+		.dataset = dataset,
+		.fetch = stream->environment->fetch,
+		.ledger = stream->environment->ledger,
+		.name = stream->spec.name[0] ? stream->spec.name : "a client",
+		.ranks = stream->spec.world_size,
+		.epochs = stream->spec.epochs,
+		.rows = (uint64_t)STREAM_TICKETS * stream->spec.world_size +
+			order_global(&stream->course.epoch),
+		.ready = stream_goes_on,
+		.context = stream,
+	};
+	char notice[FAULT_TEXT] = "";
+	ahead_far_init(&far, &stream->ahead_far, notice, sizeof notice);
+	const size_t said = strlen(stream->notice);
+	if (notice[0])
+		(void)snprintf(stream->notice + said, sizeof stream->notice - said, "%s%s",
+			said ? "; " : "", notice);
 }
 
 static int stream_lay_out(struct stream *stream, struct fault *fault)
@@ -532,6 +557,10 @@ void stream_free(struct stream *stream)
 {
 	if (!stream)
 		return;
+	pthread_mutex_lock(&stream->lock);
+	stream->cancelled = true;
+	pthread_mutex_unlock(&stream->lock);
+	ahead_far_free(stream->ahead_far);
 	assert(stream->tickets_free == stream->tickets);
 	tickets_deinit(stream);
 	stream_groups_deinit(stream);

@@ -8,6 +8,7 @@
  *   tickets.c         the samples in flight: read, decoded and written into rows right now
  *   tickets_broken.c  those that are broken: counts and sentences
  *   ahead.[ch]        asks for the blocks that come next, with shuffle: blocks
+ *   ahead_far.[ch]    the same in remote storage: fetches them in large ranges
  *   tickets_fields.c  their fields: the bytes beside an image
  *   field.[ch]        what a sample without a field, or with a long one, becomes
  *   workers.[ch]      the worker threads, and the queue of samples that wait for one

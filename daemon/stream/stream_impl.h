@@ -4,6 +4,7 @@
 #include "dataset/sidecar.h"
 #include "definition/buckets/divide.h"
 #include "stream/ahead.h"
+#include "stream/ahead_far.h"
 #include "stream/stream.h"
 #include "stream/unpacking.h"
 
@@ -74,6 +75,7 @@ struct stream {
 	struct sampler sampler;
 	struct course course;
 	struct ahead ahead;
+	struct ahead_far *ahead_far; /* NULL: nothing is fetched ahead */
 	uint32_t groups;
 	struct stream_group *group;
 	uint8_t group_of[SLOTS_VIEWS_MAX]; /* the number of a view's group */

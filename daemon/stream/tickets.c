@@ -148,13 +148,17 @@ static struct fetch_item *tickets_collect(struct stream *stream, uint32_t at_lea
 	struct stream_slot *slot;
 	if (stream->tickets_free < at_least || stream->cancelled || stream->failed)
 		return NULL;
-	while (stream->free && (slot = tickets_slot(stream, stream->issue_serial))) {
+	while (stream->free && (slot = tickets_slot(stream, stream->issue_serial)) &&
+		ahead_far_issue(stream->ahead_far, (uint32_t)slot->batch.epoch,
+			slot->batch.first + slot->issued)) {
 		uint64_t urgency = tickets_urgency(stream, slot->batch.serial);
 		while (stream->free && slot->issued < slot->batch.count) {
 			struct stream_ticket *t = ticket_issue(stream, slot, urgency);
 			*last = &t->item;
 			last = ticket_chain(t);
 			stream->reading++;
+			(void)ahead_far_issue(
+				stream->ahead_far, (uint32_t)t->epoch, t->position);
 		}
 		if (slot->issued < slot->batch.count)
 			break;
