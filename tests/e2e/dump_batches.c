@@ -73,6 +73,7 @@ static int parse(struct dump *d, const char *key, const char *value)
 	NUMBER(image_size, uint32_t);
 	NUMBER(train, int32_t);
 	NUMBER(shuffle, int32_t);
+	NUMBER(window, uint32_t);
 	NUMBER(drop_last, int32_t);
 	NUMBER(seed, uint64_t);
 	NUMBER(epochs, uint64_t);

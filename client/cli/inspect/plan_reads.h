@@ -11,6 +11,8 @@
  * order.h and blocks.h say where samples are. Where an epoch has more samples than
  * PLAN_READS_SAMPLES, evenly spaced blocks stand for all.
  *
+ * daemon/stream/ahead_far.h is the reader of remote shards that does this.
+ *
  * Pure. */
 #pragma once
 

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import threading
 import time
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -300,6 +301,104 @@ def test_labels_are_local():
                          {"indices": f"{url}/l.csv"}):
                 said = daemon.trainer(source=f"{url}/t-0.tar", **{**KEYS, **keys}).error()
                 assert f"{url}/l.csv" in said and "is read from local files only" in said and "copy it" in said, (keys, said)
+
+
+@contextlib.contextmanager
+def counted(root):
+    """The URL of tests/remote/fault_server.py, and how many requests it has had."""
+    server = subprocess.Popen([sys.executable, str(ROOT / "tests/remote/fault_server.py"), str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True)
+    try:
+        url = f"http://127.0.0.1:{server.stdout.readline().split()[1]}"
+        yield url, lambda: int(urllib.request.urlopen(f"{url}/stats", timeout=LIMIT).read().split()[0])
+    finally:
+        server.stdin.close()
+        server.wait(timeout=LIMIT)
+
+
+BLOCKS = {"shuffle": 2, "window": 2, "epochs": 1, "prefetch": 2}
+
+
+def heavy(root, samples=128, size=700_000):
+    """b-{0,1}.tar with images of so many bytes each: blocks of 16."""
+    make_dataset(root / "few", classes=2, per_class=samples // 2, min_side=32, max_side=64)
+    files = sorted(root.glob("few/*/*.jpg"))
+    for shard in range(2):
+        with tarfile.open(root / f"b-{shard}.tar", "w") as tar:
+            for number, path in list(enumerate(files))[shard * samples // 2:(shard + 1) * samples // 2]:
+                data = path.read_bytes()
+                info = tarfile.TarInfo(f"{number:04}.jpg")
+                info.size = size
+                tar.addfile(info, io.BytesIO(data + bytes(size - len(data))))
+    return samples
+
+
+def plan_requests(home, source):
+    run = subprocess.run([tool("penstock"), "plan", source, "--json", "--shuffle", "blocks", "--window", "2", "--batch-size", "4", "--seed", "5"],
+                         capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "XDG_CACHE_HOME": str(home / "check")})
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)["reads"]["by_blocks"]["first"]["requests"]
+
+
+def test_blocks():
+    """Blocks are fetched by ranges: 2 requests for each of 8 blocks of 11 MB, another where it is in two shards, and less than one for
+    each of the 16 samples of the block that is open at both ends of the epoch; besides one for each shard when the stream opens it. So
+    says `plan`. A full shuffle has one for each sample. The rows are those of the files."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        samples = heavy(home / "data")
+        opening, most = 2 * 2 + 1, 7 * 2 + 1 + 16 + 2 * 2 + 1  # with the question for the count itself
+        off = "cache: off\n"
+        with Daemon(home, "--memory", "1G", config=off) as daemon:
+            local = rows_of(daemon, f"{home}/data/b-{{0,1}}.tar", **BLOCKS)
+        with counted(home / "data") as (url, asked):
+            source = f"{url}/b-{{0,1}}.tar"
+            checked(home, source)
+            with Daemon(home, "--memory", "1G", config=off) as daemon:
+                assert rows_of(daemon, source, **BLOCKS) == local  # makes the index
+                before = asked()
+                assert rows_of(daemon, source, **BLOCKS) == local
+                used = asked() - before
+                assert used <= most < samples // 2, used
+                planned = plan_requests(home, source)
+                assert planned <= most and abs(used - planned) <= 4 + opening, (used, planned)
+                before = asked()
+                assert len(rows_of(daemon, source, **{**BLOCKS, "shuffle": 1, "window": 0})) == len(local)
+                assert asked() - before >= samples, asked() - before
+                # The memory is given back.
+                wait_until(lambda: not [line for line in json.dumps(daemon.status()).split('"') if line.startswith("blocks of")], "the blocks to go")
+            cache = f"cache_dir: {home}/cache\ncache_size: 200M\n"
+            with Daemon(home, "--memory", "1G", config=off + cache) as daemon:
+                assert rows_of(daemon, source, **BLOCKS) == local  # makes the index
+            subprocess.run([tool("penstock"), "cache", "clear", "--cache-dir", home / "cache"], check=True, capture_output=True, timeout=LIMIT)
+            with Daemon(home, "--memory", "1G", config=off + cache) as daemon:
+                before = asked()
+                assert rows_of(daemon, source, **BLOCKS) == local
+                assert 16 < asked() - before <= most, asked() - before
+            with Daemon(home, "--memory", "1G", config=off + cache) as daemon:
+                before = asked()
+                assert rows_of(daemon, source, **BLOCKS) == local
+                assert asked() - before <= opening, asked() - before
+            # Too little memory for the open blocks: a sentence, and the same rows.
+            with Daemon(home, "--memory", "96M", config=off) as daemon:
+                assert rows_of(daemon, source, **BLOCKS) == local
+                assert "the open blocks of window 2 take" in daemon.text(), daemon.text()
+
+
+def test_blocks_ends():
+    """A stream that ends, or whose trainer is killed, while blocks are under way."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        heavy(home / "data")
+        with counted(home / "data") as (url, _asked), Daemon(home, "--memory", "1G") as daemon:
+            trainers = [daemon.trainer(source=f"{url}/b-{{0,1}}.tar", **{**KEYS, **BLOCKS, "epochs": 0, "seed": seed}) for seed in range(3)]
+            for number, trainer in enumerate(trainers):
+                for _line in range(6 * number):
+                    trainer.line()
+                trainer.kill()
+            wait_until(lambda: not daemon.status()["streams"], "the streams to end")
 
 
 def test_refused():

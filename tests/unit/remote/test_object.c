@@ -648,6 +648,120 @@ static void test_crowd(void **state)
 	stop();
 }
 
+/* A range that is kept is one request, however many reads there are in it. */
+static void keep(uint64_t cache)
+{
+	struct remote_kept *kept, *other;
+	start(cache);
+	struct remote_object *object = open_object(6, 20 * MIB);
+	hold(true);
+	assert_int_equal(remote_object_keep(object, 100, 3 * MIB, &kept), 0);
+	assert_int_equal(remote_object_keep(object, 2 * MIB, MIB, &other), 0);
+	wait_waiting(1);
+	assert_true(remote_kept_bytes(kept) >= 3 * MIB);
+	assert_true(remote_kept_bytes(kept) <= 3 * MIB + REMOTE_KEEP_MORE);
+	/* It is answered for by both. */
+	assert_int_equal(remote_kept_bytes(other), remote_kept_bytes(kept));
+	hold(false);
+	for (uint64_t at = 100; at < 3 * MIB; at += 100000)
+		read_check(object, 6, at, 1000);
+	assert_int_equal(server.count, 1);
+	remote_kept_drop(kept);
+	read_check(object, 6, 50000, MIB);
+	assert_int_equal(server.count, 1);
+	remote_kept_drop(other);
+	if (cache)
+		settle();
+	read_check(object, 6, 50000, MIB);
+	assert_int_equal(server.count, cache ? 1 : 2);
+	/* More than one request may have. */
+	(void)bytes_take();
+	assert_int_equal(remote_object_keep(object, 4 * MIB, 16 * MIB, &kept), 0);
+	read_check(object, 6, 4 * MIB, 16 * MIB);
+	assert_int_equal(server.count, 2);
+	assert_int_equal(bytes_take(), 16 * MIB);
+	remote_kept_drop(kept);
+	remote_object_unref(object);
+	stop();
+}
+
+static void test_keep(void **state)
+{
+	keep(0);
+}
+
+static void test_keep_stored(void **state)
+{
+	int fd;
+	keep(64 * MIB);
+	start(64 * MIB);
+	struct remote_object *object = open_object(6, 20 * MIB);
+	struct remote_kept *kept;
+	read_check(object, 6, 100, 3 * MIB);
+	read_check(object, 6, 4 * MIB, 16 * MIB);
+	assert_int_equal(server.count, 0);
+	assert_true(remote_object_local(object, 4 * MIB, 16 * MIB, &fd));
+	/* What the cache has takes no memory. */
+	assert_int_equal(remote_object_keep(object, 4 * MIB, 16 * MIB, &kept), 0);
+	assert_int_equal(remote_kept_bytes(kept), 0);
+	remote_kept_drop(kept);
+	remote_object_unref(object);
+	stop();
+}
+
+/* Dropped while it is under way: a read that waits gets its bytes; without one it is canceled. */
+static void test_keep_dropped(void **state)
+{
+	static struct waited waited;
+	struct remote_kept *kept;
+	start(0);
+	struct remote_object *object = open_object(7, 8 * MIB);
+	hold(true);
+	assert_int_equal(remote_object_keep(object, 0, MIB, &kept), 0);
+	wait_waiting(1);
+	remote_kept_drop(kept);
+	wait_waiting(0);
+	assert_int_equal(remote_object_keep(object, 0, MIB, &kept), 0);
+	waited_begin(&waited, object, 1000, 5000);
+	wait_waiting(1);
+	remote_kept_drop(kept);
+	wait_waiting(1);
+	hold(false);
+	assert_int_equal(waited_end(&waited), 0);
+	check(waited.bytes, 7, 1000, 5000);
+	/* A read that is canceled leaves what is kept under way. */
+	hold(true);
+	assert_int_equal(remote_object_keep(object, 2 * MIB, MIB, &kept), 0);
+	waited_begin(&waited, object, 2 * MIB, 5000);
+	remote_object_cancel(&waited.read);
+	assert_int_equal(waited_end(&waited), -ECANCELED);
+	wait_waiting(1);
+	hold(false);
+	read_check(object, 7, 2 * MIB, MIB);
+	remote_kept_drop(kept);
+	remote_object_unref(object);
+	stop();
+}
+
+/* A range that cannot be fetched is the reader's to report. */
+static void test_keep_replaced(void **state)
+{
+	uint8_t byte;
+	struct fault fault;
+	struct remote_kept *kept;
+	start(0);
+	struct remote_object *object = open_object(8, MIB);
+	server.etag = "\"b\"";
+	assert_int_equal(remote_object_keep(object, 0, MIB, &kept), 0);
+	wait_waiting(0);
+	assert_int_equal(remote_object_read(object, &byte, 1, 5, &fault), -ESTALE);
+	remote_kept_drop(kept);
+	server.etag = "\"a\"";
+	read_check(object, 8, 5, 1);
+	remote_object_unref(object);
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -660,6 +774,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_belady, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stream, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keep, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keep_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keep_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keep_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
