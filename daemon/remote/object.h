@@ -115,8 +115,8 @@ void remote_stream_close(struct remote_stream *stream);
  * Does not wait for servers; may look into the cache's files. 0, or -ENOMEM: then nothing is
  * kept. */
 enum { REMOTE_KEEP = 8 << 20 };
-int remote_object_keep(struct remote_object *object, uint64_t offset, uint64_t size,
-	struct remote_kept **ret);
+int remote_object_keep(
+	struct remote_object *object, uint64_t offset, uint64_t size, struct remote_kept **ret);
 /* The memory it takes, also where it is shared: the range's bytes that are not in the cache, and
  * at most REMOTE_KEEP_MORE bytes for each request of its own, since the cache has whole blocks. */
 uint64_t remote_kept_bytes(const struct remote_kept *kept);

@@ -194,18 +194,21 @@ static bool far_gives(const struct ahead_far *far, const struct far_block *block
 	return block->epoch * far->blocks.samples + position >= far->start;
 }
 
+/* The slot of an epoch; below 0 are the last ones. */
+static uint64_t far_slot(const struct ahead_far *far, int64_t slot)
+{
+	return (uint64_t)(slot < 0 ? slot + (int64_t)blocks_count(&far->blocks) : slot);
+}
+
 static void far_fill(struct ahead_far *far, struct far_block *block)
 {
 	const struct ahead_far_options *options = &far->options;
-	const uint64_t count = blocks_count(&far->blocks);
 	const struct blocks_key key = far_key(far, block->epoch);
-	const uint64_t slot = block->slot < 0 ? (uint64_t)(block->slot + (int64_t)count)
-					      : (uint64_t)block->slot;
+	const uint64_t slot = far_slot(far, block->slot);
 	const uint64_t first = blocks_at(&far->blocks, &key, slot) * far->blocks.block;
 	const uint64_t end = UTIL_MIN(first + far->blocks.block, far->blocks.samples);
-	const uint64_t opened = blocks_periods(&far->blocks) > 1
-					? blocks_begin(&far->blocks, &key, slot)
-					: 0;
+	const uint64_t opened =
+		blocks_periods(&far->blocks) > 1 ? blocks_begin(&far->blocks, &key, slot) : 0;
 	struct far_run run = {0};
 	bool goes_on = true;
 	for (uint64_t place = first; goes_on && place < end; place++) {
@@ -238,7 +241,8 @@ static void far_mark(struct ahead_far *far, uint64_t epoch, int64_t slot)
 
 static void far_begin(struct ahead_far *far, uint64_t epoch, int64_t slot)
 {
-	if (far_find(far, epoch, slot))
+	const struct ahead_far_options *options = &far->options;
+	if (far_slot(far, slot) % options->ranks != options->rank || far_find(far, epoch, slot))
 		return;
 	struct far_block *block = calloc(1, sizeof *block);
 	if (!block)
@@ -302,8 +306,7 @@ static void far_step(struct ahead_far *far, uint64_t front)
 	const struct blocks_key key = far_key(far, epoch);
 	/* Release: with ahead_far_issue. */
 	atomic_store_explicit(&far->wake,
-		epoch * far->blocks.samples +
-			blocks_begin(&far->blocks, &key, now % periods + 1),
+		epoch * far->blocks.samples + blocks_begin(&far->blocks, &key, now % periods + 1),
 		memory_order_release);
 }
 
@@ -315,9 +318,8 @@ static void *far_run(void *context)
 	(void)pthread_mutex_lock(&far->lock);
 	while (!far->stopping) {
 		const uint64_t front = far->front;
-		if (!far->begun ||
-			(far->ready &&
-				front < atomic_load_explicit(&far->wake, memory_order_relaxed))) {
+		if (!far->begun || (far->ready && front < atomic_load_explicit(&far->wake,
+								  memory_order_relaxed))) {
 			(void)pthread_cond_wait(&far->turn, &far->lock);
 			continue;
 		}
@@ -382,9 +384,10 @@ static uint64_t far_needs(const struct ahead_far *far)
 	const struct ahead_far_options *options = &far->options;
 	const uint64_t samples = dataset_count(options->dataset);
 	const uint64_t mean = dataset_bytes(options->dataset) / samples + 1;
-	const uint64_t held = 2 * blocks_open(blocks) + AHEAD_FAR_PERIODS + 2 +
-			      options->rows / blocks->block;
-	const uint64_t most = UTIL_MIN(held, 2 * blocks_count(blocks));
+	const uint64_t held =
+		2 * blocks_open(blocks) + AHEAD_FAR_PERIODS + 2 + options->rows / blocks->block;
+	const uint64_t most =
+		(UTIL_MIN(held, 2 * blocks_count(blocks)) + options->ranks - 1) / options->ranks;
 	/* Headers between the samples, and blocks that are larger than others. */
 	return most * (blocks->block * mean * 5 / 4 + REMOTE_KEEP_MORE) + REMOTE_KEEP;
 }
@@ -392,7 +395,8 @@ static uint64_t far_needs(const struct ahead_far *far)
 static void far_reserve(struct ahead_far *far, char *ret_notice, unsigned room)
 {
 	struct ledger *ledger = far->options.ledger;
-	const uint64_t needs = far_needs(far), half = ledger_free(ledger) / 2;
+	const uint64_t needs = far_needs(far);
+	const uint64_t half = ledger_free(ledger) / 2 / far->options.ranks;
 	char name[LEDGER_NAME], want[32], has[32];
 	struct fault fault;
 	far->line = -1;
@@ -402,10 +406,12 @@ static void far_reserve(struct ahead_far *far, char *ret_notice, unsigned room)
 		far->room = 0;
 	if (far->room < needs)
 		(void)snprintf(ret_notice, room,
-			"the open blocks of window %u take %s of memory, and %s are free for them: "
-			"samples of the other blocks are read by a request each; raise memory or "
-			"lower window",
+			"the open blocks of window %u take %s of memory%s, and it has room for %s: "
+			"the "
+			"samples of the others are read by a request each: raise memory or lower "
+			"window",
 			far->blocks.window, size_format(needs, want, sizeof want),
+			far->options.ranks > 1 ? " for each rank" : "",
 			size_format(far->room, has, sizeof has));
 }
 

@@ -10,13 +10,14 @@
  * are open then have been requested.
  *
  * The memory is reserved when the stream opens: what the blocks need, or half of what is free if
- * that is less. A block that does not fit is not fetched ahead: its samples are read by requests of
- * their own. So nothing waits for this memory. Streams that read the same blocks share the bytes,
- * and each answers for all that it keeps.
+ * that is less. A block that does not fit is not fetched ahead: its samples are read by requests
+ * of their own. So nothing waits for this memory. Streams that keep the same bytes share them, and
+ * each answers for all of them.
  *
- * Only for one source without weights, repeats and epoch_length, and for jobs of up to
- * AHEAD_FAR_RANKS ranks, which are taken for those of one node: their streams fetch whole blocks.
- * A rank of a larger job reads too little of a block for that.
+ * Only for one source without weights, repeats and epoch_length. The ranks of a job, up to
+ * AHEAD_FAR_RANKS, divide blocks and memory among them: each fetches every n-th slot for all that
+ * this process serves. A slot of a rank that another node has is read sample by sample. A larger
+ * job is on several nodes, where each reads too little of a block.
  *
  * Threads: one of its own, which asks servers only through others and so ends soon when it is told
  * to. ahead_far_init when the stream is opened, ahead_far_free when it is freed. ahead_far_issue
@@ -45,7 +46,7 @@ struct ahead_far_options {
 	struct fetch *fetch;
 	struct ledger *ledger;
 	const char *name; /* of the stream, for the ledger */
-	uint32_t ranks;
+	uint32_t rank, ranks;
 	uint64_t epochs; /* 0: without end */
 	uint64_t rows; /* positions behind the latest that may still be read */
 	/* Called once, on the thread: samples may be given to fetch from now on. */

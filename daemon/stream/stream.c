@@ -390,6 +390,7 @@ static void stream_look_ahead(struct stream *stream, uint32_t slots)
 		.fetch = stream->environment->fetch,
 		.ledger = stream->environment->ledger,
 		.name = stream->spec.name[0] ? stream->spec.name : "a client",
+		.rank = stream->spec.rank,
 		.ranks = stream->spec.world_size,
 		.epochs = stream->spec.epochs,
 		.rows = (uint64_t)STREAM_TICKETS * stream->spec.world_size +

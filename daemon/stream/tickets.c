@@ -157,8 +157,7 @@ static struct fetch_item *tickets_collect(struct stream *stream, uint32_t at_lea
 			*last = &t->item;
 			last = ticket_chain(t);
 			stream->reading++;
-			(void)ahead_far_issue(
-				stream->ahead_far, (uint32_t)t->epoch, t->position);
+			(void)ahead_far_issue(stream->ahead_far, (uint32_t)t->epoch, t->position);
 		}
 		if (slot->issued < slot->batch.count)
 			break;

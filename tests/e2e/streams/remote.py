@@ -380,6 +380,15 @@ def test_blocks():
                 before = asked()
                 assert rows_of(daemon, source, **BLOCKS) == local
                 assert asked() - before <= opening, asked() - before
+            # Two ranks divide the blocks. The first may begin alone.
+            ranks = []
+            with Daemon(home, "--memory", "1G", config=off) as daemon:
+                for place in (f"{home}/data/b-{{0,1}}.tar", source):
+                    before = asked()
+                    trainers = [daemon.trainer(source=place, **{**KEYS, **BLOCKS, "rank": rank, "world_size": 2, "share": "split", "group": "g"}) for rank in (0, 1)]
+                    ranks.append([rows(trainer.finish()) for trainer in trainers])
+                assert ranks[-1] == ranks[-2] and all(ranks[-1])
+                assert asked() - before < 3 * samples // 4, asked() - before
             # Too little memory for the open blocks: a sentence, and the same rows.
             with Daemon(home, "--memory", "96M", config=off) as daemon:
                 assert rows_of(daemon, source, **BLOCKS) == local
