@@ -63,7 +63,9 @@ def test_the_environment():
 
 def test_no_credentials():
     with StandIn() as stand:
-        refused(probe(X, environment=at(stand)), "no credentials", "set anonymous: on below remote: in penstock.yaml")
+        refused(probe(X, environment=at(stand)), "no credentials for s3:// were found", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "AWS_PROFILE",
+                "set anonymous: on below remote: in penstock.yaml", "looked at: the environment; /nonexistent/.aws/credentials; /nonexistent/.aws/config;",
+                "EC2 metadata: AWS_EC2_METADATA_DISABLED is true")
         assert probe("--anonymous", "s3://public/data/x.bin", environment=at(stand, **STATIC)) == [GOOD]
         assert probe("gs://public/data/x.bin", environment={"STORAGE_EMULATOR_HOST": stand.url}) == [GOOD]
 
@@ -160,13 +162,18 @@ def test_instances():
         environment = at(stand, AWS_EC2_METADATA_DISABLED="false", AWS_EC2_METADATA_SERVICE_ENDPOINT=stand.url)
         assert probe(X, environment=environment) == [GOOD] and stand.count("PUT /latest/api/token") == 1
         base = "/latest/meta-data/iam/security-credentials/"
-        for place, script, word in (("/latest/api/token", (403, "x", "", {}), "a token"), (base, (404, "x", "", {}), "no credentials"),
+        for status, words in ((403, ("no credentials for s3:// were found", "EC2 metadata: status 403")), (500, ("instance's role", "status 500"))):
+            stand.script = {"/latest/api/token": (status, "x", "", {})}
+            lines = probe(X, environment=environment)
+            refused(lines, "a token", *words)
+            assert "s3:GetObject" not in lines[0], lines
+        for place, script, word in ((base, (404, "x", "", {}), "no credentials"),
                                     (base, (200, "x", "<html>", {}), "the name of a role"), (base, (200, "x", "../x y", {}), "the name of a role"),
                                     (base + "the-role", (200, "x", '{"Code":"Failed"}', {}), "refused: Failed"),
                                     (base + "the-role", (500, "x", "", {}), "instance's role")):
             stand.script = {place: script}
             refused(probe(X, environment=environment), word)
-        refused(probe(X, environment={**environment, "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}), "no credentials")
+        refused(probe(X, environment={**environment, "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9"}), "no credentials", "EC2 metadata: no answer")
         refused(probe(X, environment={**environment, "AWS_EC2_METADATA_SERVICE_ENDPOINT": "ftp://x"}), "AWS_EC2_METADATA_SERVICE_ENDPOINT")
 
 

@@ -158,10 +158,7 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 	if (usable)
 		return 0;
 	if (auth->none)
-		return fault_set(fault, -EACCES,
-			"no credentials: not in the environment (AWS_ACCESS_KEY_ID), in "
-			"~/.aws/credentials, nor from the container or the machine; for a public "
-			"bucket set anonymous: on below remote: in penstock.yaml");
+		return fault_set(fault, -EACCES, "%s", auth->failure.text);
 	if (auth->task.running || !auth->failed)
 		return -EAGAIN;
 	/* There were credentials: what refuses now may come back. */

@@ -148,6 +148,23 @@ static int of_web_identity(const struct chain *chain, struct credentials *ret, s
 	return chain_web_identity(chain, role, file, session ? session : "", ret, fault);
 }
 
+/* The last place, after all others had nothing. */
+static int of_instance(const struct chain *chain, struct credentials *ret, struct fault *fault)
+{
+	char paths[PROFILE_FILES][PROFILE_PATH];
+	struct fault why = {""};
+	int rc = chain_instance(chain, ret, &why);
+	if (rc != CHAIN_E_NONE)
+		return rc < 0 ? fault_set(fault, rc, "%s", why.text) : rc;
+	profile_paths(paths);
+	return fault_set(fault, CHAIN_E_NONE,
+		"no credentials for s3:// were found: set AWS_ACCESS_KEY_ID and "
+		"AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile that has keys; for public data "
+		"set anonymous: on below remote: in penstock.yaml (looked at: the environment; %s; "
+		"%s; the container; %s)",
+		paths[0], paths[1], why.text);
+}
+
 int chain_find(const struct chain *chain, struct credentials *ret, struct fault *fault)
 {
 	if (chain->profile && chain->profile[0])
@@ -160,7 +177,7 @@ int chain_find(const struct chain *chain, struct credentials *ret, struct fault 
 		rc = of_profile(chain, profile_default(), named, 0, ret, fault);
 	if (rc == CHAIN_E_NONE)
 		rc = chain_container(chain, ret, fault);
-	return rc == CHAIN_E_NONE ? chain_instance(chain, ret, fault) : rc;
+	return rc == CHAIN_E_NONE ? of_instance(chain, ret, fault) : rc;
 }
 
 bool chain_runs_program(const struct chain *chain)

@@ -51,13 +51,15 @@ struct chain {
 	void *context;
 };
 
-/* 0; CHAIN_E_NONE; a negative errno with a sentence. Nothing in `ret` points elsewhere. */
+/* 0; a negative errno with a sentence; CHAIN_E_NONE, also with a sentence: where was looked, and what
+ * to set. Nothing in `ret` points elsewhere. */
 int chain_find(const struct chain *chain, struct credentials *ret, struct fault *fault);
 
 /* Whether the profile that would be used runs a program. A profile that cannot be read: false. */
 bool chain_runs_program(const struct chain *chain);
 
-/* Parts of the chain, for chain.c. Each: as chain_find. */
+/* Parts of the chain, for chain.c. Each: as chain_find; only chain_instance says why it returns
+ * CHAIN_E_NONE. */
 int chain_web_identity(const struct chain *chain, const char *role, const char *token_file,
 	const char *session, struct credentials *ret, struct fault *fault);
 

@@ -157,12 +157,19 @@ static int instance_ask(struct instance *instance, struct credentials *ret, stru
 	char token[METADATA_TOKEN], role[METADATA_NAME];
 	(void)snprintf(instance->header, sizeof instance->header,
 		"X-aws-ec2-metadata-token-ttl-seconds: 21600");
-	/* Where nothing answers, this is no such machine. */
 	int rc = instance_send(instance, "PUT", "api/token", "", fault);
-	if (rc < 0 && !instance->request->status)
-		return CHAIN_E_NONE;
+	const unsigned status = instance->request->status;
+	/* Where nothing answers, or what answers refuses, this is not such a machine, or its
+	 * metadata service is turned off. */
+	if (rc < 0 && !status)
+		return fault_set(fault, CHAIN_E_NONE, "EC2 metadata: no answer");
+	if (rc < 0 && status >= 400 && status < 500)
+		return fault_set(fault, CHAIN_E_NONE,
+			"EC2 metadata: status %u to the request for a token", status);
+	/* The client's sentence is about objects. */
 	if (rc < 0)
-		return fault_prefix(fault, rc, "%s: a token", source);
+		return fault_set(
+			fault, rc, "%s: a token was asked for, and status %u came", source, status);
 	if (first_line(instance->request, token, sizeof token) < 0)
 		return fault_set(fault, -EINVAL, "%s: expected a token in one line", source);
 	(void)snprintf(
@@ -170,7 +177,7 @@ static int instance_ask(struct instance *instance, struct credentials *ret, stru
 	explicit_bzero(token, sizeof token);
 	rc = instance_send(instance, "GET", path, "", fault);
 	if (rc < 0 && instance->request->status == 404)
-		return CHAIN_E_NONE; /* an instance without a role */
+		return fault_set(fault, CHAIN_E_NONE, "EC2 metadata: the machine has no role");
 	if (rc < 0)
 		return fault_prefix(fault, rc, "%s", source);
 	if (first_line(instance->request, role, sizeof role) < 0)
@@ -186,7 +193,8 @@ int chain_instance(const struct chain *chain, struct credentials *ret, struct fa
 	const char *disabled = chain_variable("AWS_EC2_METADATA_DISABLED");
 	struct instance instance = {.chain = chain};
 	if (disabled && !strcasecmp(disabled, "true"))
-		return CHAIN_E_NONE;
+		return fault_set(
+			fault, CHAIN_E_NONE, "EC2 metadata: AWS_EC2_METADATA_DISABLED is true");
 	int rc = instance_base(instance.base, sizeof instance.base, fault);
 	if (rc < 0)
 		return rc;
