@@ -14,7 +14,10 @@
 #include <sys/stat.h>
 
 enum {
-	AHEAD_GAP = 1 << 20, /* bytes that may be passed over between two reads in a row */
+	/* Bytes that may be passed over between two reads in a row. Walking the headers of a tar or
+	 * of records passes over each member; to fetch a member that is not larger takes no longer
+	 * than a request of its own for each header. */
+	AHEAD_GAP = 4 << 20,
 	AHEAD_READS = 2, /* in a row, before more is requested than was asked for */
 };
 

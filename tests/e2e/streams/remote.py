@@ -191,6 +191,27 @@ def test_index_beside():
             assert other["samples"] == 8 and other["fingerprint"] != first["fingerprint"]
 
 
+def test_large_members():
+    """A tar with members of more than 1 MiB is indexed by reading on: its requests are those of the ranges, not one for each header."""
+    needs_urls()
+    members, size = 12, (1 << 20) + 50000
+    with folder() as home:
+        (home / "data").mkdir()
+        image = next(make_dataset(home / "images", per_class=1, min_side=32, max_side=64).glob("*/*.jpg")).read_bytes()
+        with tarfile.open(home / "data/large.tar", "w") as tar:
+            for number in range(members):
+                info = tarfile.TarInfo(f"{number:04}.jpg")
+                info.size = size
+                tar.addfile(info, io.BytesIO(image + bytes(size - len(image))))
+        with web(home / "data") as (url, asked):
+            assert checked(home, f"{url}/large.tar")["decoded"] == members
+            asked_for = [tuple(map(int, asked[2][6:].split("-"))) for asked in asked if asked[0] == "GET" and asked[2]]
+            headers = [at for at, end in asked_for if end - at < 1 << 16]
+            ranges = [at for at, end in asked_for if at % (2 << 20) == 0 and end > at + (1 << 16)]
+            assert len(headers) <= 6, asked_for  # the kind, the start, the end
+            assert len(ranges) <= members * size // (2 << 20) + 2, asked_for
+
+
 def test_replaced():
     """A shard that was replaced is indexed again when it is opened."""
     needs_urls()
