@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "base/whole.h"
 #include "dataset/dataset_impl.h"
+#include "remote/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,6 +141,7 @@ static int path_take(struct walk *walk, const char *path, uint32_t number)
 /* Samples that threads measure together. */
 struct team {
 	struct walk *walk;
+	const atomic_bool *interrupt; /* of the thread that measures */
 	uint64_t first;
 	uint32_t count;
 	int shard; /* that is open; -1: a folder */
@@ -216,6 +218,7 @@ static int measure_one(const struct walk *walk, int shard, uint64_t number, stru
 static void *team_run(void *argument)
 {
 	struct team *team = argument;
+	(void)interrupt_set(team->interrupt);
 	for (;;) {
 		unsigned i = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
 		if (i >= team->count)
@@ -233,7 +236,11 @@ static void *team_run(void *argument)
  * needed. */
 static int measure_chunk(struct walk *walk, uint64_t first, uint32_t count)
 {
-	struct team team = {.walk = walk, .first = first, .count = count, .shard = -1};
+	struct team team = {.walk = walk,
+		.interrupt = interrupt_here(),
+		.first = first,
+		.count = count,
+		.shard = -1};
 	pthread_t thread[DIMENSIONS_THREADS];
 	pthread_attr_t attributes;
 	unsigned threads = 0, wanted = UTIL_MIN(count / 16, (uint32_t)DIMENSIONS_THREADS);

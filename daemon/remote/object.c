@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "remote/instance.h"
+#include "remote/interrupt.h"
 #include "remote/objects.h"
 #include "remote/url.h"
 
@@ -264,13 +265,34 @@ static void waiting_done(struct remote_read *read)
 	(void)pthread_mutex_unlock(&waiting->lock);
 }
 
+/* Waits for all reads; those of a thread that is interrupted are canceled. */
+static void pieces_wait(struct waiting *waiting, struct remote_read *reads, unsigned count)
+{
+	bool canceled = false;
+	(void)pthread_mutex_lock(&waiting->lock);
+	while (waiting->left) {
+		interrupt_wait(&waiting->turn, &waiting->lock, canceled);
+		if (canceled || !waiting->left || !interrupt_wanted())
+			continue;
+		canceled = true;
+		(void)pthread_mutex_unlock(&waiting->lock);
+		for (unsigned i = 0; i < count; i++)
+			remote_object_cancel(&reads[i]);
+		(void)pthread_mutex_lock(&waiting->lock);
+	}
+	(void)pthread_mutex_unlock(&waiting->lock);
+}
+
 /* Reads up to PIECES pieces at once. */
 static int pieces_read(struct remote_object *object, uint8_t *buffer, size_t size, uint64_t offset,
 	struct fault *fault)
 {
-	struct waiting waiting = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+	struct waiting waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct remote_read reads[PIECES];
 	const unsigned count = (unsigned)((size + PIECE - 1) / PIECE);
+	if (interrupt_wanted())
+		return fault_set(fault, -ECANCELED, "the read was canceled");
+	interrupt_cond_init(&waiting.turn);
 	waiting.left = count;
 	for (unsigned i = 0; i < count; i++) {
 		const size_t at = (size_t)i * PIECE;
@@ -284,10 +306,7 @@ static int pieces_read(struct remote_object *object, uint8_t *buffer, size_t siz
 		};
 		remote_object_begin(&reads[i]);
 	}
-	(void)pthread_mutex_lock(&waiting.lock);
-	while (waiting.left)
-		(void)pthread_cond_wait(&waiting.turn, &waiting.lock);
-	(void)pthread_mutex_unlock(&waiting.lock);
+	pieces_wait(&waiting, reads, count);
 	(void)pthread_cond_destroy(&waiting.turn);
 	(void)pthread_mutex_destroy(&waiting.lock);
 	for (unsigned i = 0; i < count; i++)

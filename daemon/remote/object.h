@@ -13,7 +13,8 @@
  * For a reader of local files: remote_object_local gives it the cache's file, in which the bytes
  * have the object's own offsets.
  *
- * All functions may be called from any thread. Those that block say so. */
+ * All functions may be called from any thread. Those that block say so; they return -ECANCELED
+ * where their thread is interrupted (remote/interrupt.h). */
 #pragma once
 
 #include "base/fault.h"

@@ -37,6 +37,9 @@ bool read_part_done(struct remote_read *read, int result, const struct fault *fa
 	struct remote_object *object = read->object;
 	struct objects *objects = object->objects;
 	(void)pthread_mutex_lock(&object->lock);
+	/* Those who open it again ask the server, also while others have it open. */
+	if (result == -ESTALE)
+		atomic_store_explicit(&object->checked_ns, 0, memory_order_relaxed);
 	if (result < 0 && read->result == 0) {
 		read->result = result;
 		if (fault)

@@ -4,6 +4,7 @@
  * and one more with each range that its reader has passed: looking at places far apart does not
  * fetch what is between them. */
 #include "base/util.h"
+#include "remote/interrupt.h"
 #include "remote/object.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ int remote_stream_open(struct remote_object *object, struct remote_stream **ret)
 	stream->object = remote_object_ref(object);
 	stream->ahead = 1;
 	(void)pthread_mutex_init(&stream->lock, NULL);
-	(void)pthread_cond_init(&stream->turn, NULL);
+	interrupt_cond_init(&stream->turn);
 	*ret = stream;
 	return 0;
 }
@@ -54,12 +55,21 @@ static struct range *range_of(struct remote_stream *stream, uint64_t number)
 	return &stream->ranges[number % REMOTE_STREAM_RANGES];
 }
 
+/* Where the thread is interrupted, the range's read ends with -ECANCELED. */
 static void range_wait(struct remote_stream *stream, uint64_t number)
 {
-	const struct range *range = range_of(stream, number);
+	struct range *range = range_of(stream, number);
+	bool canceled = false;
 	(void)pthread_mutex_lock(&stream->lock);
-	while (range->under_way)
-		(void)pthread_cond_wait(&stream->turn, &stream->lock);
+	while (range->under_way) {
+		interrupt_wait(&stream->turn, &stream->lock, canceled);
+		if (canceled || !range->under_way || !interrupt_wanted())
+			continue;
+		canceled = true;
+		(void)pthread_mutex_unlock(&stream->lock);
+		remote_object_cancel(&range->read);
+		(void)pthread_mutex_lock(&stream->lock);
+	}
 	(void)pthread_mutex_unlock(&stream->lock);
 }
 
@@ -144,6 +154,8 @@ int remote_stream_read(struct remote_stream *stream, void *buffer, size_t size, 
 	struct fault *fault)
 {
 	const uint64_t whole = remote_object_size(stream->object);
+	if (interrupt_wanted())
+		return fault_set(fault, -ECANCELED, "the read was canceled");
 	/* Back, or too far: the object's own answer. */
 	if (offset / REMOTE_STREAM_RANGE < stream->first || offset > whole || size > whole - offset)
 		return remote_object_read(stream->object, buffer, size, offset, fault);

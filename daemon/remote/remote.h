@@ -7,6 +7,7 @@
  *   cache/        blocks of objects on local disk
  *   listing/      what is in a bucket: pages, globs, class folders
  *   instance.h    the process's one set of objects, for the files of this folder
+ *   interrupt.[ch]  ends a thread's waits for servers from outside
  *   object.[ch]   an open remote object: reads through cache and client
  *   object_read.c  what a read consists of: what is stored, what is under way, what is requested
  *   object_stream.c  reading an object from front to back

@@ -6,6 +6,7 @@
 #include "dataset/opening/opening.h"
 
 #include "base/util.h"
+#include "remote/interrupt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,6 +25,7 @@ struct member {
 struct opening_team {
 	struct opening *opening;
 	opening_work *work;
+	const atomic_bool *interrupt; /* of the thread that opens */
 	atomic_uint next; /* shard; relaxed: only its value counts */
 	pthread_mutex_t lock; /* of struct opening, and of what follows */
 	uint32_t failed; /* the lowest shard that failed; UINT32_MAX: none */
@@ -68,6 +70,7 @@ static void member_work(struct opening_team *team, uint32_t number)
 static void *member_run(void *argument)
 {
 	struct opening_team *team = argument;
+	(void)interrupt_set(team->interrupt);
 	for (;;) {
 		const uint32_t number =
 			atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
@@ -96,7 +99,10 @@ static void team_run(struct opening_team *team, unsigned wanted)
 
 int opening_team(struct opening *opening, unsigned threads, opening_work *work)
 {
-	struct opening_team team = {.opening = opening, .work = work, .failed = UINT32_MAX};
+	struct opening_team team = {.opening = opening,
+		.work = work,
+		.interrupt = interrupt_here(),
+		.failed = UINT32_MAX};
 	struct fault *const fault = opening->fault;
 	(void)pthread_mutex_init(&team.lock, NULL);
 	opening->team = &team;

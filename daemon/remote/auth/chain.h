@@ -51,8 +51,8 @@ struct chain {
 	void *context;
 };
 
-/* 0; a negative errno with a sentence; CHAIN_E_NONE, also with a sentence: where was looked, and what
- * to set. Nothing in `ret` points elsewhere. */
+/* 0; a negative errno with a sentence; CHAIN_E_NONE with one about the places that were looked
+ * at and what to set. Nothing in `ret` points elsewhere. */
 int chain_find(const struct chain *chain, struct credentials *ret, struct fault *fault);
 
 /* Whether the profile that would be used runs a program. A profile that cannot be read: false. */

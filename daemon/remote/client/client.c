@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "remote/interrupt.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -251,15 +252,29 @@ static void client_waited(struct client_request *request)
 
 int client_perform(struct client *client, struct client_request *request, struct fault *fault)
 {
-	struct client_wait wait = {
-		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+	struct client_wait wait = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	bool canceled = false;
+	if (interrupt_wanted()) {
+		request->status = 0;
+		request->result = fault_set(fault, -ECANCELED, "the request was canceled");
+		return request->result;
+	}
+	interrupt_cond_init(&wait.changed);
 	request->done = client_waited;
 	request->context = &wait;
 	client_begin(client, request);
 	(void)pthread_mutex_lock(&wait.lock);
-	while (!wait.done)
-		(void)pthread_cond_wait(&wait.changed, &wait.lock);
+	while (!wait.done) {
+		interrupt_wait(&wait.changed, &wait.lock, canceled);
+		if (canceled || wait.done || !interrupt_wanted())
+			continue;
+		canceled = true;
+		(void)pthread_mutex_unlock(&wait.lock);
+		client_cancel(client, request);
+		(void)pthread_mutex_lock(&wait.lock);
+	}
 	(void)pthread_mutex_unlock(&wait.lock);
+	(void)pthread_cond_destroy(&wait.changed);
 	if (request->result < 0 && fault)
 		*fault = request->fault;
 	return request->result;

@@ -190,7 +190,8 @@ void client_begin(struct client *client, struct client_request *request);
 void client_cancel(struct client *client, struct client_request *request);
 
 /* Begins a request and waits for its end; `done` is set by this function. Not on the client's
- * thread. Returns the request's result; its fault is copied. */
+ * thread. Returns the request's result; its fault is copied. -ECANCELED where the thread is
+ * interrupted (remote/interrupt.h). */
 int client_perform(struct client *client, struct client_request *request, struct fault *fault);
 
 /* Makes requests whose `sign` answered -EAGAIN ask again now. */

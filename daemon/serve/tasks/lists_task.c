@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "definition/weigh.h"
+#include "remote/interrupt.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
 
@@ -35,8 +36,10 @@ struct lists_task {
 static void lists_task_run(void *argument)
 {
 	struct lists_task *task = argument;
+	(void)interrupt_set(&task->cancel);
 	task->result = sampling_lists_open(&task->server->lists, task->spec.indices,
 		task->spec.sampling.weights, &task->cancel, &task->lists, &task->fault);
+	(void)interrupt_set(NULL);
 }
 
 static void lists_task_start(struct lists_task *task)

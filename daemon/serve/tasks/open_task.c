@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "remote/interrupt.h"
 #include "serve/session/session.h"
 #include "serve/state.h"
 
@@ -72,8 +73,10 @@ static void open_task_run(void *argument)
 	struct opening *opening = argument;
 	struct open_task_progress progress = {.opening = opening, .last_ns = clock_ns()};
 	open_task_place(opening);
+	(void)interrupt_set(&opening->cancel);
 	opening->result = stream_new(&opening->server->environment, &opening->spec, &opening->lists,
 		open_task_note, &progress, &opening->stream, &opening->fault);
+	(void)interrupt_set(NULL);
 }
 
 int open_task_start(struct group *group, struct fault *fault)

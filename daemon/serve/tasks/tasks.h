@@ -59,7 +59,7 @@ struct opening {
 	struct task task;
 	struct stream_spec spec;
 	int numa_node; /* group.numa_node */
-	atomic_bool cancel; /* relaxed: polled while indexing */
+	atomic_bool cancel; /* relaxed: polled while indexing; ends waits for servers */
 	_Atomic uint64_t samples, bytes, total; /* relaxed: progress, for the status */
 	/* The thread's. */
 	struct sampling_lists lists;

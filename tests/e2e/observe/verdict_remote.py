@@ -153,6 +153,35 @@ def test_gone_before_it_is_opened():
         reader.wait()
 
 
+def test_end_while_it_is_opened():
+    """SIGTERM, `penstock stop` and a trainer that gives up end the wait for a server that is gone, which timeout_s bounds by 300 s."""
+    needs_urls()
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(folder())
+        store = Store(stack, bucket(home))
+        for end in ("while it is read", "SIGTERM", "stop", "leave"):
+            with contextlib.ExitStack() as inner:
+                daemon = inner.enter_context(Daemon(home, config=CONFIG % store.port))
+                reader = trainer(inner, daemon)
+                if end == "while it is read":
+                    wait_until(lambda: daemon.status().get("remote", {}).get("requests", 0) > 1, "a request after the one for the size")
+                    store.kill()
+                says(daemon, rf"waiting for {re.escape(f'http://127.0.0.1:{store.port}')}.*: .+ for \d+ s")
+                begun = time.monotonic()
+                if end == "leave":
+                    reader.kill()
+                    wait_until(lambda: daemon.status()["remote"]["canceled"] > 0, "the end of the request")
+                elif end == "stop":
+                    subprocess.run([tool("penstock"), "stop"], env={**daemon.environment, "PENSTOCK_SOCKET": daemon.socket}, check=True,
+                                   timeout=LIMIT, capture_output=True)
+                else:
+                    daemon.process.terminate()
+                if end != "leave":
+                    daemon.process.wait(timeout=LIMIT)
+                took = time.monotonic() - begun
+                assert took < 6 * SLOW, (end, took)
+
+
 def test_bench():
     """What a run requested, in words and as JSON; nothing of it in a run on local files."""
     needs_urls()
