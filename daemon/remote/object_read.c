@@ -525,26 +525,26 @@ static uint64_t credit_for(struct remote_object *object, uint64_t cost)
 	return cost;
 }
 
-/* The part of a read from `offset` on that one block or one flight has. */
-static int step(struct remote_read *read, uint64_t offset, uint64_t end, uint64_t *ret_end)
+/* A byte that one flight has or that is missing: joins the flight, or begins one. 0; -EAGAIN with
+ * `look` set: its block was stored meanwhile; -ENOMEM; -ECANCELED. */
+static int step_far(
+	struct remote_read *read, uint64_t offset, uint64_t end, bool look, uint64_t *ret_end)
 {
 	struct remote_object *object = read->object;
 	struct objects *objects = object->objects;
-	const uint64_t block_end = UTIL_MIN(end, (offset / DISK_BLOCK + 1) * DISK_BLOCK);
-	/* What cannot be read from the cache is fetched. */
-	if (state_at(object, offset / DISK_BLOCK) != DISK_MISSING &&
-		local_read(read, offset, block_end) == 0) {
-		count(&objects->hit_bytes, block_end - offset);
-		*ret_end = block_end;
-		return 0;
-	}
 	/* Taken before the lock, since looking into the account and making a file may take long,
 	 * and the client's thread needs the lock. */
 	uint64_t credit = credit_for(object, range_cost(offset, end, OBJECTS_RUN));
 	struct flight *begin = NULL;
+	int code;
 	(void)pthread_mutex_lock(&object->lock);
-	const int code = read->canceled ? -ECANCELED
-					: part_place(read, offset, end, &credit, ret_end, &begin);
+	if (read->canceled)
+		code = -ECANCELED;
+	else if (look && !flight_at(object, offset) &&
+		 state_at(object, offset / DISK_BLOCK) != DISK_MISSING)
+		code = -EAGAIN;
+	else
+		code = part_place(read, offset, end, &credit, ret_end, &begin);
 	(void)pthread_mutex_unlock(&object->lock);
 	if (credit)
 		disk_give(objects->disk, credit);
@@ -553,6 +553,28 @@ static int step(struct remote_read *read, uint64_t offset, uint64_t end, uint64_
 	if (begin)
 		flight_begin(begin);
 	return code;
+}
+
+/* The part of a read from `offset` on that one block or one flight has. */
+static int step(struct remote_read *read, uint64_t offset, uint64_t end, uint64_t *ret_end)
+{
+	struct remote_object *object = read->object;
+	const uint64_t block_end = UTIL_MIN(end, (offset / DISK_BLOCK + 1) * DISK_BLOCK);
+	/* What cannot be read from the cache is fetched. A flight may store a block between the
+	 * look into the cache and the look at the flights: then the cache is looked into again. */
+	for (bool tried = false;;) {
+		if (state_at(object, offset / DISK_BLOCK) != DISK_MISSING) {
+			tried = true;
+			if (local_read(read, offset, block_end) == 0) {
+				count(&object->objects->hit_bytes, block_end - offset);
+				*ret_end = block_end;
+				return 0;
+			}
+		}
+		const int code = step_far(read, offset, end, !tried, ret_end);
+		if (code != -EAGAIN)
+			return code;
+	}
 }
 
 void read_plan(struct remote_read *read)
