@@ -3,12 +3,14 @@
 
 #include "base/list.h"
 #include "base/quota.h"
+#include "remote/interrupt.h"
 #include "remote/object.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,11 +33,11 @@ struct opening {
 struct openers {
 	pthread_mutex_t lock; /* guards everything */
 	pthread_cond_t some;
+	pthread_cond_t gone; /* a thread has ended */
 	struct list_head waiting, opening;
 	unsigned threads, idle;
 	unsigned queued; /* in `waiting` */
-	unsigned users; /* the threads, and the owner */
-	bool ended; /* the owner has gone */
+	atomic_bool ended; /* the owner waits for the threads to end; interrupts their openings */
 };
 
 struct openers *openers_new(void)
@@ -45,20 +47,8 @@ struct openers *openers_new(void)
 		return NULL;
 	pthread_mutex_init(&openers->lock, NULL);
 	pthread_cond_init(&openers->some, NULL);
-	openers->users = 1;
+	pthread_cond_init(&openers->gone, NULL);
 	return openers;
-}
-
-/* Called with the lock, which it releases. */
-static void openers_leave(struct openers *openers)
-{
-	bool last = --openers->users == 0;
-	pthread_mutex_unlock(&openers->lock);
-	if (!last)
-		return;
-	pthread_cond_destroy(&openers->some);
-	pthread_mutex_destroy(&openers->lock);
-	free(openers);
 }
 
 void openers_free(struct openers *openers)
@@ -67,9 +57,15 @@ void openers_free(struct openers *openers)
 		return;
 	pthread_mutex_lock(&openers->lock);
 	assert(list_is_empty(&openers->waiting));
-	openers->ended = true;
+	atomic_store_explicit(&openers->ended, true, memory_order_relaxed);
 	pthread_cond_broadcast(&openers->some);
-	openers_leave(openers);
+	while (openers->threads > 0)
+		pthread_cond_wait(&openers->gone, &openers->lock);
+	pthread_mutex_unlock(&openers->lock);
+	pthread_cond_destroy(&openers->gone);
+	pthread_cond_destroy(&openers->some);
+	pthread_mutex_destroy(&openers->lock);
+	free(openers);
 }
 
 /* Called with the lock. */
@@ -129,8 +125,9 @@ static void openers_open(struct openers *openers, struct opening *opening)
 static void *openers_run(void *context)
 {
 	struct openers *openers = context;
+	(void)interrupt_set(&openers->ended);
 	pthread_mutex_lock(&openers->lock);
-	while (!openers->ended) {
+	while (!atomic_load_explicit(&openers->ended, memory_order_relaxed)) {
 		struct opening *opening = openers_next(openers);
 		if (opening) {
 			openers_open(openers, opening);
@@ -140,8 +137,10 @@ static void *openers_run(void *context)
 		pthread_cond_wait(&openers->some, &openers->lock);
 		openers->idle--;
 	}
-	openers->threads--;
-	openers_leave(openers);
+	/* The owner frees the table once it has the lock and there are no threads. */
+	if (--openers->threads == 0)
+		pthread_cond_signal(&openers->gone);
+	pthread_mutex_unlock(&openers->lock);
 	return NULL;
 }
 
@@ -164,7 +163,6 @@ static int openers_start(struct openers *openers)
 		return -rc;
 	(void)pthread_setname_np(thread, "penstock-open");
 	openers->threads++;
-	openers->users++;
 	return 0;
 }
 

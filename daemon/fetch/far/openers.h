@@ -1,8 +1,8 @@
 /* openers: threads that open remote objects, since opening one asks the network and blocks.
  *
  * Threads are started as objects wait to be opened, up to OPENERS_MOST, and stay until the owner
- * ends. They are detached and count as users of the table: an owner that ends does not wait for a
- * server that does not answer. The thread then gives back the object that it has opened.
+ * ends. An owner that ends interrupts openings that are still under way (remote/interrupt.h), and
+ * so does not wait for a server that does not answer.
  *
  * One lock, which is held while `opened` is called: an opening that was canceled is not
  * answered. */
@@ -24,8 +24,8 @@ typedef void opened_fn(
 
 /* NULL: no memory. Starts no thread. */
 struct openers *openers_new(void);
-/* All openings must have been answered or canceled. Does not wait for those that were canceled
- * while they were under way. Accepts NULL. */
+/* All openings must have been answered or canceled. Interrupts those that were canceled while they
+ * were under way, and waits until the threads have ended. Accepts NULL. */
 void openers_free(struct openers *openers);
 
 /* Opens `url`, which is copied, on behalf of `owner`, which is only compared: openings that hang

@@ -7,6 +7,7 @@
 #include "unit/fetch/fetch_fixture.h"
 
 #include "fetch/far/far.h"
+#include "remote/interrupt.h"
 #include "remote/object.h"
 
 #include <fcntl.h>
@@ -57,9 +58,14 @@ int __wrap_remote_object_open(const char *url, struct remote_object **ret, struc
 	far_storage.open++;
 	while (far_storage.opens_hang &&
 		(!far_storage.opens_hang_at || strncmp(url, far_storage.opens_hang_at,
-						       strlen(far_storage.opens_hang_at)) == 0))
-		pthread_cond_wait(&far_storage.some, &far_storage.lock);
-	int result = far_storage.open_result;
+						       strlen(far_storage.opens_hang_at)) == 0) &&
+		!interrupt_wanted()) {
+		static const struct timespec pause = {.tv_nsec = 1000000};
+		pthread_mutex_unlock(&far_storage.lock);
+		(void)nanosleep(&pause, NULL);
+		pthread_mutex_lock(&far_storage.lock);
+	}
+	int result = interrupt_wanted() ? -ECANCELED : far_storage.open_result;
 	bool changed = far_storage.changed && strcmp(far_storage.changed, url) == 0;
 	pthread_mutex_unlock(&far_storage.lock);
 	if (result < 0)
