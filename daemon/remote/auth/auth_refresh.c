@@ -103,7 +103,9 @@ static void wake(void *context)
 /* Takes what the thread has found. */
 static void take(struct auth *auth)
 {
-	auth->failed = auth->fetched.rc < 0 ? auth->fetched.rc : 0;
+	/* A source that has nothing for a while does not take what is still valid. */
+	const bool keep = auth->fetched.rc == CHAIN_E_NONE && auth->have && !auth->refused;
+	auth->failed = keep ? -EACCES : UTIL_MIN(auth->fetched.rc, 0);
 	auth->failure = auth->fetched.fault;
 	if (auth->failed) {
 		auth->bad_ns = auth->bad_ns ? auth->bad_ns : clock_ns();
