@@ -23,7 +23,7 @@ from command_line import assert_clean, assert_same, children, environment, is_da
 from harness import LIMIT, Daemon, Skip, folder, make_dataset, run_tests, tool, wait_until
 
 BENCH_KEYS = ["images_per_s", "batch_size", "threads", "trainers", "seconds", "images", "first_batch_s", "batch_p50_ms", "batch_p99_ms",
-              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints", "cache",
+              "cpu_s", "peak_memory_bytes", "bytes_read", "stages", "decode_stages", "fallbacks", "broken", "checkpoints", "cache", "remote",
               "verdict", "remedy", "share", "trainer_images_per_s", "announce_p50_us", "announce_p99_us",
               "batch_ms", "wait_ms", "waits", "trainer_waits", "cgroup_peak_bytes", "cgroup_peak_exact", "step_ms", "rate", "series", "cold", "accelerators", "bottleneck"]
 
