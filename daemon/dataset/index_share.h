@@ -18,5 +18,6 @@ enum index_share {
 	INDEX_SHARE_NONE,
 };
 
-/* An enum index_share, or a negative errno with a sentence: the place cannot be written. */
-int index_share(const struct dataset *dataset, uint32_t shard, struct fault *fault);
+/* For shard `number`. An enum index_share, or a negative errno with a sentence: the place cannot be
+ * written. */
+int index_share(const struct dataset *dataset, uint32_t number, struct fault *fault);

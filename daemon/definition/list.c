@@ -190,7 +190,14 @@ static int list_reserve(struct list_shelf *shelf, const struct list_words *words
 	uint32_t width, struct fault *fault)
 {
 	static const char *const kinds[] = {
-		"indices", "weights", "balanced weights", "classes of sampling", "buckets"};
+		[LIST_INDICES] = "indices",
+		[LIST_WEIGHTS] = "weights",
+		[LIST_BALANCED] = "balanced weights",
+		[LIST_CLASSES] = "classes of sampling",
+		[LIST_BUCKETS] = "buckets",
+		[LIST_PLACES] = "places in blocks",
+	};
+	_Static_assert(UTIL_COUNT(kinds) == LIST_KINDS, "a name for each kind");
 	char name[LEDGER_NAME];
 	(void)snprintf(name, sizeof name, "%s of %" PRIu64 " %s", kinds[list->kind], list->count,
 		list->kind == LIST_BUCKETS ? "words" : "samples");

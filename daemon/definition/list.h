@@ -25,7 +25,8 @@ enum list_kind {
 	LIST_BALANCED,
 	LIST_CLASSES,
 	LIST_BUCKETS,
-	LIST_PLACES
+	LIST_PLACES,
+	LIST_KINDS
 };
 
 struct list {

@@ -98,11 +98,18 @@ def check_numbers(daemon, status):
     assert remote["retried"].keys() <= RETRIES and remote["retried"]["slowdown"] > 0, remote
     assert remote["retries"] == sum(remote["retried"].values()), remote
     assert remote["connections_limit"] <= 4 and remote["waiting"] == "" and "cache" not in remote, remote
-    text = ask(status["http"], **OPEN)[2].decode()
-    values = openmetrics.values(openmetrics.read(text))
-    sample = {re.sub(r"^penstock_remote_", "", name): value for name, value in
-              re.findall(r"^(penstock_remote_[\w]+(?:\{[^}]*\})?) (\S+)$", text, re.MULTILINE)}
-    assert values and float(sample['requests_total{outcome="done"}']) >= remote["done"], sample
+    # The metrics may be those of a moment before the status.
+    end = time.monotonic() + LIMIT
+    while True:
+        text = ask(status["http"], **OPEN)[2].decode()
+        values = openmetrics.values(openmetrics.read(text))
+        sample = {re.sub(r"^penstock_remote_", "", name): value for name, value in
+                  re.findall(r"^(penstock_remote_[\w]+(?:\{[^}]*\})?) (\S+)$", text, re.MULTILINE)}
+        if float(sample['requests_total{outcome="done"}']) >= remote["done"]:
+            break
+        assert time.monotonic() < end, (sample, remote)
+        time.sleep(0.2)
+    assert values, text
     assert float(sample['retries_total{reason="slowdown"}']) >= remote["retried"]["slowdown"], sample
     assert float(sample["received_bytes_total"]) >= remote["bytes"] and float(sample["first_byte_seconds_count"]) > 0, sample
     people = subprocess.run([tool("penstock"), "status"], env={**daemon.environment, "PENSTOCK_SOCKET": daemon.socket},
