@@ -13,6 +13,6 @@ struct auth;
 struct objects *instance_objects(struct fault *fault);
 int instance_error(void);
 
-/* Of the instance that was started; they end with remote_stop. NULL as above. */
+/* The client and the credentials of the instance; they end with remote_stop. NULL as above. */
 struct client *instance_client(struct fault *fault);
 struct auth *instance_auth(struct fault *fault);

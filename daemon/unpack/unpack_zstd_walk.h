@@ -42,7 +42,7 @@ struct zstd_walk {
 	uint64_t left; /* bytes of the unit that are to come */
 	struct zstd_place now, first;
 	struct zstd_place recent[ZSTD_WALK_RECENT]; /* the latest blocks, the latest last */
-	/* Of the last compressed block, and where the one before it ended. */
+	/* Where the last compressed block begins and ends, and where the one before it ended. */
 	uint64_t compressed_begin, compressed_end, before_end;
 	uint64_t at; /* of the caller's sample */
 	struct zstd_place sample; /* the block in which it begins */

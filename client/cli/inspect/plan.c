@@ -655,7 +655,8 @@ static void plan_json_order(struct jsontext *json, const char *key, bool known,
 	jsontext_end(json);
 }
 
-/* Of the first node; the others read as much, or less where they have fewer ranks. */
+/* Writes what the first node reads; the others read as much, or less where they have fewer
+ * ranks. */
 static void plan_json_reads(struct jsontext *json, const struct plan *plan)
 {
 	const struct plan_job *job = &plan->job;

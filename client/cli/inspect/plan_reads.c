@@ -81,7 +81,7 @@ struct plan_run {
 	uint32_t node;
 	double kept; /* the part of samples that the cache has, spread at random */
 	uint64_t gap, most; /* in samples */
-	/* Of the blocks that were looked at: */
+	/* Sums over the blocks that were looked at. */
 	uint64_t own, missing, requests, read;
 	/* The present request: its first sample, and the one after its last. */
 	uint64_t begin, end;

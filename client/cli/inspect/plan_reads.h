@@ -35,7 +35,7 @@ struct plan_job {
 	struct blocks_key key;
 };
 
-/* Of one node and epoch. */
+/* What one node reads in one epoch. */
 struct plan_reads {
 	uint64_t samples; /* that its ranks get */
 	uint64_t requests, bytes; /* to storage */

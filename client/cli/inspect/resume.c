@@ -234,7 +234,7 @@ static bool resume_differs_seed(const struct spec_state *state, const struct str
 	return state->seed != spec->seed;
 }
 
-/* Of a state that was taken with `shuffle: blocks`. */
+/* Compares the blocks and the window of a state that was taken with `shuffle: blocks`. */
 static bool resume_differs_blocks(const struct spec_state *state,
 	const struct resume_meaning *meaning, const struct stream_spec *spec,
 	struct resume_difference *ret)

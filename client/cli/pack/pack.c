@@ -156,7 +156,7 @@ static int pack_check_room(const struct pack *pack, struct fault *fault)
 	const struct image_options *image = &pack->options->recipe.image;
 	uint64_t room, needed = pack_estimate(pack);
 	char has[16], wants[16], text[FAULT_TEXT];
-	/* Of an output in a bucket, one shard at a time is on a disk. */
+	/* An output in a bucket has only one shard at a time on a disk. */
 	if (pack->place.remote)
 		needed = UTIL_MIN(needed, pack->options->recipe.shard_bytes);
 	int r = output_room(&pack->place, &room, fault);

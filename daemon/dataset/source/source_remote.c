@@ -13,7 +13,7 @@
 struct expansion {
 	const char *pattern; /* a glob, or a folder */
 	struct source_paths *paths;
-	/* Of a folder: what is in it. */
+	/* What the folder holds. */
 	bool any, index_json, images, folders, other;
 	size_t parquet;
 };

@@ -113,7 +113,7 @@ static void differs_by_key(void **state)
 	}
 }
 
-/* Of the pairs of neighbors, as many stay neighbors as by chance: with a window of 8 blocks of 64,
+/* As many pairs of neighbors stay neighbors as by chance: with a window of 8 blocks of 64,
  * both are in one period of 64 samples in one case of 8. */
 static void mixes_neighbors(void **state)
 {
