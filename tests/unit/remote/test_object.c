@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "base/whole.h"
 #include "remote/objects.h"
+#include "unit/folder_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -146,22 +147,8 @@ static uint64_t bytes_take(void)
 	return bytes;
 }
 
-static char folder[64];
+static char *folder;
 static struct objects *objects;
-
-static void remove_all(const char *path)
-{
-	DIR *stream = opendir(path);
-	for (struct dirent *entry; stream && (entry = readdir(stream));) {
-		char name[512];
-		(void)snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-		if (entry->d_name[0] != '.' && unlink(name) != 0)
-			remove_all(name);
-	}
-	if (stream)
-		(void)closedir(stream);
-	(void)rmdir(path);
-}
 
 static void start(uint64_t cache)
 {
@@ -192,16 +179,16 @@ static void stop(void)
 
 static int setup(void **state)
 {
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-object-XXXXXX");
 	server.etag = "\"a\"";
 	server.size_lie = 0;
 	(void)bytes_take();
-	return mkdtemp(folder) ? 0 : -1;
+	folder = fixture_folder();
+	return 0;
 }
 
 static int teardown(void **state)
 {
-	remove_all(folder);
+	fixture_remove(folder);
 	return 0;
 }
 
@@ -523,7 +510,7 @@ static uint64_t epoch(struct remote_object *const *shards)
 
 static uint64_t folder_bytes(void)
 {
-	char path[128];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/remote", folder);
 	DIR *stream = opendir(path);
 	uint64_t sum = 0;
@@ -558,7 +545,8 @@ static void belady(double share, double most)
 	for (unsigned i = 0; i < SHARDS; i++)
 		remote_object_unref(shards[i]);
 	stop();
-	remove_all(folder);
+	fixture_remove(folder);
+	folder = fixture_folder();
 }
 
 static void test_belady(void **state)

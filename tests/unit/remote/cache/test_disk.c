@@ -5,6 +5,7 @@
 #include "base/whole.h"
 #include "remote/cache/disk_file.h"
 #include "remote/cache/disk_map.h"
+#include "unit/folder_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,32 +21,19 @@
 
 enum { MIB = 1 << 20 };
 
-static char folder[64];
+static char *folder;
 static uint8_t data[DISK_BLOCK];
 
 static int setup(void **state)
 {
-	(void)snprintf(folder, sizeof folder, "/tmp/penstock-disk-XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static void remove_all(const char *path)
-{
-	DIR *stream = opendir(path);
-	for (struct dirent *entry; stream && (entry = readdir(stream));) {
-		char name[512];
-		(void)snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-		if (entry->d_name[0] != '.' && unlink(name) != 0)
-			remove_all(name);
-	}
-	if (stream)
-		(void)closedir(stream);
-	(void)rmdir(path);
+	(void)state;
+	folder = fixture_folder();
+	return 0;
 }
 
 static int teardown(void **state)
 {
-	remove_all(folder);
+	fixture_remove(folder);
 	return 0;
 }
 
@@ -66,7 +54,7 @@ static uint64_t used_in(const char *path)
 
 static uint64_t used(void)
 {
-	char path[128];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/remote", folder);
 	return used_in(path);
 }
@@ -239,7 +227,7 @@ static void test_indexes(void **state)
 	const uint64_t size = 4 * MIB;
 	struct disk *disk = disk_of(size);
 	struct disk_file *file;
-	char path[160];
+	char path[512];
 	assert_int_equal(open_object(disk, 0, "\"a\"", 16 * MIB, &file), 0);
 	assert_true(fill(disk, file, 0, 0, 200) > 0);
 	assert_true(used() <= size - size / 48);
@@ -267,7 +255,7 @@ static void test_damaged_account(void **state)
 		       huge[4] = {UINT64_MAX - MIB, UINT64_MAX, UINT64_MAX - MIB, UINT64_MAX - 5};
 	struct disk *disk = disk_of(size);
 	struct disk_file *file;
-	char path[160];
+	char path[512];
 	assert_int_equal(open_object(disk, 0, "\"a\"", 16 * MIB, &file), 0);
 	(void)fill(disk, file, 0, 0, 200);
 	(void)snprintf(path, sizeof path, "%s/remote/account", folder);
@@ -338,7 +326,7 @@ static bool exists(struct disk *disk, unsigned object)
 
 static void foreign_make(const char *name, const char *text)
 {
-	char path[160];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/remote/%s", folder, name);
 	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
@@ -348,7 +336,7 @@ static void foreign_make(const char *name, const char *text)
 
 static bool foreign_is(const char *name)
 {
-	char path[160];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/remote/%s", folder, name);
 	return access(path, F_OK) == 0;
 }
@@ -521,7 +509,7 @@ static void test_stopped(void **state)
 {
 	struct disk *disk = disk_of(4 * MIB), *late;
 	struct fault fault;
-	char path[160];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/remote/account", folder);
 	const int fd = open(path, O_RDWR);
 	struct flock lock = {
@@ -539,7 +527,7 @@ static void test_refused(void **state)
 {
 	struct disk *disk;
 	struct fault fault;
-	char path[160];
+	char path[512];
 	(void)snprintf(path, sizeof path, "%s/file", folder);
 	(void)close(open(path, O_WRONLY | O_CREAT, 0600));
 	assert_true(disk_open(path, MIB, &disk, &fault) < 0);

@@ -5,6 +5,7 @@
 #include "remote/client/client.h"
 
 #include "base/util.h"
+#include "unit/folder_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 enum { OBJECT_SIZE = 1 << 20 };
 
 struct fixture {
-	char folder[64];
+	char *folder;
 	pid_t server;
 	int server_in; /* its standard input: it runs until this is closed */
 	unsigned port;
@@ -58,11 +59,10 @@ static void fixture_spawn(const char *port)
 static int fixture_setup(void **state)
 {
 	(void)state;
-	char path[128];
+	char path[512];
 	(void)alarm(110);
 	(void)unsetenv("http_proxy");
-	(void)strcpy(fixture.folder, "/tmp/penstock-client-XXXXXX");
-	assert_non_null(mkdtemp(fixture.folder));
+	fixture.folder = fixture_folder();
 	uint64_t x = 88172645463325252u;
 	for (size_t i = 0; i < OBJECT_SIZE; i++) {
 		x ^= x << 13;
@@ -82,13 +82,10 @@ static int fixture_setup(void **state)
 static int fixture_teardown(void **state)
 {
 	(void)state;
-	char path[128];
 	int status;
 	(void)close(fixture.server_in);
 	(void)waitpid(fixture.server, &status, 0);
-	(void)snprintf(path, sizeof path, "%s/object", fixture.folder);
-	(void)unlink(path);
-	(void)rmdir(fixture.folder);
+	fixture_remove(fixture.folder);
 	return 0;
 }
 

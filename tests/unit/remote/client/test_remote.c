@@ -6,36 +6,15 @@
 #include "client_fixture.h"
 #include "remote/object.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
-static char cache_dir[128];
-
-static void remove_all(const char *path)
-{
-	DIR *stream = opendir(path);
-	for (struct dirent *entry; stream && (entry = readdir(stream));) {
-		char name[512];
-		(void)snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-		if (entry->d_name[0] != '.' && unlink(name) != 0)
-			remove_all(name);
-	}
-	if (stream)
-		(void)closedir(stream);
-	(void)rmdir(path);
-}
+static char cache_dir[512];
 
 static int setup(void **state)
 {
 	const int code = fixture_setup(state);
 	(void)snprintf(cache_dir, sizeof cache_dir, "%s/cache", fixture.folder);
 	return code;
-}
-
-static int teardown(void **state)
-{
-	remove_all(cache_dir);
-	return fixture_teardown(state);
 }
 
 static void start(const char *folder)
@@ -144,10 +123,10 @@ static void test_bad(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_cold_and_warm, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_head_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bad, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cold_and_warm, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_replaced, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_head_refused, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_bad, setup, fixture_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
