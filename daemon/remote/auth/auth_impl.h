@@ -8,6 +8,7 @@
 #include "remote/auth/sigv4.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
 	AUTH_REGIONS = 32, /* buckets whose region a server told */
@@ -71,7 +72,8 @@ struct auth {
 	pthread_mutex_t sending;
 	pthread_cond_t sent;
 	struct client_request *request;
-	bool answered, ending;
+	bool answered;
+	atomic_bool ending; /* also interrupts the thread. Set under `sending` */
 };
 
 /* Makes sure that `current` can be used at `now_s`; starts the thread that fetches if not, or if

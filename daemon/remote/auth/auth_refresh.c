@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "remote/auth/profile.h"
+#include "remote/interrupt.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void on_done(struct client_request *request)
 static int send_and_wait(struct auth *auth, struct client_request *request, struct fault *fault)
 {
 	(void)pthread_mutex_lock(&auth->sending);
-	bool ending = auth->ending;
+	bool ending = atomic_load_explicit(&auth->ending, memory_order_relaxed);
 	if (!ending) {
 		auth->request = request;
 		auth->answered = false;
@@ -91,6 +92,7 @@ static void fetch(void *argument)
 		.send = send_request,
 		.context = auth};
 	auth->fetched.fault.text[0] = 0;
+	(void)interrupt_set(&auth->ending);
 	auth->fetched.rc = chain_find(&chain, &auth->fetched.found, &auth->fetched.fault);
 }
 
@@ -179,7 +181,7 @@ void auth_refresh_end(struct auth *auth)
 	auth->ended = true;
 	(void)pthread_mutex_unlock(&auth->lock);
 	(void)pthread_mutex_lock(&auth->sending);
-	auth->ending = true;
+	atomic_store_explicit(&auth->ending, true, memory_order_relaxed);
 	if (auth->request && !auth->answered)
 		client_cancel(auth->client, auth->request);
 	(void)pthread_mutex_unlock(&auth->sending);

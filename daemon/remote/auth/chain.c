@@ -104,7 +104,7 @@ static int of_found(const struct chain *chain, const struct profile *profile, un
 	if (profile->id[0] || profile->secret[0])
 		return keys_of(profile, ret, fault);
 	if (profile->process[0]) {
-		int rc = chain_process(profile->process, ret, fault);
+		int rc = chain_process(profile->process, CHAIN_PROCESS_MS, ret, fault);
 		return rc < 0 ? fault_prefix(fault, rc, "profile %s", profile->name) : rc;
 	}
 	if (profile->sso[0])

@@ -23,7 +23,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHAIN_E_NONE = 1 }; /* an outcome: no place has credentials */
+enum {
+	CHAIN_E_NONE = 1, /* an outcome: no place has credentials */
+	CHAIN_PROCESS_MS = 60000, /* that a credential_process has */
+};
 
 /* One request to a service of credentials. It is not signed and not repeated, and no redirect is
  * followed. */
@@ -70,7 +73,10 @@ int chain_assume_role(const struct chain *chain, const struct chain_role *role,
 	const struct credentials *from, struct credentials *ret, struct fault *fault);
 int chain_container(const struct chain *chain, struct credentials *ret, struct fault *fault);
 int chain_instance(const struct chain *chain, struct credentials *ret, struct fault *fault);
-int chain_process(const char *command, struct credentials *ret, struct fault *fault);
+/* `limit_ms`: a program that runs longer is killed, with its process group. An interrupt of the
+ * thread (remote/interrupt.h) kills it, too. */
+int chain_process(
+	const char *command, unsigned limit_ms, struct credentials *ret, struct fault *fault);
 
 /* A variable of the environment; NULL where it is not set or empty. */
 const char *chain_variable(const char *name);

@@ -1,11 +1,13 @@
 /* chain_process: credentials that a program prints (credential_process). See chain.h.
  *
  * The program is given no standard input, and what it writes to standard error goes where the
- * daemon's goes. It has a minute. */
+ * daemon's goes. A program that has not ended after its time, or when penstock is told to stop, is
+ * killed with all that it started. */
 #include "remote/auth/chain.h"
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "remote/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +16,15 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
-enum { PROCESS_TIMEOUT_MS = 60000 };
+enum { PROCESS_PAUSE_MS = 10 /* between two looks whether a program has ended */ };
+
+/* Until when a program may run. */
+struct deadline {
+	uint64_t end_ns;
+	unsigned limit_ms;
+};
 
 extern char **environ;
 
@@ -47,18 +56,34 @@ static int start(const char *command, int fd, pid_t *ret)
 	return -rc;
 }
 
-/* Reads until the end, the bound or the time limit. */
-static ssize_t read_all(int fd, char *to, size_t room)
+/* Whether the thread is interrupted, or the process is told to end while it starts: it has blocked
+ * the signals then, and does not take them before it has started. */
+static bool is_unwanted(void)
 {
-	const uint64_t end_ns = clock_ns() + (uint64_t)PROCESS_TIMEOUT_MS * 1000000;
+	sigset_t pending;
+	return interrupt_wanted() ||
+	       (sigpending(&pending) == 0 &&
+		       (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1));
+}
+
+/* 0; -ETIMEDOUT; -ECANCELED. */
+static int deadline_check(const struct deadline *deadline)
+{
+	if (clock_ns() >= deadline->end_ns)
+		return -ETIMEDOUT;
+	return is_unwanted() ? -ECANCELED : 0;
+}
+
+/* Reads until the end, the bound or the time limit. */
+static ssize_t read_all(int fd, char *to, size_t room, const struct deadline *deadline)
+{
 	size_t used = 0;
 	while (used < room) {
-		uint64_t now = clock_ns();
 		struct pollfd ready = {.fd = fd, .events = POLLIN};
-		if (now >= end_ns)
-			return -ETIMEDOUT;
-		int n = poll(&ready, 1, (int)((end_ns - now) / 1000000) + 1);
-		if (n <= 0)
+		const int code = deadline_check(deadline);
+		if (code < 0)
+			return code;
+		if (poll(&ready, 1, INTERRUPT_MS) <= 0)
 			continue;
 		ssize_t got = read(fd, to + used, room - used);
 		if (got < 0 && errno != EINTR)
@@ -70,18 +95,46 @@ static ssize_t read_all(int fd, char *to, size_t room)
 	return -EFBIG;
 }
 
-static int finish(pid_t pid, ssize_t size, struct fault *fault)
+/* Waits for the program, which has closed its output, until the time limit. 0 or a negative
+ * errno. */
+static int end_wait(pid_t pid, int *ret_status, const struct deadline *deadline)
+{
+	for (;;) {
+		const pid_t ended = waitpid(pid, ret_status, WNOHANG);
+		if (ended == pid)
+			return 0;
+		if (ended < 0 && errno != EINTR)
+			return -errno;
+		const int code = deadline_check(deadline);
+		if (code < 0)
+			return code;
+		(void)nanosleep(&(struct timespec){.tv_nsec = PROCESS_PAUSE_MS * 1000000L}, NULL);
+	}
+}
+
+static int fail(int code, const struct deadline *deadline, struct fault *fault)
+{
+	if (code == -ETIMEDOUT)
+		return fault_set(fault, code,
+			"credential_process: it did not end within %u s and was killed; run it by "
+			"hand to see what it waits for",
+			(deadline->limit_ms + 999) / 1000);
+	return fault_set(fault, code, "credential_process: %s",
+		code == -EFBIG       ? "it printed more than 64 KiB"
+		: code == -ECANCELED ? "penstock is stopping"
+				     : strerror(-code));
+}
+
+static int finish(pid_t pid, ssize_t size, const struct deadline *deadline, struct fault *fault)
 {
 	int status = 0;
-	if (size < 0)
+	int code = size < 0 ? (int)size : end_wait(pid, &status, deadline);
+	if (code < 0) {
 		(void)kill(-pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (size < 0)
-		return fault_set(fault, (int)size, "credential_process: %s",
-			size == -ETIMEDOUT ? "it did not end within a minute"
-			: size == -EFBIG   ? "it printed more than 64 KiB"
-					   : strerror((int)-size));
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		return fail(code, deadline, fault);
+	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	return fault_set(fault, -EIO,
@@ -90,8 +143,11 @@ static int finish(pid_t pid, ssize_t size, struct fault *fault)
 		WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-int chain_process(const char *command, struct credentials *ret, struct fault *fault)
+int chain_process(
+	const char *command, unsigned limit_ms, struct credentials *ret, struct fault *fault)
 {
+	const struct deadline deadline = {
+		.end_ns = clock_ns() + (uint64_t)limit_ms * 1000000, .limit_ms = limit_ms};
 	int ends[2];
 	pid_t pid = 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -109,9 +165,9 @@ int chain_process(const char *command, struct credentials *ret, struct fault *fa
 		return fault_set(fault, rc, "credential_process: %s", strerror(-rc));
 	}
 	char *text = calloc(1, CREDENTIALS_BODY + 1);
-	ssize_t size = text ? read_all(ends[0], text, CREDENTIALS_BODY) : -ENOMEM;
+	ssize_t size = text ? read_all(ends[0], text, CREDENTIALS_BODY, &deadline) : -ENOMEM;
 	(void)close(ends[0]);
-	rc = finish(pid, size, fault);
+	rc = finish(pid, size, &deadline, fault);
 	if (rc == 0)
 		rc = credentials_from_json(ret, "credential_process", text, (size_t)size, fault);
 	if (text)
