@@ -112,6 +112,7 @@ struct stream {
 	struct ticket_field *ticket_fields; /* of all tickets */
 	uint32_t tickets, tickets_free;
 	bool cancelled;
+	atomic_bool interrupt; /* set with `cancelled`: ends what stream_renew waits for */
 	int failed; /* 0, or the negative errno for which the stream cannot go on */
 	struct fault fault;
 	uint64_t images, batches, pixel_ns, reading, queued, field_bytes;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/host/roots.h"
+#include "remote/interrupt.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -77,10 +78,12 @@ void stream_renew(struct stream *stream, struct stream_renewal *renewal)
 	struct dataset_options options = stream_dataset_options(stream, renew_progress, stream);
 	char path[SPEC_TEXT];
 	uint64_t began = clock_ns();
+	const atomic_bool *before = interrupt_set(&stream->interrupt);
 	renewal->after_ns = began + SHELF_PAUSE_NS; /* where the shelf is not asked */
 	/* Rows may be made for long, where storage hangs: then nothing is renewed. */
 	if (stream->retired[part] && tickets_use(stream, stream->retired[part])) {
 		renewal->result = -EBUSY;
+		(void)interrupt_set(before);
 		return;
 	}
 	shelf_close(environment->shelf, stream->retired[part]);
@@ -91,6 +94,7 @@ void stream_renew(struct stream *stream, struct stream_renewal *renewal)
 			&options, &renewal->fresh, &renewal->after_ns, &renewal->made,
 			&renewal->fault);
 	renewal->took_ns = clock_ns() - began;
+	(void)interrupt_set(before);
 }
 
 void stream_renewed(struct stream *stream, struct stream_renewal *renewal)
