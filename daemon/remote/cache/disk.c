@@ -161,13 +161,44 @@ static void file_name(char *ret, size_t room, const char *name, const char *suff
 	(void)snprintf(ret, room, "%s%s", name, suffix);
 }
 
-void disk_unlink(const struct disk *disk, const char *name)
+static int open_unchecked(const struct disk *disk, const char *file)
+{
+	return openat(disk->folder_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+enum disk_data disk_data_look(int fd, uint64_t size)
+{
+	static const struct disk_trailer nothing;
+	struct stat status;
+	struct disk_trailer trailer, expected;
+	disk_trailer_fill(&expected, 0);
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+		return DISK_DATA_FOREIGN;
+	if (status.st_size == 0)
+		return DISK_DATA_LOST;
+	if (status.st_size < (off_t)sizeof trailer ||
+		whole_read(fd, &trailer, sizeof trailer,
+			(uint64_t)status.st_size - sizeof trailer) != sizeof trailer)
+		return DISK_DATA_FOREIGN;
+	const bool fits = (uint64_t)status.st_size == size + sizeof trailer;
+	if (memcmp(trailer.magic, expected.magic, sizeof trailer.magic) == 0)
+		return fits ? DISK_DATA_OURS : DISK_DATA_LOST;
+	return fits && memcmp(&trailer, &nothing, sizeof trailer) == 0 ? DISK_DATA_LOST
+								       : DISK_DATA_FOREIGN;
+}
+
+bool disk_unlink(const struct disk *disk, const char *name, uint64_t size)
 {
 	char file[DISK_NAME + 8];
 	file_name(file, sizeof file, name, ".data");
 	(void)unlinkat(disk->folder_fd, file, 0);
 	file_name(file, sizeof file, name, ".map");
-	(void)unlinkat(disk->folder_fd, file, 0);
+	cleanup(close_fd) int fd = open_unchecked(disk, file);
+	/* Not a file that can be opened: a link, or of another user. */
+	const bool foreign =
+		fd < 0 ? errno != ENOENT : disk_data_look(fd, size) == DISK_DATA_FOREIGN;
+	if (!foreign)
+		(void)unlinkat(disk->folder_fd, file, 0);
 }
 
 int disk_map_open_unused(
@@ -176,6 +207,7 @@ int disk_map_open_unused(
 	char file[DISK_NAME + 8];
 	file_name(file, sizeof file, name, ".map");
 	const int fd = openat(disk->folder_fd, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return !foreign;
 	if (fd < 0)
 		return -errno;
 	struct stat status;
@@ -196,16 +228,13 @@ int disk_map_open_unused(
 
 bool disk_is_orphan(const struct disk *disk, const char *file)
 {
-	cleanup(close_fd) int fd =
-		openat(disk->folder_fd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	cleanup(close_fd) int fd = open_unchecked(disk, file);
 	struct stat status;
-	struct disk_trailer trailer, expected;
-	disk_trailer_fill(&expected, 0);
-	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-	       status.st_uid == geteuid() && status.st_size >= (off_t)sizeof trailer &&
-	       whole_read(fd, &trailer, sizeof trailer,
-		       (uint64_t)status.st_size - sizeof trailer) == sizeof trailer &&
-	       memcmp(trailer.magic, expected.magic, sizeof trailer.magic) == 0;
+	if (fd < 0 || fstat(fd, &status) != 0 ||
+		status.st_size < (off_t)sizeof(struct disk_trailer))
+		return false;
+	return disk_data_look(fd, (uint64_t)status.st_size - sizeof(struct disk_trailer)) ==
+	       DISK_DATA_OURS;
 }
 
 /* Removes an object that nobody reads and nobody holds. Returns the bytes that are free now. */
@@ -222,15 +251,15 @@ static uint64_t drop(struct disk *disk, const struct disk_entry *entry, const ch
 	const int fd = disk_map_open_unused(disk, entry->name, &header);
 	if (fd < 0)
 		return 0;
-	const bool held = disk_is_held(holds, disk_map_url(&header));
-	if (!held) {
-		disk_unlink(disk, entry->name);
+	const bool dropped = !disk_is_held(holds, disk_map_url(&header)) &&
+			     disk_unlink(disk, entry->name, header.size);
+	if (dropped) {
 		(void)atomic_fetch_add_explicit(&disk->dropped_objects, 1, memory_order_relaxed);
 		(void)atomic_fetch_add_explicit(
 			&disk->dropped_bytes, entry->bytes, memory_order_relaxed);
 	}
 	(void)close(fd);
-	return held ? 0 : entry->bytes;
+	return dropped ? entry->bytes : 0;
 }
 
 /* What all live processes may still write. Forgets the credit of those that died. */

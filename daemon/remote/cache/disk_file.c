@@ -190,22 +190,25 @@ static bool is_version(
 	       strcmp(disk_map_etag(&wanted), disk_map_etag(header)) == 0;
 }
 
+static bool has_data(const struct disk *disk, const struct names *names, uint64_t size)
+{
+	bool read_only;
+	cleanup(close_fd) int fd = open_existing(disk, names->data, &read_only);
+	return fd >= 0 && disk_data_look(fd, size) == DISK_DATA_OURS;
+}
+
 /* Another version, or files that a process was killed in the midst of: removes them if nobody reads
  * them. 0; DISK_E_ABSENT; -errno. */
 static int replace(struct disk *disk, const struct names *names, const char *url, const char *etag,
 	uint64_t size)
 {
 	struct disk_map_header header;
-	struct stat status;
 	if (disk->account_fd < 0 || disk_lock(disk) < 0)
 		return DISK_E_ABSENT;
 	const int fd = disk_map_open_unused(disk, names->name, &header);
 	/* Another process may have replaced them already. */
-	if (fd >= 0 &&
-		(!is_version(&header, url, etag, size) ||
-			fstatat(disk->folder_fd, names->data, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-			(uint64_t)status.st_size != size + sizeof(struct disk_trailer)))
-		disk_unlink(disk, names->name);
+	if (fd >= 0 && (!is_version(&header, url, etag, size) || !has_data(disk, names, size)))
+		(void)disk_unlink(disk, names->name, header.size);
 	disk_unlock(disk);
 	if (fd >= 0)
 		(void)close(fd);
@@ -292,15 +295,20 @@ static int open_map(struct disk *disk, const struct names *names, const char *ur
 
 static int open_data(struct disk *disk, const struct names *names, struct disk_file *file)
 {
-	struct stat status;
 	const int fd = open_existing(disk, names->data, &file->read_only);
 	if (fd < 0)
 		return fd == -ENOENT ? FOUND_OTHER : fd == -EBADMSG ? DISK_E_ABSENT : fd;
 	file->data_fd = fd;
-	if (fstat(fd, &status) != 0)
-		return -errno;
-	return (uint64_t)status.st_size == file->size + sizeof(struct disk_trailer) ? 0
-										    : FOUND_OTHER;
+	/* Blocks are never written into a file that only has our name. */
+	switch (disk_data_look(fd, file->size)) {
+	case DISK_DATA_OURS:
+		return 0;
+	case DISK_DATA_LOST:
+		return FOUND_OTHER;
+	case DISK_DATA_FOREIGN:
+		break;
+	}
+	return DISK_E_ABSENT;
 }
 
 static void close_both(struct disk_file *file)

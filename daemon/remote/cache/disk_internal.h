@@ -40,8 +40,9 @@ void disk_spend(struct disk *disk, uint64_t bytes);
 int disk_map_open_unused(
 	const struct disk *disk, const char *name, struct disk_map_header *ret_header);
 
-/* Removes the files of an object, whose map the caller has locked. */
-void disk_unlink(const struct disk *disk, const char *name);
+/* Removes the files of an object of `size` bytes, whose map the caller has locked. A data file that
+ * is not ours stays. Returns whether there is no data file any more. */
+bool disk_unlink(const struct disk *disk, const char *name, uint64_t size);
 
 /* Whether a data file without a map, which a power loss leaves, is one of ours. */
 bool disk_is_orphan(const struct disk *disk, const char *file);
@@ -52,3 +53,11 @@ struct disk_trailer {
 	uint64_t url_hash;
 };
 void disk_trailer_fill(struct disk_trailer *ret, uint64_t hash);
+
+/* What an open data file is that belongs to the map of an object of `size` bytes. */
+enum disk_data {
+	DISK_DATA_OURS,
+	DISK_DATA_LOST, /* ours, but a crash cut it off before its end was on disk */
+	DISK_DATA_FOREIGN,
+};
+enum disk_data disk_data_look(int fd, uint64_t size);

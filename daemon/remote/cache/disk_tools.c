@@ -109,10 +109,10 @@ static void clear_one(struct disk *disk, const struct disk_entry *entry, const c
 			       ? -EBUSY
 			       : disk_map_open_unused(disk, entry->name, &header);
 	if (fd >= 0) {
-		disk_unlink(disk, entry->name);
+		const bool gone = disk_unlink(disk, entry->name, header.size);
 		(void)close(fd);
 		to->objects++;
-		to->bytes += entry->bytes;
+		to->bytes += gone ? entry->bytes : 0;
 	} else if (fd == -EBUSY) {
 		to->open_objects++;
 		to->open_bytes += entry->bytes;

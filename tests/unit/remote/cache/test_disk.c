@@ -447,6 +447,42 @@ static void test_remains(void **state)
 		(void)close(fd);
 		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
 		assert_int_equal(disk_file_state(file, 0), DISK_MISSING);
+/* A data file that another program put in the place of ours is neither written nor removed. */
+static void test_foreign_data(void **state)
+{
+	static const char text[] = "not penstock's";
+	struct disk *disk = disk_of(5 * MIB);
+	struct disk_file *file;
+	struct disk_cleared cleared;
+	char name[DISK_NAME + 1], path[160], found[sizeof text];
+	disk_map_name(url_of(0), name);
+	(void)snprintf(path, sizeof path, "%s/remote/%s.data", folder, name);
+	for (int what = 0; what < 3; what++) {
+		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
+		assert_int_equal(fill(disk, file, 0, 0, 2), 2);
+		disk_file_close(file);
+		assert_int_equal(unlink(path), 0);
+		const int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+		assert_int_equal(whole_write(fd, text, sizeof text, 0), 0);
+		/* As long as ours would be. */
+		assert_int_equal(ftruncate(fd, MIB + 15), 0);
+		assert_int_equal(whole_write(fd, text, sizeof text, MIB + 16 - sizeof text), 0);
+		struct disk *other = NULL;
+		if (what == 0)
+			assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), DISK_E_ABSENT);
+		else if (what == 1)
+			assert_int_equal(disk_clear(disk, "", &cleared), 0);
+		else
+			other = disk_of(4096);
+		disk_close(other);
+		assert_int_equal(whole_read(fd, found, sizeof found, 0), sizeof found);
+		assert_memory_equal(found, text, sizeof text);
+		(void)close(fd);
+		assert_int_equal(unlink(path), 0);
+	}
+	disk_close(disk);
+}
+
 		assert_int_equal(fill(disk, file, 0, 0, 1), 1);
 		disk_file_close(file);
 		disk_close(disk);
@@ -576,3 +612,4 @@ int main(void)
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+		cmocka_unit_test_setup_teardown(test_foreign_data, setup, teardown),
