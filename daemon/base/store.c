@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
@@ -171,12 +172,103 @@ int store_begin_unlinked(struct store_file *file, int fd, uint64_t base)
 	return rc;
 }
 
+static struct {
+	pthread_rwlock_t lock;
+	const struct store_bound *bound;
+} store_bounded = {.lock = PTHREAD_RWLOCK_INITIALIZER};
+
+void store_bound_set(const struct store_bound *bound)
+{
+	(void)pthread_rwlock_wrlock(&store_bounded.lock);
+	store_bounded.bound = bound;
+	(void)pthread_rwlock_unlock(&store_bounded.lock);
+}
+
+/* Without slashes at the end. */
+static size_t folder_bytes(const char *folder, size_t size)
+{
+	while (size > 1 && folder[size - 1] == '/')
+		size--;
+	return size;
+}
+
+/* The bound on a folder, with the lock, which bound_leave gives back; NULL: none. */
+static const struct store_bound *bound_enter(const char *folder, size_t size)
+{
+	(void)pthread_rwlock_rdlock(&store_bounded.lock);
+	const struct store_bound *bound = store_bounded.bound;
+	size = folder_bytes(folder, size);
+	if (bound && folder_bytes(bound->folder, strlen(bound->folder)) == size &&
+		strncmp(bound->folder, folder, size) == 0)
+		return bound;
+	(void)pthread_rwlock_unlock(&store_bounded.lock);
+	return NULL;
+}
+
+static void bound_leave(void)
+{
+	(void)pthread_rwlock_unlock(&store_bounded.lock);
+}
+
+static size_t parent_bytes(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+uint64_t store_bound_size(const char *folder)
+{
+	const struct store_bound *bound = bound_enter(folder, strlen(folder));
+	const uint64_t size = bound ? bound->size : 0;
+	if (bound)
+		bound_leave();
+	return size;
+}
+
+int store_bound_take(const char *path, uint64_t bytes)
+{
+	const struct store_bound *bound = bound_enter(path, parent_bytes(path));
+	const int rc = bound ? bound->take(bound->context, bytes) : 0;
+	if (bound)
+		bound_leave();
+	return rc;
+}
+
+void store_bound_settle(const char *path, uint64_t taken, uint64_t stored)
+{
+	const struct store_bound *bound = bound_enter(path, parent_bytes(path));
+	if (!bound)
+		return;
+	bound->settle(bound->context, taken, stored);
+	bound_leave();
+}
+
+uint64_t store_bytes(int fd)
+{
+	struct stat status;
+	return fstat(fd, &status) == 0 ? (uint64_t)status.st_blocks * 512 : 0;
+}
+
+const char *store_error(int code)
+{
+	return code == -EDQUOT ? "cache_size has no room for it"
+			       : strerror(code < 0 ? -code : code);
+}
+
 int store_commit(struct store_file *file)
 {
 	if (!file->temporary)
 		return 0;
-	if (fsync(file->fd) < 0 || rename(file->temporary, file->path) < 0)
+	if (fsync(file->fd) < 0)
 		return -errno;
+	const uint64_t bytes = store_bytes(file->fd);
+	int rc = store_bound_take(file->path, bytes);
+	if (rc == 0) {
+		rc = rename(file->temporary, file->path) < 0 ? -errno : 0;
+		store_bound_settle(file->path, bytes, rc == 0 ? bytes : 0);
+	}
+	if (rc < 0)
+		return rc;
 	free(file->temporary);
 	file->temporary = NULL;
 	(void)close(file->fd);

@@ -55,6 +55,36 @@ int store_folder_make(const char *folder);
  * NULL without memory. */
 char *store_cache_path(const char *folder, const char *shard, const char *suffix);
 
+/* A folder whose files count in a bound that another module keeps: the cache of remote data. Before
+ * store_commit puts a file there, `take` is asked for the bytes of disk that it has: 0; or a
+ * negative errno, and then the file is not put there. Afterwards `settle` is told how many of these
+ * bytes are in use. -EDQUOT: the bound leaves no room.
+ *
+ * There is one bound at a time. It stays until another one, or NULL, is set, which waits until no
+ * thread uses it. Any thread. */
+struct store_bound {
+	const char *folder;
+	uint64_t size;
+	int (*take)(void *context, uint64_t bytes);
+	void (*settle)(void *context, uint64_t taken, uint64_t stored);
+	void *context;
+};
+void store_bound_set(const struct store_bound *bound);
+
+/* The size of the bound on the files in a folder; 0: there is none. */
+uint64_t store_bound_size(const char *folder);
+
+/* For files that are put in place without store_commit: as `take` and `settle`, where the folder of
+ * `path` has a bound. */
+int store_bound_take(const char *path, uint64_t bytes);
+void store_bound_settle(const char *path, uint64_t taken, uint64_t stored);
+
+/* What a file takes of the disk. 0 where that is not known. */
+uint64_t store_bytes(int fd);
+
+/* "cache_size has no room for it" for -EDQUOT, else what strerror says. */
+const char *store_error(int code);
+
 /* The folder for indexes that cannot be stored beside their shard: `given` unless it is NULL or "",
  * else $XDG_CACHE_HOME/penstock, else ~/.cache/penstock, else a folder of this user in $TMPDIR or
  * /tmp. 0; -ENAMETOOLONG; -EPERM or another error where the folder in /tmp does not belong to this

@@ -361,9 +361,15 @@ static void making_commit(struct making *making)
 {
 	if (making->fd < 0)
 		return;
-	if (fsync(making->fd) < 0 || rename(making->temporary, making->path) < 0) {
-		making->error = -errno;
+	const uint64_t bytes = store_bytes(making->fd);
+	int rc = fsync(making->fd) < 0 ? -errno : store_bound_take(making->path, bytes);
+	if (rc == 0) {
+		rc = rename(making->temporary, making->path) < 0 ? -errno : 0;
+		store_bound_settle(making->path, bytes, rc == 0 ? bytes : 0);
+	}
+	if (rc < 0) {
 		making_drop(making);
+		making->error = rc;
 		return;
 	}
 	free(making->temporary);
@@ -378,7 +384,7 @@ static void notice(struct walk *walk, const char *shard, int error)
 	(void)snprintf(walk->notice, walk->room,
 		"the sizes of the images of %.400s cannot be kept (%s): their headers are read "
 		"again at each opening; grant write permission beside it or in the cache folder",
-		shard, strerror(-error));
+		shard, store_error(error));
 }
 
 /* Measures a shard, hands its samples out and keeps them in a file. */

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 enum {
+	SIDECAR_PAGE = 4096,
 	SIDECAR_VERSION = 1, /* of the places and their contents */
 	SIDECAR_FILES_PART = 8, /* a part of the files that a process may have */
 	SIDECAR_FILES_MIN = 16,
@@ -42,11 +43,19 @@ enum sidecar_state {
 	STATE_OPEN,
 	STATE_READ_ONLY,
 	STATE_NONE, /* does not exist and cannot be made: final */
+	STATE_FULL, /* the bound leaves no room for more */
+};
+
+enum {
+	SIDECAR_NOWHERE = SIDECAR_HALVINGS + 1, /* in place of halvings: nothing is kept */
+	SIDECAR_KINDS = 16, /* bits of the head's `kind`; the halvings follow */
 };
 
 struct sidecar {
 	const struct dataset *dataset;
 	struct index_files *files;
+	uint32_t halvings; /* of the room of places; or SIDECAR_NOWHERE */
+	bool bounded; /* the cache folder has a bound */
 	_Atomic uint8_t *state; /* per shard, enum sidecar_state; no order: a hint */
 	atomic_bool full; /* a write failed: nothing more is kept; no order */
 	pthread_mutex_t lock; /* of the notice */
@@ -55,24 +64,57 @@ struct sidecar {
 	char notice[FAULT_TEXT];
 };
 
-void sidecar_place(const struct dataset *dataset, uint64_t number, uint32_t shard,
+/* Where the place ends that comes after `samples` samples of `bytes` bytes. Pure. */
+static uint64_t offset_of(uint64_t samples, uint64_t bytes, uint32_t halvings)
+{
+	return SIDECAR_HEAD + samples * ((uint32_t)SIDECAR_LEAST >> halvings) +
+	       bytes / ((uint64_t)SIDECAR_PART << halvings);
+}
+
+void sidecar_place(const struct sidecar *sidecar, uint64_t number, uint32_t shard,
 	uint64_t position, uint32_t size, struct sidecar_place *ret)
 {
-	uint64_t inside = number - dataset->shard[shard].first;
+	const uint32_t halvings = sidecar->halvings;
+	uint64_t inside = number - sidecar->dataset->shard[shard].first;
+	uint32_t room =
+		((uint32_t)SIDECAR_LEAST >> halvings) + size / ((uint32_t)SIDECAR_PART << halvings);
 	*ret = (struct sidecar_place){
 		.shard = shard,
-		.room = UTIL_MIN(SIDECAR_LEAST + size / SIDECAR_PART, (uint32_t)SIDECAR_MOST),
-		.offset = SIDECAR_HEAD + inside * SIDECAR_LEAST + position / SIDECAR_PART,
+		.room = halvings == SIDECAR_NOWHERE ? 0 : UTIL_MIN(room, (uint32_t)SIDECAR_MOST),
+		.offset = offset_of(inside, position, halvings),
 	};
 }
 
-static struct sidecar_head head_of(const struct dataset *dataset, uint32_t number)
+/* How often the room of places is halved: until the files of all shards take no more than their
+ * share of a bound that does not hold the whole dataset. */
+static uint32_t halvings_of(const struct dataset *dataset)
+{
+	const uint64_t bound = dataset->cache_folder ? store_bound_size(dataset->cache_folder) : 0;
+	uint64_t data = 0, kept[SIDECAR_NOWHERE] = {0};
+	for (uint32_t i = 0; i < dataset->shards; i++) {
+		const struct dataset_shard *shard = &dataset->shard[i];
+		data += dataset->container->files ? shard->bytes : shard->size;
+		for (uint32_t j = 0; j < SIDECAR_NOWHERE; j++)
+			kept[j] += util_align(
+				offset_of(shard->samples, shard->bytes, j), SIDECAR_PAGE);
+	}
+	/* A cache has maps and indexes, too. */
+	if (!bound || !dataset_remote(dataset) || data + data / 32 + kept[0] <= bound)
+		return 0;
+	uint32_t halvings = 0;
+	while (halvings < SIDECAR_NOWHERE && kept[halvings] > bound / SIDECAR_SHARE)
+		halvings++;
+	return halvings;
+}
+
+static struct sidecar_head head_of(
+	const struct dataset *dataset, uint32_t number, uint32_t halvings)
 {
 	const struct dataset_shard *shard = &dataset->shard[number];
 	struct sidecar_head head = {
 		.magic = SIDECAR_MAGIC,
 		.version = SIDECAR_VERSION,
-		.kind = (uint32_t)dataset->kind,
+		.kind = (uint32_t)dataset->kind | halvings << SIDECAR_KINDS,
 		.samples = shard->samples,
 		.bytes = shard->bytes,
 		.shard_size = shard->size,
@@ -83,15 +125,17 @@ static struct sidecar_head head_of(const struct dataset *dataset, uint32_t numbe
 }
 
 static void notice_set(
-	struct sidecar *sidecar, const char *shard, const char *what, const char *why)
+	struct sidecar *sidecar, const char *shard, const char *what, const char *why, int error)
 {
 	(void)pthread_mutex_lock(&sidecar->lock);
 	if (!sidecar->noticed)
 		(void)snprintf(sidecar->notice, sizeof sidecar->notice,
 			"entry points of %.400s %s (%s): its images are decoded without them, "
-			"which takes longer and changes no pixel; free disk space or grant write "
-			"permission beside it or in the cache folder",
-			shard, what, why);
+			"which takes longer and changes no pixel; %s",
+			shard, what, why,
+			error == -EDQUOT ? "raise cache_size"
+					 : "free disk space or grant write permission beside it or "
+					   "in the cache folder");
 	sidecar->noticed = true;
 	(void)pthread_mutex_unlock(&sidecar->lock);
 }
@@ -107,8 +151,25 @@ bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room)
 	return told;
 }
 
+/* In a bounded folder: allocates all of an open file, which has `all` bytes when every sample was
+ * visited; 0: the folder has no bound. 0, or -EDQUOT and other errors of the bound. */
+static int file_reserve(int fd, const char *path, uint64_t all)
+{
+	const uint64_t now = store_bytes(fd);
+	if (now >= all)
+		return 0;
+	const int rc = store_bound_take(path, all - now);
+	if (rc < 0)
+		return rc;
+	/* Where it cannot be allocated, it grows into what was taken. */
+	(void)fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)all);
+	store_bound_settle(path, all - now, all - now);
+	return 0;
+}
+
 /* Makes a new file at `path`, in place of the existing one. A descriptor or -errno. */
-static int file_make(const char *path, const char *shard, const struct sidecar_head *head)
+static int file_make(
+	const char *path, const char *shard, const struct sidecar_head *head, uint64_t all)
 {
 	struct stat status;
 	mode_t mode = stat(shard, &status) == 0 && S_ISREG(status.st_mode) ? status.st_mode : 0;
@@ -119,6 +180,8 @@ static int file_make(const char *path, const char *shard, const struct sidecar_h
 		return fd;
 	ssize_t n = pwrite(fd, head, sizeof *head, 0);
 	int rc = n == (ssize_t)sizeof *head ? 0 : n < 0 ? -errno : -ENOSPC;
+	if (rc == 0)
+		rc = file_reserve(fd, path, all);
 	if (rc == 0 && rename(temporary, path) < 0)
 		rc = -errno;
 	(void)flock(fd, LOCK_UN);
@@ -155,10 +218,10 @@ static int file_check(int fd, const struct sidecar_head *head)
 	return ours || head_is_lost(&found) ? 0 : -EEXIST;
 }
 
-/* Opens the file at `path`; makes it if it does not exist or is out of date. A descriptor or
- * -errno. */
+/* Opens the file at `path`; makes it if it does not exist or is out of date. `all`: as in
+ * file_reserve. A descriptor or -errno. */
 static int file_open(const char *path, const char *shard, const struct sidecar_head *head,
-	enum sidecar_state *ret_state)
+	uint64_t all, enum sidecar_state *ret_state)
 {
 	*ret_state = STATE_OPEN;
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -167,15 +230,18 @@ static int file_open(const char *path, const char *shard, const struct sidecar_h
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	}
 	if (fd < 0)
-		return errno == ENOENT ? file_make(path, shard, head) : -errno;
+		return errno == ENOENT ? file_make(path, shard, head, all) : -errno;
 	int rc = file_check(fd, head);
-	if (rc > 0)
+	if (rc > 0) {
+		if (*ret_state == STATE_OPEN && file_reserve(fd, path, all) < 0)
+			*ret_state = STATE_FULL;
 		return fd;
+	}
 	(void)close(fd);
 	if (rc < 0)
 		return rc;
 	*ret_state = STATE_OPEN;
-	return file_make(path, shard, head);
+	return file_make(path, shard, head, all);
 }
 
 /* Whether the file may be stored beside the shard. */
@@ -198,22 +264,27 @@ static char *path_cached(const struct dataset *dataset, uint32_t number)
 static int shard_open(const struct sidecar *sidecar, uint32_t number, enum sidecar_state *ret_state)
 {
 	const struct dataset *dataset = sidecar->dataset;
-	const char *shard = dataset->shard[number].path;
-	const struct sidecar_head head = head_of(dataset, number);
+	const struct dataset_shard *shard = &dataset->shard[number];
+	const struct sidecar_head head = head_of(dataset, number, sidecar->halvings);
 	int beside = -ENOENT;
 	if (is_beside(dataset)) {
 		cleanup(free_ptr) char *path = NULL;
-		if (asprintf(&path, "%s.ckp", shard) < 0)
+		if (asprintf(&path, "%s.ckp", shard->path) < 0)
 			return -ENOMEM;
-		beside = file_open(path, shard, &head, ret_state);
+		beside = file_open(path, shard->path, &head, 0, ret_state);
 		if (beside >= 0)
 			return beside;
 	}
 	if (!dataset->cache_folder)
 		return beside;
 	cleanup(free_ptr) char *path = path_cached(dataset, number);
-	int rc = path ? store_folder_make(dataset->cache_folder) : -ENOMEM;
-	return rc < 0 ? rc : file_open(path, shard, &head, ret_state);
+	if (!path)
+		return -ENOMEM;
+	const uint64_t all = offset_of(shard->samples, shard->bytes, sidecar->halvings);
+	int rc = store_folder_make(dataset->cache_folder);
+	return rc < 0 ? rc
+		      : file_open(path, shard->path, &head,
+				sidecar->bounded ? util_align(all, SIDECAR_PAGE) : 0, ret_state);
 }
 
 /* After a new file was begun: removes, once, temporary files that were never put in place. */
@@ -246,10 +317,30 @@ static int sidecar_open(const void *context, uint32_t number, struct fault *faul
 	if (fd < 0) {
 		state = STATE_NONE;
 		notice_set(sidecar, sidecar->dataset->shard[number].path, "cannot be kept",
-			strerror(-fd));
+			store_error(fd), fd);
 	}
 	atomic_store_explicit(&sidecar->state[number], (uint8_t)state, memory_order_relaxed);
 	return fd;
+}
+
+/* Removes a shard's file, if it is a sidecar. */
+static void shard_remove(const struct dataset *dataset, uint32_t number)
+{
+	cleanup(free_ptr) char *path = path_cached(dataset, number);
+	cleanup(close_fd) int fd =
+		path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW) : -1;
+	const struct sidecar_head head = head_of(dataset, number, 0);
+	if (fd >= 0 && file_check(fd, &head) >= 0)
+		(void)unlink(path);
+}
+
+/* The bound is too small for entry points: those of before make room for data. */
+static void nothing_kept(struct sidecar *sidecar)
+{
+	const struct dataset *dataset = sidecar->dataset;
+	for (uint32_t i = 0; i < dataset->shards; i++)
+		shard_remove(dataset, i);
+	notice_set(sidecar, dataset->shard[0].path, "are not kept", store_error(-EDQUOT), -EDQUOT);
 }
 
 int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
@@ -263,6 +354,8 @@ int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
 	if (!sidecar)
 		return -ENOMEM;
 	sidecar->dataset = dataset;
+	sidecar->halvings = halvings_of(dataset);
+	sidecar->bounded = dataset->cache_folder && store_bound_size(dataset->cache_folder) > 0;
 	(void)pthread_mutex_init(&sidecar->lock, NULL);
 	sidecar->state = calloc(dataset->shards, sizeof *sidecar->state);
 	if (!sidecar->state || index_files_new(dataset->shards, (uint32_t)files, sidecar_open,
@@ -270,6 +363,8 @@ int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
 		sidecar_free(sidecar);
 		return -ENOMEM;
 	}
+	if (sidecar->halvings == SIDECAR_NOWHERE)
+		nothing_kept(sidecar);
 	*ret = sidecar;
 	return 0;
 }
@@ -324,10 +419,11 @@ size_t sidecar_read(
 bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place)
 {
 	enum sidecar_state state = state_of(sidecar, place);
-	if (state == STATE_READ_ONLY)
+	if (state == STATE_READ_ONLY || state == STATE_FULL)
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
-			"their file is read-only");
-	return state != STATE_READ_ONLY && state != STATE_NONE &&
+			state == STATE_FULL ? store_error(-EDQUOT) : "their file is read-only",
+			state == STATE_FULL ? -EDQUOT : -EROFS);
+	return (state == STATE_UNKNOWN || state == STATE_OPEN) &&
 	       !atomic_load_explicit(&sidecar->full, memory_order_relaxed);
 }
 
@@ -346,7 +442,7 @@ bool sidecar_write(struct sidecar *sidecar, const struct sidecar_place *place, c
 	if (rc < 0) {
 		atomic_store_explicit(&sidecar->full, true, memory_order_relaxed);
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
-			strerror(-rc));
+			store_error(rc), rc);
 	}
 	return keeps && rc == 0;
 }

@@ -9,6 +9,12 @@
  * index: for other samples, or another version, a new file with another inode replaces it, so that
  * readers of the old file are not harmed.
  *
+ * Where a bounded cache (store_bound) does not hold all of a remote dataset, each byte that is kept
+ * here is fetched once more in every epoch. Then places have a half to an eighth of that room, so
+ * that all of them take at most a SIDECAR_SHARE-th of the bound; where that is not enough, nothing
+ * is kept. A file with other room is replaced. In a bounded folder, all places of a file are
+ * allocated when it is opened, so that it does not grow beyond what the bound allowed.
+ *
  * A sample always gets the same bytes, so processes that write at the same time write the same.
  * Nothing is synced: a partial write is detected by its reader, and written again. If something
  * cannot be written, it is not kept, and one notice says so; reading continues.
@@ -32,6 +38,8 @@ enum {
 	SIDECAR_LEAST = 256,
 	SIDECAR_PART = 48,
 	SIDECAR_MOST = 16 << 10, /* but at most this. */
+	SIDECAR_HALVINGS = 3, /* of the room, at most */
+	SIDECAR_SHARE = 52, /* of a bound: a little less than what it keeps free for indexes, too */
 };
 
 struct dataset;
@@ -42,14 +50,14 @@ struct sidecar_place {
 	uint64_t offset;
 };
 
-/* The place of sample `number`, which has `size` bytes that begin at `position` of its shard
- * (dataset_record). Places do not overlap. */
-void sidecar_place(const struct dataset *dataset, uint64_t number, uint32_t shard,
-	uint64_t position, uint32_t size, struct sidecar_place *ret);
-
 /* The dataset must outlive it. 0 or -ENOMEM. */
 int sidecar_new(const struct dataset *dataset, struct sidecar **ret);
 void sidecar_free(struct sidecar *sidecar);
+
+/* The place of sample `number`, which has `size` bytes that begin at `position` of its shard
+ * (dataset_record). Places do not overlap. */
+void sidecar_place(const struct sidecar *sidecar, uint64_t number, uint32_t shard,
+	uint64_t position, uint32_t size, struct sidecar_place *ret);
 
 /* Asks the kernel to read a place ahead. Does not wait for storage. */
 void sidecar_ahead(struct sidecar *sidecar, const struct sidecar_place *place);

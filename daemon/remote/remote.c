@@ -2,6 +2,7 @@
  * until remote_stop, so that its pointers are read without the lock. */
 #include "remote/remote.h"
 
+#include "base/store.h"
 #include "remote/auth/auth.h"
 #include "remote/cache/disk.h"
 #include "remote/client/client.h"
@@ -23,6 +24,7 @@ static struct {
 	struct auth *auth;
 	struct client *client;
 	int error; /* of the last start */
+	struct store_bound bound; /* on other files in the cache folder */
 	_Atomic(struct objects *) objects; /* NULL: not started */
 } instance = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -132,6 +134,30 @@ static struct disk *disk_start(void)
 	return disk;
 }
 
+static int bound_take(void *context, uint64_t bytes)
+{
+	const int code = disk_reserve(context, bytes);
+	return code == DISK_E_FULL ? -EDQUOT : code;
+}
+
+static void bound_settle(void *context, uint64_t taken, uint64_t stored)
+{
+	disk_settle(context, taken, stored);
+}
+
+/* From now on indexes and entry points in the cache folder ask for room. */
+static void bound_begin(struct disk *disk)
+{
+	instance.bound = (struct store_bound){
+		.folder = instance.options.cache_dir,
+		.size = instance.options.cache_size,
+		.take = bound_take,
+		.settle = bound_settle,
+		.context = disk,
+	};
+	store_bound_set(&instance.bound);
+}
+
 static int client_begin_instance(struct fault *fault)
 {
 	const struct client_options options = {
@@ -169,6 +195,8 @@ static int start(struct fault *fault)
 	struct disk *disk = disk_start();
 	code = objects_new(disk, &transport, &objects);
 	if (code == 0) {
+		if (disk)
+			bound_begin(disk);
 		atomic_store_explicit(&instance.objects, objects, memory_order_release);
 		return 0;
 	}
@@ -228,6 +256,7 @@ void remote_stop(void)
 	(void)pthread_mutex_lock(&instance.lock);
 	struct objects *objects = atomic_load_explicit(&instance.objects, memory_order_relaxed);
 	if (objects) {
+		store_bound_set(NULL);
 		/* Requests that end now are not begun again. */
 		objects_ending(objects);
 		auth_end(instance.auth);

@@ -202,8 +202,8 @@ static void ticket_arrived(struct fetch_item *item)
 		(struct stream_ticket *)((char *)item - offsetof(struct stream_ticket, item));
 	struct sidecar *sidecar = ticket_sidecar(t);
 	if (sidecar && item->result == FETCH_OK) {
-		sidecar_place(item->dataset, item->number, item->shard, item->position,
-			item->unpacked, &t->place);
+		sidecar_place(sidecar, item->number, item->shard, item->position, item->unpacked,
+			&t->place);
 		sidecar_ahead(sidecar, &t->place);
 	}
 	ticket_count_arrival(t);

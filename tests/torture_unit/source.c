@@ -332,7 +332,7 @@ static void keep(struct sidecar *sidecar, const struct dataset *dataset, uint64_
 	TORTURE_WANT(dataset_sample(dataset, number, &sample, NULL) == 0);
 	torture_on();
 	memset(bytes, (int)number + 1, sizeof bytes);
-	sidecar_place(dataset, number, sample.shard, sample.position, sample.size, &place);
+	sidecar_place(sidecar, number, sample.shard, sample.position, sample.size, &place);
 	sidecar_ahead(sidecar, &place);
 	bool kept = sidecar_write(sidecar, &place, bytes, sizeof bytes);
 	size_t size = sidecar_read(sidecar, &place, back, sizeof back);

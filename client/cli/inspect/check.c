@@ -306,7 +306,7 @@ static void check_record(
 		.keeps = check_record_keeps,
 		.keep = check_record_keep,
 	};
-	sidecar_place(check->dataset, sample->number, sample->shard, sample->position, sample->size,
+	sidecar_place(check->sidecar, sample->number, sample->shard, sample->position, sample->size,
 		&worker->place);
 	worker->job = (struct decode_job){
 		.data = data, .size = sample->size, .entry_point_room = worker->place.room};

@@ -159,7 +159,7 @@ static int index_build_scratch(struct opening *opening, uint32_t number, const s
 			"permission in one of these places",
 			shard, strerror(-opening->place_error[PLACE_BESIDE]),
 			opening->cache ? opening->cache : "(none)",
-			strerror(-opening->place_error[PLACE_CACHE]), strerror(-rc));
+			store_error(opening->place_error[PLACE_CACHE]), strerror(-rc));
 	const struct index_head *head = &opening->heads[number];
 	if (rc == 0)
 		dataset->scratch_bytes +=

@@ -1,6 +1,7 @@
 /* opening_notice: see opening.h. Sentences for the user who opened the dataset. */
 #include "dataset/opening/opening.h"
 
+#include "base/store.h"
 #include "base/util.h"
 #include "dataset/container/class_folders.h"
 #include "dataset/container/image_names.h"
@@ -67,7 +68,7 @@ static void notice_homeless(struct opening *opening)
 			strerror(-opening->place_error[PLACE_BESIDE]));
 	if (opening->cache)
 		notice_add(dataset, "the cache folder %.300s cannot be used (%s).", opening->cache,
-			strerror(-opening->place_error[PLACE_CACHE]));
+			store_error(opening->place_error[PLACE_CACHE]));
 	else
 		notice_add(dataset,
 			"no cache folder is known (neither XDG_CACHE_HOME nor HOME is set).");

@@ -21,7 +21,9 @@
 
 enum {
 	SLOTS = 253, /* processes at once */
-	INDEXES = 48, /* one part in so many is kept free for indexes that are still to come */
+	/* One part in so many is kept free for indexes and entry points that are still to come. */
+	INDEXES = 48,
+	RESERVE_TRIES = 20, /* of DISK_WAIT_MS: another process may walk a large folder */
 	CREDIT = 4 << 20, /* that a process takes at once, so that it rarely asks */
 };
 #define LOCKS ((off_t)1 << 40) /* bytes that are locked, beyond the end of the file */
@@ -109,6 +111,12 @@ static int used_write(struct disk *disk, uint64_t used)
 	return whole_write(disk->account_fd, &used, sizeof used, offsetof(struct account, used));
 }
 
+static int indexes_write(const struct disk *disk, uint64_t indexes)
+{
+	return whole_write(
+		disk->account_fd, &indexes, sizeof indexes, offsetof(struct account, indexes));
+}
+
 void disk_spend(struct disk *disk, uint64_t bytes)
 {
 	(void)pthread_mutex_lock(&disk->slot_lock);
@@ -191,14 +199,15 @@ bool disk_unlink(const struct disk *disk, const char *name, uint64_t size)
 {
 	char file[DISK_NAME + 8];
 	file_name(file, sizeof file, name, ".data");
-	(void)unlinkat(disk->folder_fd, file, 0);
-	file_name(file, sizeof file, name, ".map");
 	cleanup(close_fd) int fd = open_unchecked(disk, file);
 	/* Not a file that can be opened: a link, or of another user. */
 	const bool foreign =
 		fd < 0 ? errno != ENOENT : disk_data_look(fd, size) == DISK_DATA_FOREIGN;
 	if (!foreign)
 		(void)unlinkat(disk->folder_fd, file, 0);
+	file_name(file, sizeof file, name, ".map");
+	(void)unlinkat(disk->folder_fd, file, 0);
+	return !foreign;
 }
 
 int disk_map_open_unused(
@@ -207,7 +216,6 @@ int disk_map_open_unused(
 	char file[DISK_NAME + 8];
 	file_name(file, sizeof file, name, ".map");
 	const int fd = openat(disk->folder_fd, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return !foreign;
 	if (fd < 0)
 		return -errno;
 	struct stat status;
@@ -285,17 +293,18 @@ static int credit_sum(struct disk *disk, uint64_t *ret)
 	return 0;
 }
 
-/* What is kept free: indexes are written without asking the account. */
+/* What blocks leave free for indexes and entry points. */
 static uint64_t kept_free(const struct disk *disk, uint64_t indexes)
 {
 	const uint64_t part = disk->size / INDEXES;
 	return part > indexes ? part - indexes : 0;
 }
 
-/* Measures what is used, and removes objects until `wanted` more bytes fit. Under the lock.
- * Credit is summed before files are measured: what is written in between counts twice rather
- * than never. */
-static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used, uint64_t *ret_indexes)
+/* Measures what is used, and removes objects until `wanted` more bytes fit; of blocks, also what
+ * is kept free. Under the lock. Credit is summed before files are measured: what is written in
+ * between counts twice rather than never. */
+static int measure(
+	struct disk *disk, uint64_t wanted, bool blocks, uint64_t *ret_used, uint64_t *ret_indexes)
 {
 	uint64_t used;
 	struct disk_walk walk;
@@ -303,7 +312,7 @@ static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used, uint6
 	if (code < 0 || (code = disk_walk(disk, &walk)) < 0)
 		return code;
 	used += walk.bytes;
-	wanted += kept_free(disk, walk.indexes);
+	wanted += blocks ? kept_free(disk, walk.indexes) : 0;
 	const uint64_t indexes = walk.indexes;
 	if (used + wanted > disk->size) {
 		char *holds;
@@ -319,12 +328,27 @@ static int measure(struct disk *disk, uint64_t wanted, uint64_t *ret_used, uint6
 	if (code == 0)
 		code = used_write(disk, used);
 	if (code == 0)
-		code = whole_write(disk->account_fd, &indexes, sizeof indexes,
-			offsetof(struct account, indexes));
+		code = indexes_write(disk, indexes);
 	if (code == 0) {
 		*ret_used = used;
 		*ret_indexes = indexes;
 	}
+	return code;
+}
+
+/* Adds credit where `used` is used. A process that is killed in between has taken more than it has,
+ * and not less. Under the lock. */
+static int credit_write(struct disk *disk, uint64_t used, uint64_t more)
+{
+	int code = used_write(disk, used + more);
+	if (code < 0)
+		return code;
+	(void)pthread_mutex_lock(&disk->slot_lock);
+	disk->credit += more;
+	code = slot_write(disk);
+	if (code < 0)
+		disk->credit -= more;
+	(void)pthread_mutex_unlock(&disk->slot_lock);
 	return code;
 }
 
@@ -339,7 +363,7 @@ static int credit_add(struct disk *disk, uint64_t bytes, bool may_drop)
 	const uint64_t chunk = UTIL_MIN((uint64_t)CREDIT, disk->size / 64);
 	uint64_t more = UTIL_MAX(bytes, chunk);
 	if (used + more + kept_free(disk, account.indexes) > disk->size && may_drop &&
-		(code = measure(disk, more, &used, &account.indexes)) < 0)
+		(code = measure(disk, more, true, &used, &account.indexes)) < 0)
 		return code;
 	const uint64_t taken = used + kept_free(disk, account.indexes);
 	if (taken + more > disk->size)
@@ -348,19 +372,64 @@ static int credit_add(struct disk *disk, uint64_t bytes, bool may_drop)
 		atomic_store_explicit(&disk->used, used, memory_order_relaxed);
 		return DISK_E_FULL;
 	}
-	/* A process that is killed in between has taken more than it has, and not less. */
-	code = used_write(disk, used + more);
-	if (code < 0)
-		return code;
-	(void)pthread_mutex_lock(&disk->slot_lock);
-	disk->credit += more;
-	code = slot_write(disk);
-	if (code < 0)
-		disk->credit -= more;
-	(void)pthread_mutex_unlock(&disk->slot_lock);
+	code = credit_write(disk, used, more);
 	if (code == 0)
 		disk_give(disk, more);
 	return code;
+}
+
+/* Under the lock. */
+static int reserve(struct disk *disk, uint64_t bytes)
+{
+	struct account account;
+	int code = account_read(disk, &account);
+	if (code < 0)
+		return code;
+	if (account.used + bytes > disk->size &&
+		(code = measure(disk, bytes, false, &account.used, &account.indexes)) < 0)
+		return code;
+	if (account.used + bytes > disk->size)
+		return DISK_E_FULL;
+	code = indexes_write(disk, account.indexes + bytes);
+	return code < 0 ? code : credit_write(disk, account.used, bytes);
+}
+
+int disk_reserve(struct disk *disk, uint64_t bytes)
+{
+	if (disk_stopped(disk) || disk->slot == SLOTS || bytes > disk->size)
+		return DISK_E_FULL;
+	int code = -EBUSY;
+	for (unsigned i = 0; i < RESERVE_TRIES && code == -EBUSY; i++)
+		code = disk_lock(disk);
+	if (code < 0)
+		return code;
+	atomic_store_explicit(&disk->measuring, true, memory_order_relaxed);
+	code = reserve(disk, bytes);
+	atomic_store_explicit(&disk->measuring, false, memory_order_relaxed);
+	disk_unlock(disk);
+	return code;
+}
+
+/* Under the lock. */
+static void settle(struct disk *disk, uint64_t unused)
+{
+	struct account account;
+	if (account_read(disk, &account) < 0)
+		return;
+	/* A number that says too much is corrected when the folder is measured. */
+	(void)used_write(disk, account.used - UTIL_MIN(unused, account.used));
+	(void)indexes_write(disk, account.indexes - UTIL_MIN(unused, account.indexes));
+}
+
+void disk_settle(struct disk *disk, uint64_t taken, uint64_t stored)
+{
+	const bool locked = disk_lock(disk) == 0;
+	disk_spend(disk, taken);
+	if (!locked)
+		return;
+	if (stored < taken)
+		settle(disk, taken - stored);
+	disk_unlock(disk);
 }
 
 int disk_credit(struct disk *disk, uint64_t bytes, bool may_drop)
@@ -442,7 +511,7 @@ static int begin(struct disk *disk, const char *cache_dir)
 	if (code == 0)
 		code = slot_claim(disk);
 	if (code == 0)
-		code = measure(disk, 0, &used, &indexes);
+		code = measure(disk, 0, true, &used, &indexes);
 	disk_unlock(disk);
 	return code;
 }

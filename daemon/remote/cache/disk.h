@@ -19,8 +19,9 @@
  * it no longer holds. What is used is what the file system says (st_blocks), measured again each
  * time that room is short.
  *
- * Indexes of shards in CACHE_DIR count as used. They are written without asking the account, so a
- * part of the size is kept free for them.
+ * Indexes and entry points of shards in CACHE_DIR count as used. Those who store them ask for room
+ * before (disk_reserve), and a part of the size is kept free for them. Files that other processes
+ * stored there without asking are found by the next measurement.
  *
  * Safe to kill: an object's map is complete before its data file exists; a block is written before
  * its entry; data is removed before its map. Whatever a power loss leaves of this order, a block
@@ -81,6 +82,15 @@ void disk_give(struct disk *disk, uint64_t bytes);
 /* Gets at least `bytes` of credit for disk_take from the account. Without `drop` it never walks the
  * folder. 0; DISK_E_FULL; -errno. */
 int disk_credit(struct disk *disk, uint64_t bytes, bool drop);
+
+/* Takes credit for a file that is to be stored beside the folder, also from the part that is kept
+ * free for that. Drops objects that nobody reads. 0; DISK_E_FULL: there is no room even so;
+ * -errno. */
+int disk_reserve(struct disk *disk, uint64_t bytes);
+
+/* Spends credit of disk_reserve: `stored` of the `taken` bytes are on disk now, and the rest is
+ * free again. */
+void disk_settle(struct disk *disk, uint64_t taken, uint64_t stored);
 
 /* Stops storing for good: the disk is full or cannot be written. Returns whether this was the first
  * call, so that one warning is logged. Only counts. */

@@ -2,8 +2,9 @@
  * samples, to another program or to no one is handled as its header says. */
 #include "unit/source_fixture.h"
 
+#include "base/store.h"
 #include "base/util.h"
-#include "dataset/dataset.h"
+#include "dataset/dataset_impl.h"
 #include "dataset/sidecar.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 enum { SAMPLES = 300 };
 
@@ -93,7 +95,7 @@ static void place_of(const struct course *c, uint64_t number, struct sidecar_pla
 	struct sample sample;
 	struct fault fault = {{0}};
 	assert_int_equal(dataset_sample(c->dataset, number, &sample, &fault), 0);
-	sidecar_place(c->dataset, number, sample.shard, sample.position, sample.size, ret);
+	sidecar_place(c->sidecar, number, sample.shard, sample.position, sample.size, ret);
 }
 
 /* Fills the room of a place with bytes that depend on the sample. */
@@ -248,7 +250,7 @@ static void test_replaced_under_a_reader(void **state)
 		rename(fixture_path(old.root, "b.tar"), fixture_path(old.root, "a.tar")), 0);
 	course_open(&new, "a.tar");
 	write_and_read(&new);
-	sidecar_place(old.dataset, 2, 0, 4000, 1000, &place);
+	sidecar_place(old.sidecar, 2, 0, 4000, 1000, &place);
 	fill(&place, 77, wanted);
 	assert_true(sidecar_write(old.sidecar, &place, wanted, place.room));
 	assert_int_equal(sidecar_read(old.sidecar, &place, bytes, sizeof bytes), place.room);
@@ -399,6 +401,153 @@ static void test_many_shards(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
+/* A bound on the cache folder. */
+struct bound {
+	uint64_t left, taken, stored;
+};
+
+static int bound_take(void *context, uint64_t bytes)
+{
+	struct bound *bound = context;
+	if (bytes > bound->left)
+		return -EDQUOT;
+	bound->left -= bytes;
+	bound->taken += bytes;
+	return 0;
+}
+
+static void bound_settle(void *context, uint64_t taken, uint64_t stored)
+{
+	struct bound *bound = context;
+	bound->stored += stored;
+	assert_true(stored <= taken);
+}
+
+static uint64_t disk_bytes(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* In a bounded folder a file has all its room from the beginning, or is not made. */
+static void test_bounded(void **state)
+{
+	struct bound room = {.left = 64 << 20};
+	char text[512], folder[FIXTURE_PATH];
+	(void)snprintf(folder, sizeof folder, "%s", fixture_path(course.root, "cache"));
+	const struct store_bound bound = {.folder = folder,
+		.size = 64 << 20,
+		.take = bound_take,
+		.settle = bound_settle,
+		.context = &room};
+	make_folder(course.root);
+	store_bound_set(&bound);
+	course_open(&course, "set");
+	const uint64_t index = room.stored; /* the index asked for its room */
+	assert_true(index > 0);
+	struct sidecar_place place;
+	uint8_t bytes[SIDECAR_MOST];
+	place_of(&course, 0, &place);
+	fill(&place, 0, bytes);
+	assert_true(sidecar_write(course.sidecar, &place, bytes, place.room));
+	char *path = store_cache_path(folder, dataset_shard_path(course.dataset, 0), ".ckp");
+	const uint64_t taken = room.taken - index;
+	assert_true(taken >= dataset_bytes(course.dataset) / SIDECAR_PART);
+	assert_int_equal(room.stored, room.taken);
+	write_and_read(&course);
+	/* A file system may need blocks for its own tables. */
+	assert_in_range(disk_bytes(path), taken / 2, taken + taken / 16 + 4096);
+	assert_int_equal(room.taken - index, taken);
+	course_close(&course);
+	/* Without room: one that exists is read, and none is made. */
+	room = (struct bound){0};
+	course_open(&course, "set");
+	assert_true(sidecar_read(course.sidecar, &place, bytes, sizeof bytes) > 0);
+	course_close(&course);
+	assert_int_equal(unlink(path), 0);
+	free(path);
+	course_open(&course, "set");
+	assert_false(sidecar_write(course.sidecar, &place, bytes, place.room));
+	assert_true(sidecar_notice(course.sidecar, text, sizeof text));
+	assert_non_null(strstr(text, "cache_size has no room for it"));
+	assert_non_null(strstr(text, "raise cache_size"));
+	course_close(&course);
+	/* An index that has no room is made in a temporary file, and a sentence says so. */
+	const struct dataset_options options = {.cache_dir = folder};
+	struct dataset *dataset;
+	fixture_file(course.root, "other/1.jpg", "x");
+	assert_int_equal(
+		dataset_open(fixture_path(course.root, "other"), &options, &dataset, NULL), 0);
+	assert_non_null(strstr(dataset_notice(dataset), "cache_size has no room for it"));
+	dataset_free(dataset);
+	store_bound_set(NULL);
+}
+
+/* Where a bounded cache does not hold a remote dataset, entry points take a small part of it. */
+static void test_halved(void **state)
+{
+	enum { SHARDS = 4, EACH = 2500, SIZE = 110000 };
+	static const struct {
+		uint64_t percent; /* of the dataset */
+		uint32_t room; /* of each place; 0: nothing is kept */
+	} rows[] = {
+		{120, SIDECAR_LEAST + SIZE / SIDECAR_PART},
+		{102, SIDECAR_LEAST / 2 + SIZE / SIDECAR_PART / 2},
+		{50, SIDECAR_LEAST / 4 + SIZE / SIDECAR_PART / 4},
+		{25, SIDECAR_LEAST / 8 + SIZE / SIDECAR_PART / 8},
+		{2, 0},
+	};
+	static char url[] = "s3://bucket/x.tar";
+	char folder[FIXTURE_PATH], text[512];
+	struct bound room = {.left = UINT64_MAX};
+	struct dataset_shard shards[SHARDS];
+	const uint64_t bytes = (uint64_t)EACH * SIZE;
+	for (uint64_t i = 0; i < SHARDS; i++)
+		shards[i] = (struct dataset_shard){.path = url,
+			.first = i * EACH,
+			.samples = EACH,
+			.bytes = bytes,
+			.size = bytes + EACH * 1024};
+	(void)snprintf(folder, sizeof folder, "%s", fixture_path(course.root, "cache"));
+	const struct dataset dataset = {.kind = DATASET_TARS,
+		.container = container_of(DATASET_TARS),
+		.shards = SHARDS,
+		.shard = shards,
+		.cache_folder = folder};
+	for (size_t i = 0; i < UTIL_COUNT(rows); i++) {
+		const struct store_bound bound = {.folder = folder,
+			.size = SHARDS * shards[0].size / 100 * rows[i].percent,
+			.take = bound_take,
+			.settle = bound_settle,
+			.context = &room};
+		struct sidecar *sidecar;
+		struct sidecar_place place, last;
+		uint8_t mark[4] = {1, 2, 3, (uint8_t)i}, found[4];
+		store_bound_set(&bound);
+		assert_int_equal(sidecar_new(&dataset, &sidecar), 0);
+		sidecar_place(sidecar, 3 * EACH - 2, 2, bytes - 2 * SIZE, SIZE, &place);
+		sidecar_place(sidecar, 3 * EACH - 1, 2, bytes - SIZE, SIZE, &last);
+		assert_int_equal(place.room, rows[i].room);
+		if (rows[i].room) {
+			assert_true(place.offset + place.room <= last.offset);
+			if (rows[i].percent <= 100)
+				assert_true(SHARDS * (last.offset + last.room) < bound.size / 48);
+			assert_true(sidecar_write(sidecar, &place, mark, sizeof mark));
+			assert_int_equal(sidecar_read(sidecar, &place, found, sizeof found), 4);
+			assert_memory_equal(found, mark, sizeof mark);
+		} else {
+			assert_true(sidecar_notice(sidecar, text, sizeof text));
+			assert_non_null(strstr(text, "are not kept (cache_size has no room"));
+			/* Those of before made room for data. */
+			char *path = store_cache_path(folder, url, ".ckp");
+			assert_int_equal(access(path, F_OK), -1);
+			free(path);
+		}
+		sidecar_free(sidecar);
+	}
+	store_bound_set(NULL);
+}
+
 int main(void)
 {
 #define SIDECAR_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -413,6 +562,8 @@ int main(void)
 		SIDECAR_TEST(test_no_room),
 		SIDECAR_TEST(test_protected),
 		SIDECAR_TEST(test_many_shards),
+		SIDECAR_TEST(test_bounded),
+		SIDECAR_TEST(test_halved),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

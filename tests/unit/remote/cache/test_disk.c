@@ -248,6 +248,36 @@ static void test_indexes(void **state)
 	disk_close(disk);
 }
 
+/* Room for an index is taken from what blocks leave free, then by dropping what nobody reads, and
+ * is refused if all is read; what is taken is counted before it is on disk. */
+static void test_reserve(void **state)
+{
+	const uint64_t size = 4 * MIB;
+	struct disk *disk = disk_of(size), *other = disk_of(size);
+	struct disk_file *file;
+	assert_int_equal(open_object(disk, 0, "\"a\"", 16 * MIB, &file), 0);
+	(void)fill(disk, file, 0, 0, 200);
+	assert_int_equal(disk_reserve(disk, size / 64), 0);
+	assert_int_equal(disk_reserve(other, MIB), DISK_E_FULL);
+	assert_int_equal(disk_reserve(other, UINT64_MAX), DISK_E_FULL);
+	disk_settle(disk, size / 64, 0);
+	assert_int_equal(disk_reserve(other, size / 64), 0);
+	disk_settle(other, size / 64, 0);
+	disk_file_close(file);
+	/* Now nobody reads the object. */
+	assert_int_equal(disk_reserve(other, 3 * MIB), 0);
+	assert_true(used() < MIB);
+	assert_int_equal(open_object(disk, 1, "\"a\"", 16 * MIB, &file), 0);
+	(void)fill(disk, file, 1, 0, 200);
+	assert_true(used() < MIB);
+	disk_settle(other, 3 * MIB, 0);
+	assert_true(fill(disk, file, 1, 100, 200) > 0);
+	assert_true(used() > 2 * MIB && used() <= size);
+	disk_file_close(file);
+	disk_close(disk);
+	disk_close(other);
+}
+
 /* Numbers of a damaged account do not make room by overflowing. */
 static void test_damaged_account(void **state)
 {
@@ -417,36 +447,6 @@ static void test_version(void **state)
 	disk_close(other);
 }
 
-/* What a process may leave that is killed while it makes or removes files. */
-static void test_remains(void **state)
-{
-	char name[DISK_NAME + 1], map[160], file_path[160];
-	disk_map_name(url_of(0), name);
-	(void)snprintf(map, sizeof map, "%s/remote/%s.map", folder, name);
-	(void)snprintf(file_path, sizeof file_path, "%s/remote/%s.data", folder, name);
-	for (int what = 0; what < 6; what++) {
-		struct disk *disk = disk_of(5 * MIB);
-		struct disk_file *file;
-		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
-		assert_int_equal(fill(disk, file, 0, 0, 2), 2);
-		disk_file_close(file);
-		static const uint8_t zeros[DISK_MAP_HEADER];
-		const int fd = open(map, O_RDWR);
-		if (what == 0)
-			assert_int_equal(truncate(map, 0), 0);
-		else if (what == 1)
-			assert_int_equal(unlink(file_path), 0);
-		else if (what == 2)
-			assert_int_equal(unlink(map), 0);
-		else if (what == 3)
-			assert_int_equal(truncate(file_path, 0), 0);
-		else if (what == 4)
-			assert_int_equal(whole_write(fd, zeros, sizeof zeros, 0), 0);
-		else
-			assert_int_equal(truncate(map, DISK_MAP_HEADER), 0);
-		(void)close(fd);
-		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
-		assert_int_equal(disk_file_state(file, 0), DISK_MISSING);
 /* A data file that another program put in the place of ours is neither written nor removed. */
 static void test_foreign_data(void **state)
 {
@@ -483,6 +483,36 @@ static void test_foreign_data(void **state)
 	disk_close(disk);
 }
 
+/* What a process may leave that is killed while it makes or removes files. */
+static void test_remains(void **state)
+{
+	char name[DISK_NAME + 1], map[160], file_path[160];
+	disk_map_name(url_of(0), name);
+	(void)snprintf(map, sizeof map, "%s/remote/%s.map", folder, name);
+	(void)snprintf(file_path, sizeof file_path, "%s/remote/%s.data", folder, name);
+	for (int what = 0; what < 6; what++) {
+		struct disk *disk = disk_of(5 * MIB);
+		struct disk_file *file;
+		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
+		assert_int_equal(fill(disk, file, 0, 0, 2), 2);
+		disk_file_close(file);
+		static const uint8_t zeros[DISK_MAP_HEADER];
+		const int fd = open(map, O_RDWR);
+		if (what == 0)
+			assert_int_equal(truncate(map, 0), 0);
+		else if (what == 1)
+			assert_int_equal(unlink(file_path), 0);
+		else if (what == 2)
+			assert_int_equal(unlink(map), 0);
+		else if (what == 3)
+			assert_int_equal(truncate(file_path, 0), 0);
+		else if (what == 4)
+			assert_int_equal(whole_write(fd, zeros, sizeof zeros, 0), 0);
+		else
+			assert_int_equal(truncate(map, DISK_MAP_HEADER), 0);
+		(void)close(fd);
+		assert_int_equal(open_object(disk, 0, "\"a\"", MIB, &file), 0);
+		assert_int_equal(disk_file_state(file, 0), DISK_MISSING);
 		assert_int_equal(fill(disk, file, 0, 0, 1), 1);
 		disk_file_close(file);
 		disk_close(disk);
@@ -601,10 +631,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flipped_bits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_indexes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reserve, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_account, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_huge_map, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_makes_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_version, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreign_data, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_remains, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
@@ -612,4 +644,3 @@ int main(void)
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
-		cmocka_unit_test_setup_teardown(test_foreign_data, setup, teardown),
