@@ -178,6 +178,8 @@ struct fetch_options {
 	enum fetch_io io;
 	unsigned pread_threads; /* 0: 16 */
 	unsigned lanes; /* rings; 0: 1. pread has one, whose threads are as many as one needs */
+	/* Reads of remote storage in flight of all lanes; each lane has at least 128. */
+	unsigned far_reads;
 	uint64_t arena_bytes; /* read buffers; at least 1 MiB */
 	uint64_t index_bytes; /* index pages kept; at least 64 pages */
 	enum fetch_cache cache;

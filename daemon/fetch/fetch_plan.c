@@ -146,7 +146,8 @@ int fetch_plan_init(struct lane *lane, unsigned reads, struct fault *fault)
 {
 	lane->finished_tail = &lane->finished;
 	lane->requests = calloc(FETCH_WINDOW, sizeof *lane->requests);
-	unsigned far = (unsigned)quota_total(FAR_READS);
+	unsigned share = lane->fetch->options.far_reads / lane->queue.lanes;
+	unsigned far = (unsigned)quota_total(UTIL_MAX(share, (unsigned)FAR_READS));
 	lane->reads = calloc(reads + far, sizeof *lane->reads);
 	lane->reads_bound = reads;
 	lane->reads_used = 0;

@@ -182,6 +182,8 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		/* Each node has one. */
 		.lanes = fetch_lanes_for(UTIL_MAX(threads, server->numa.count * FETCH_LANE_WORKERS),
 			server->memory.arena, server->memory.index),
+		/* Some wait for a connection, so that none is idle. */
+		.far_reads = 2 * config->remote.connections,
 		.cache = config->cache,
 		.ledger = &server->ledger,
 		.large = &server->large_reads,

@@ -33,7 +33,8 @@ struct openers;
 struct remote_object;
 
 enum {
-	FAR_READS = 128, /* in flight of one reader; remote/ limits the connections */
+	/* In flight of one reader in a lane, at least; remote/ limits the connections. */
+	FAR_READS = 128,
 	/* Neighbors are merged up to this size: with some megabytes, the time of a request is
 	 * mostly that of its bytes. */
 	FAR_MERGE_BYTES = 4 << 20,

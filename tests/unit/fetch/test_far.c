@@ -117,6 +117,33 @@ static void test_merged(void **state)
 	with(check_merged, false);
 }
 
+/* As many reads are in flight as the options say, of which many wait for a connection in remote/. */
+static void test_many(void **state)
+{
+	enum { MANY = 400 };
+	struct fetch_options options = options_of();
+	options.far_reads = MANY;
+	each_engine (fetch, &options) {
+		struct fixture fixture;
+		struct reader reader;
+		fixture_tars(&fixture, MANY, MANY / 2, false);
+		far_storage_begin(fixture.root);
+		far_storage_set(hangs, true);
+		reader_init(&reader, fetch, &fixture, MANY);
+		/* Neighbors would be merged. */
+		reader_shuffle(&reader, 7);
+		reader_submit(&reader, 0, MANY);
+		far_storage_await(&far_storage.in_flight, 300);
+		far_storage_set(hangs, false);
+		reader_take(&reader, MANY);
+		assert_int_equal(reader.outcome[FETCH_OK], MANY);
+		reader_deinit(&reader);
+		fetch_forget(fetch, fixture.dataset);
+		far_storage_end();
+		fixture_free(&fixture);
+	}
+}
+
 /* --- outcomes --- */
 
 struct outcome {
@@ -407,6 +434,7 @@ int main(void)
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_cached),
 		cmocka_unit_test(test_merged),
+		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_outcomes),
 		cmocka_unit_test(test_part),
 		cmocka_unit_test(test_replaced),
