@@ -157,6 +157,8 @@ static void client_defaults(struct client *client, const struct client_options *
 	own->connections = own->connections ? own->connections : CLIENT_CONNECTIONS;
 	own->timeout_s = own->timeout_s ? own->timeout_s : 300;
 	own->backoff_ms = own->backoff_ms ? own->backoff_ms : 100;
+	/* One in advance: the first requests may be those that a whole stream waits for. */
+	client->hedge_tokens = client->hedge_owed = own->hedge > 0 ? 1 : 0;
 	if (getrandom(&client->random, sizeof client->random, GRND_NONBLOCK) < 0)
 		client->random = clock_ns();
 	client->random |= 1;

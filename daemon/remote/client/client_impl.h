@@ -30,6 +30,7 @@ struct client_place {
 	struct list_head queue; /* requests that wait for a connection */
 	double limit; /* attempts at once */
 	double tokens; /* retries that may begin now; negative: they wait */
+	double refused; /* how much speaks for a store that wants fewer requests */
 	uint64_t tokens_ns, halved_ns, grown_ns, gone_ns, used_ns;
 	uint64_t p95_ns, p99_ns; /* of first bytes; 0: too few are known */
 	int64_t clock_offset_s;
@@ -103,7 +104,8 @@ struct client {
 	struct list_head waiting; /* requests until their due_ns */
 	unsigned queued, active; /* requests on a list; attempts */
 	bool losers; /* an attempt lost, and is still there */
-	double hedge_tokens;
+	double hedge_tokens; /* requests that may be sent a second time */
+	double hedge_owed; /* of these, what the requests to come pay for */
 	double bandwidth_tokens; /* bytes */
 	uint64_t bandwidth_ns;
 	bool throttled;
@@ -152,14 +154,24 @@ enum error_class client_error_classify_transport(CURLcode code, enum client_retr
 /* client_place.c: pure. */
 void client_place_begin(
 	struct client_place *place, const char *name, unsigned connections, uint64_t now);
-/* The store asked for fewer requests. Returns whether the limit was halved: at most once in half a
- * second, since one burst of answers is one event. */
-bool client_place_slow_down(struct client_place *place, uint64_t now);
+/* The store refused a request with 503 or the like. `plainly`: in words that are about this client's
+ * rate (429, Retry-After). Returns whether the limit was halved: where more than about a tenth of
+ * the latest requests were refused, or plainly; at most once in half a second, since one burst of
+ * answers is one event. */
+bool client_place_slow_down(struct client_place *place, bool plainly, uint64_t now);
 /* Lets the limit grow by a sixteenth of `connections` in a tenth of a second that had answers. */
 void client_place_grow(struct client_place *place, unsigned connections, uint64_t now);
 void client_place_first_byte(struct client_place *place, uint64_t ns);
+/* How long a request may be without a first byte before it is sent a second time, where `saved` more
+ * requests may be: the p95, and up to three times as long while few are saved, so that those that
+ * are go to the requests that wait longest. */
+uint64_t client_place_hedge_ns(const struct client_place *place, double saved);
+/* Whether a second attempt may begin now: a little beyond the limit, but not while the store wants
+ * fewer requests. */
+bool client_place_may_hedge(const struct client_place *place, unsigned connections, uint64_t now);
 /* How long to wait before retry `failures` (from 1): random up to a bound that doubles, and longer
- * while more requests fail than are answered. */
+ * while more requests fail than are answered. Where few fail, the first retries wait less: a
+ * sixteenth of the first bound, then four times as long each. */
 uint64_t client_place_backoff(struct client_place *place, unsigned failures, uint64_t base_ns,
 	uint64_t cap_ns, uint64_t *random, uint64_t now);
 void client_place_failed(struct client_place *place, const char *why, uint64_t now);

@@ -11,8 +11,19 @@ enum {
 	TOKENS_SECOND = 20, /* retries that each second adds */
 	SAMPLES_LEAST = 20,
 	SAMPLES_STEP = 16, /* the quantiles are computed after so many more */
+	/* How long after a halving a first retry waits as long as any. */
+	PLACE_BUSY_S = 2,
+	PLACE_HEDGES_MANY = 8, /* saved hedges from which on one begins at the p95 */
 };
 static const double tokens_answer = 0.2; /* retries that each answer adds */
+
+/* A store that answers a few requests with 503 wants them again, not fewer of them. Whether it
+ * wants fewer is decided by Page's cumulative sums (Biometrika 41, 1954): each answer adds the
+ * logarithm of how much more likely it is where 20 % are refused than where 5 % are, and the sum
+ * never falls below 0. Shares above 11 % let it grow: eight refusals in a row, some 20 answers of
+ * which half are refused, or 50 of which 30 % are, reach the bound. Where 5 % are refused, chance
+ * reaches it once in 200,000 answers. */
+static const double place_refused = 1.386, place_served = -0.172, place_bound = 10;
 
 void client_place_begin(
 	struct client_place *place, const char *name, unsigned connections, uint64_t now)
@@ -25,8 +36,11 @@ void client_place_begin(
 	(void)snprintf(place->name, sizeof place->name, "%s", name);
 }
 
-bool client_place_slow_down(struct client_place *place, uint64_t now)
+bool client_place_slow_down(struct client_place *place, bool plainly, uint64_t now)
 {
+	place->refused = UTIL_MIN(place->refused + place_refused, place_bound);
+	if (place->refused < place_bound && !plainly)
+		return false;
 	if (place->halved_ns && now - place->halved_ns < CLIENT_S / 2)
 		return false;
 	place->halved_ns = now;
@@ -57,6 +71,7 @@ static int place_compare(const void *a, const void *b)
 
 void client_place_first_byte(struct client_place *place, uint64_t ns)
 {
+	place->refused = UTIL_MAX(place->refused + place_served, 0);
 	place->first_us[place->samples++ % PLACE_SAMPLES] =
 		(uint32_t)UTIL_MIN(ns / 1000, (uint64_t)UINT32_MAX);
 	if (place->samples < SAMPLES_LEAST || place->samples % SAMPLES_STEP)
@@ -67,6 +82,28 @@ void client_place_first_byte(struct client_place *place, uint64_t ns)
 	qsort(sorted, count, sizeof *sorted, place_compare);
 	place->p95_ns = ((uint64_t)sorted[count * 95 / 100] + 1) * 1000;
 	place->p99_ns = ((uint64_t)sorted[count * 99 / 100] + 1) * 1000;
+}
+
+uint64_t client_place_hedge_ns(const struct client_place *place, double saved)
+{
+	if (!place->p95_ns)
+		return CLIENT_S;
+	const double few = 1 - UTIL_MIN(saved, (double)PLACE_HEDGES_MANY) / PLACE_HEDGES_MANY;
+	return place->p95_ns + (uint64_t)(2 * few * (double)place->p95_ns);
+}
+
+bool client_place_may_hedge(const struct client_place *place, unsigned connections, uint64_t now)
+{
+	const unsigned limit = (unsigned)place->limit;
+	const bool fewer = place->halved_ns && now - place->halved_ns < CLIENT_S;
+	return place->running < limit + (fewer ? 0 : UTIL_MAX(connections / 16, 1u));
+}
+
+/* Whether failures are rare, so that the next attempt very probably succeeds. */
+static bool place_is_calm(const struct client_place *place, uint64_t now)
+{
+	return place->tokens > TOKENS_MAX / 2.0 && place->refused < place_bound / 2 &&
+	       (!place->halved_ns || now - place->halved_ns > PLACE_BUSY_S * (uint64_t)CLIENT_S);
 }
 
 static uint64_t place_random(uint64_t *random)
@@ -87,6 +124,8 @@ uint64_t client_place_backoff(struct client_place *place, unsigned failures, uin
 	place->tokens -= 1;
 	unsigned doublings = failures > 20 ? 20 : failures ? failures - 1 : 0;
 	uint64_t bound = UTIL_MIN(base_ns << doublings, cap_ns);
+	if (place_is_calm(place, now))
+		bound = UTIL_MIN(bound, (base_ns / 16) << 2 * UTIL_MIN(doublings, 8u));
 	uint64_t wait = bound ? place_random(random) % bound : 0;
 	if (place->tokens < 0) {
 		uint64_t more = (uint64_t)(-place->tokens / TOKENS_SECOND * CLIENT_S);

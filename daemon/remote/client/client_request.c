@@ -151,8 +151,12 @@ static void request_unlist(struct client *client, struct client_request *request
 static void request_drop(struct client_attempt *attempt)
 {
 	struct client_request *request = attempt->request;
-	if (request->own.attempt == attempt)
+	if (request->own.attempt == attempt) {
 		request->own.attempt = request->own.rival;
+		/* It may be raced like any other. */
+		if (request->own.attempt)
+			request->own.attempt->is_rival = false;
+	}
 	request->own.rival = NULL;
 	request->own.place->running--;
 	attempt->client->active--;
@@ -244,7 +248,11 @@ static void request_start(struct client *client, struct client_request *request)
 	request->own.attempt = attempt;
 	request->own.place->running++;
 	client->active++;
-	if (request->own.attempts++ == 0)
+	if (request->own.attempts++ > 0)
+		return;
+	if (client->hedge_owed > 0)
+		client->hedge_owed -= client->options.hedge;
+	else
 		client->hedge_tokens = UTIL_MIN(
 			client->hedge_tokens + client->options.hedge, (double)REQUEST_HEDGES_SAVED);
 }
@@ -321,6 +329,14 @@ static void request_forget_location(struct client_request *request)
 	request->own.redirects = 0;
 }
 
+/* A request was refused because the store has too many of them. */
+static void request_slow_down(
+	struct client *client, struct client_place *place, const struct ended *ended)
+{
+	bool plainly = ended->head.status == 429 || ended->head.retry_after_s;
+	client->stats.slowdowns += client_place_slow_down(place, plainly, client->now_ns);
+}
+
 /* Another attempt after a wait, or the end. The fault is set. */
 static void request_retry(struct client *client, struct client_request *request,
 	enum client_retry reason, int result, const struct ended *ended)
@@ -337,8 +353,8 @@ static void request_retry(struct client *client, struct client_request *request,
 	}
 	client->stats.retries[reason]++;
 	request->own.failures = ended->progress ? 1 : request->own.failures + 1;
-	if (reason == CLIENT_RETRY_SLOWDOWN && client_place_slow_down(place, client->now_ns))
-		client->stats.slowdowns++;
+	if (reason == CLIENT_RETRY_SLOWDOWN)
+		request_slow_down(client, place, ended);
 	uint64_t wait = client_place_backoff(place, request->own.failures,
 		(uint64_t)client->options.backoff_ms * CLIENT_MS,
 		reason == CLIENT_RETRY_SLOWDOWN ? REQUEST_CAP_SLOW_NS : REQUEST_CAP_NS,
@@ -533,9 +549,8 @@ static void request_half_ended(
 	if (ended->mode == ATTEMPT_ERROR &&
 		client_error_classify_answer(ended->head.status, ended->body.code, &reason) ==
 			ERROR_RETRY &&
-		reason == CLIENT_RETRY_SLOWDOWN &&
-		client_place_slow_down(request->own.place, client->now_ns))
-		client->stats.slowdowns++;
+		reason == CLIENT_RETRY_SLOWDOWN)
+		request_slow_down(client, request->own.place, ended);
 }
 
 void client_request_ended(struct client *client, struct client_attempt *attempt, CURLcode code)
@@ -634,21 +649,30 @@ static void request_stalled(struct client *client, struct client_attempt *attemp
 	request_retry(client, request, CLIENT_RETRY_STALL, result, &ended);
 }
 
+/* Whether an attempt has been silent for so long that another one may race it. */
+static bool request_is_late(const struct client *client, const struct client_attempt *attempt)
+{
+	uint64_t now = client->now_ns;
+	uint64_t late = client_place_hedge_ns(attempt->request->own.place, client->hedge_tokens);
+	if (!attempt->first_ns)
+		return now > attempt->started_ns && now - attempt->started_ns > late;
+	return attempt->request->size && now > attempt->heard_ns &&
+	       now - attempt->heard_ns > UTIL_MAX(late * 2, 100ull * CLIENT_MS);
+}
+
+/* Sends another attempt of a request whose attempts are late; the older of two gives way. */
 static void request_hedge(struct client *client, struct client_request *request)
 {
 	struct client_place *place = request->own.place;
 	struct client_attempt *attempt;
 	struct fault fault;
-	unsigned connections = client->options.connections;
 	/* Two attempts would write to one `link`. */
-	if (request->own.rival || client->hedge_tokens < 1 || request->flags & CLIENT_ONCE ||
-		request->link || (request->method != CLIENT_GET && request->method != CLIENT_HEAD))
+	if (client->hedge_tokens < 1 || request->flags & CLIENT_ONCE || request->link ||
+		(request->method != CLIENT_GET && request->method != CLIENT_HEAD) ||
+		!client_place_may_hedge(place, client->options.connections, client->now_ns))
 		return;
-	/* Hedges may go a little beyond the limit, but not while the store wants fewer. */
-	if (place->limit < connections
-			? place->running >= (unsigned)place->limit
-			: place->running >= connections + UTIL_MAX(connections / 16, 1u))
-		return;
+	if (request->own.rival)
+		request_drop(request->own.attempt);
 	if (client_attempt_send(client, request, true, &attempt, &fault) < 0)
 		return;
 	client->hedge_tokens -= 1;
@@ -662,7 +686,6 @@ static void request_hedge(struct client *client, struct client_request *request)
 static void request_watch(struct client *client, struct client_attempt *attempt)
 {
 	struct client_request *request = attempt->request;
-	const struct client_place *place = request->own.place;
 	uint64_t now = client->now_ns, stall = request_stall_ns(client, request);
 	if (request->received - request->own.step_bytes >= REQUEST_STEP) {
 		request->own.step_bytes = request->received;
@@ -688,10 +711,8 @@ static void request_watch(struct client *client, struct client_attempt *attempt)
 			return;
 		}
 	}
-	if (!attempt->is_rival && client->options.hedge > 0 && place->p95_ns &&
-		(attempt->first_ns ? request->size &&
-					     quiet > UTIL_MAX(place->p95_ns * 2, 100 * CLIENT_MS)
-				   : now - attempt->started_ns > place->p95_ns))
+	if (!attempt->is_rival && client->options.hedge > 0 && request_is_late(client, attempt) &&
+		(!request->own.rival || request_is_late(client, request->own.rival)))
 		request_hedge(client, request);
 }
 

@@ -181,11 +181,11 @@ static void test_limits_of_a_server(void **state)
 	struct client_place place;
 	uint64_t now = 1000 * (uint64_t)CLIENT_S, random = 7;
 	client_place_begin(&place, "s3://bucket", 64, now);
-	assert_true(client_place_slow_down(&place, now));
-	assert_false(client_place_slow_down(&place, now + CLIENT_S / 4));
+	assert_true(client_place_slow_down(&place, true, now));
+	assert_false(client_place_slow_down(&place, true, now + CLIENT_S / 4));
 	assert_int_equal((int)place.limit, 32);
 	for (int i = 0; i < 20; i++)
-		(void)client_place_slow_down(&place, now += CLIENT_S);
+		(void)client_place_slow_down(&place, true, now += CLIENT_S);
 	assert_int_equal((int)place.limit, 1);
 	/* It grows only while answers come, by a sixteenth each tenth of a second. */
 	client_place_grow(&place, 64, now += CLIENT_S);

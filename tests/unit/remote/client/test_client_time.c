@@ -82,7 +82,8 @@ static void test_disturbed(void **state)
 	assert_true(stats.retries[CLIENT_RETRY_RESET] > 2);
 	assert_true(stats.retries[CLIENT_RETRY_STALL] + stats.hedges_won > 0);
 	assert_true(stats.hedges <= MANY / 50);
-	assert_true(stats.slowdowns > 0);
+	/* A few refusals by chance do not say that the server wants fewer requests. */
+	assert_int_equal(stats.slowdowns, 0);
 	assert_int_equal(stats.connections, 0);
 	assert_int_equal(stats.queued, 0);
 	/* Everything that came was stored once, or is known to be wasted. */
@@ -103,13 +104,15 @@ static void test_hedge(void **state)
 	fixture_get_right("?fault=stall:20&body=3000", 1000, 5000);
 	/* The first goes on while its rival waits: the rival's bytes come too late to be stored. */
 	fixture_get_right("?fault=race:0.25:0.6&body=1000&times=2", 1000, 5000);
+	/* The second attempt is as late as the first: there is a third. */
+	fixture_get_right("?fault=stall:21&times=2", 1000, 5000);
 	assert_true(clock_ns() - begun < 15000000000u);
 	struct client_stats after = fixture_stats();
-	assert_true(after.hedges >= before.hedges + 2);
+	assert_true(after.hedges >= before.hedges + 4);
 	assert_true(after.hedges_won >= before.hedges_won + 2);
 	for (int i = 0; i < CLIENT_RETRIES; i++)
 		assert_int_equal(after.retries[i], 0);
-	assert_true(after.first_byte.count >= 42);
+	assert_true(after.first_byte.count >= 44);
 	/* A request that wants the header Link has one attempt at a time. */
 	char link[64];
 	struct fault fault;
