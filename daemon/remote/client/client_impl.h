@@ -154,17 +154,17 @@ enum error_class client_error_classify_transport(CURLcode code, enum client_retr
 /* client_place.c: pure. */
 void client_place_begin(
 	struct client_place *place, const char *name, unsigned connections, uint64_t now);
-/* The store refused a request with 503 or the like. `plainly`: in words that are about this client's
- * rate (429, Retry-After). Returns whether the limit was halved: where more than about a tenth of
- * the latest requests were refused, or plainly; at most once in half a second, since one burst of
- * answers is one event. */
+/* The store refused a request with 503 or the like. `plainly`: in words that are about the rate of
+ * this client (429, Retry-After). Returns whether the limit was halved: where more than about a
+ * tenth of the latest requests were refused, or plainly; at most once in half a second, since one
+ * burst of answers is one event. */
 bool client_place_slow_down(struct client_place *place, bool plainly, uint64_t now);
 /* Lets the limit grow by a sixteenth of `connections` in a tenth of a second that had answers. */
 void client_place_grow(struct client_place *place, unsigned connections, uint64_t now);
 void client_place_first_byte(struct client_place *place, uint64_t ns);
-/* How long a request may be without a first byte before it is sent a second time, where `saved` more
- * requests may be: the p95, and up to three times as long while few are saved, so that those that
- * are go to the requests that wait longest. */
+/* How long a request waits for its first byte before it is sent a second time, where `saved` more
+ * requests may be sent: the p95, and up to three times as long while few are saved, so that these
+ * go to the requests that wait longest. */
 uint64_t client_place_hedge_ns(const struct client_place *place, double saved);
 /* Whether a second attempt may begin now: a little beyond the limit, but not while the store wants
  * fewer requests. */

@@ -117,7 +117,7 @@ static void test_merged(void **state)
 	with(check_merged, false);
 }
 
-/* As many reads are in flight as the options say, of which many wait for a connection in remote/. */
+/* The options say how many reads are in flight; many of them wait for a connection in remote/. */
 static void test_many(void **state)
 {
 	enum { MANY = 400 };
