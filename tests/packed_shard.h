@@ -159,7 +159,8 @@ static inline bool packed_shard_end(struct packed_shard *shard)
 	if (fclose(shard->file) || stat(shard->path, &st))
 		return false;
 	head->kind = DATASET_TFRECORD;
-	head->beside = container_tfrecord.beside(shard->path, &any);
+	if (container_tfrecord.beside(shard->path, &any, &head->beside, NULL) < 0)
+		return false;
 	head->asked = DATASET_LABELS_AUTO;
 	head->label_type = LABEL_TYPE_CLASS;
 	head->shard_size = (uint64_t)st.st_size;

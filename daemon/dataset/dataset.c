@@ -729,7 +729,8 @@ static int sample_unpack(const struct sample *sample, const struct blob *blob, v
 	int *ret_unwritten, struct fault *fault)
 {
 	struct blob_part part = {.blob = blob, .offset = sample->offset};
-	const struct unpack_source source = {.read = blob_part_read, .context = &part};
+	const struct unpack_source source = {
+		.read = blob_part_read, .why = blob_error, .context = &part};
 	struct unpack *unpack = unpack_new();
 	size_t size;
 	if (!unpack)

@@ -78,7 +78,8 @@ static int range_take(const struct reading *reading, const struct index_field *a
 		return n < 0 ? reading_fault(reading, (int)n, fault) : 0;
 	}
 	struct blob_part part = {.blob = blob, .offset = at->offset};
-	const struct unpack_source source = {.read = blob_part_read, .context = &part};
+	const struct unpack_source source = {
+		.read = blob_part_read, .why = blob_error, .context = &part};
 	struct packed packed = at->packed;
 	struct unpack *unpack = unpack_new();
 	if (!unpack)

@@ -26,7 +26,7 @@ static size_t bucket_of(const char *url)
 	return hash_mix(hash_bytes(HASH_SEED, url, strlen(url))) % OBJECTS_TABLE;
 }
 
-static int64_t stamp_of(const char *etag, uint64_t size, int64_t modified_s)
+int64_t object_stamp(const char *etag, uint64_t size, int64_t modified_s)
 {
 	uint64_t hash = hash_bytes(HASH_SEED, etag, strlen(etag));
 	if (!*etag)
@@ -64,7 +64,7 @@ static struct remote_object *object_new(struct objects *objects, const char *url
 	object->url = strdup(url);
 	object->etag = strdup(etag);
 	object->size = size;
-	object->stamp = stamp_of(etag, size, modified_s);
+	object->stamp = object_stamp(etag, size, modified_s);
 	if (!object->url || !object->etag) {
 		object_free(object);
 		return NULL;
@@ -103,7 +103,7 @@ int objects_open_listed(struct objects *objects, const char *url, uint64_t size,
 	int64_t modified_s, struct remote_object **ret, struct fault *fault)
 {
 	const char *text = etag ? etag : "";
-	const int64_t stamp = stamp_of(text, size, modified_s);
+	const int64_t stamp = object_stamp(text, size, modified_s);
 	(void)pthread_mutex_lock(&objects->lock);
 	struct remote_object *open = find(objects, url, stamp);
 	(void)pthread_mutex_unlock(&objects->lock);

@@ -38,7 +38,7 @@ bool read_part_done(struct remote_read *read, int result, const struct fault *fa
 	struct objects *objects = object->objects;
 	(void)pthread_mutex_lock(&object->lock);
 	/* Those who open it again ask the server, also while others have it open. */
-	if (result == -ESTALE)
+	if (result == -ESTALE || result == -ENODATA)
 		atomic_store_explicit(&object->checked_ns, 0, memory_order_relaxed);
 	if (result < 0 && read->result == 0) {
 		read->result = result;
@@ -200,8 +200,11 @@ static int flight_check(const struct flight *flight, struct fault *fault)
 		return request->result;
 	}
 	const struct client_answer *answer = &request->answer;
-	if ((*object->etag && *answer->etag && strcmp(object->etag, answer->etag) != 0) ||
-		(answer->size != CLIENT_UNKNOWN && answer->size != object->size))
+	const bool other = *object->etag ? *answer->etag && strcmp(object->etag, answer->etag) != 0
+					 : answer->modified_s >= 0 &&
+						   object_stamp("", object->size,
+							   answer->modified_s) != object->stamp;
+	if (other || (answer->size != CLIENT_UNKNOWN && answer->size != object->size))
 		return fault_set(fault, -ESTALE,
 			"%s: it was replaced while it was read: start the stream again to read "
 			"the new one",
@@ -422,8 +425,12 @@ static void flight_store(struct flight *flight, uint64_t *credit)
 			rounded.offset < other->offset + other->size)
 			return;
 	const uint64_t cost = flight_cost(&rounded);
+	/* Its keepers answer for the memory of a kept flight, until they drop it: then it is
+	 * staged, without a limit, so that no other is stored before these are written. */
 	const bool staged = !flight->kept;
-	if (cost > *credit || (staged && !staging_take(objects, rounded.size)))
+	const bool full = !staged && atomic_load_explicit(&objects->staged, memory_order_relaxed) >=
+					     REMOTE_STAGING;
+	if (cost > *credit || full || (staged && !staging_take(objects, rounded.size)))
 		return;
 	uint8_t *bytes = malloc(rounded.size);
 	if (!bytes) {
@@ -799,10 +806,14 @@ uint64_t remote_kept_bytes(const struct remote_kept *kept)
 static void flight_drop(struct flight *flight)
 {
 	struct remote_object *object = flight->object;
-	const struct objects *objects = object->objects;
+	struct objects *objects = object->objects;
 	bool last = false, cancel = false;
 	(void)pthread_mutex_lock(&object->lock);
 	flight->kept--;
+	if (!flight->kept && flight->stored && !flight->written && !flight->staged) {
+		flight->staged = true;
+		count(&objects->staged, flight->size);
+	}
 	if (flight->listed && !flight->landed && flight_is_idle(flight)) {
 		flight->canceling = true;
 		/* Otherwise flight_begin does it. */

@@ -129,6 +129,9 @@ int objects_open(
 int objects_open_listed(struct objects *objects, const char *url, uint64_t size, const char *etag,
 	int64_t modified_s, struct remote_object **ret, struct fault *fault);
 
+/* Tells two versions of an object apart: by the ETag, or else by size and Last-Modified. Pure. */
+int64_t object_stamp(const char *etag, uint64_t size, int64_t modified_s);
+
 /* What its blocks are stored under: the ETag, or else the stamp. */
 const char *remote_object_key(const struct remote_object *object, char buffer[32]);
 

@@ -35,7 +35,9 @@ void ahead_init(struct ahead *ret, const struct sampler *sampler, const struct d
 /* Part of a shard. A file that cannot be opened is the reader's to report. */
 static void ahead_range(const struct dataset *dataset, uint32_t shard, uint64_t from, uint64_t size)
 {
-	const int fd = open(dataset_shard_path(dataset, shard), O_RDONLY | O_CLOEXEC);
+	/* Without blocking: the name may be that of a FIFO by now. */
+	const int fd = open(
+		dataset_shard_path(dataset, shard), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return;
 	for (uint64_t at = 0; at < size; at += AHEAD_PIECE)
@@ -55,7 +57,7 @@ static void ahead_block(const struct ahead *ahead, uint64_t block)
 	if (dataset_sample(ahead->dataset, order_pick(ahead->order, from), &first, &fault) ||
 		dataset_sample(ahead->dataset, order_pick(ahead->order, to), &last, &fault))
 		return;
-	const uint64_t end = last.offset + last.size;
+	const uint64_t end = last.offset + packed_stored(&last.packed, last.size);
 	if (first.shard == last.shard) {
 		if (end > first.offset && end - first.offset <= AHEAD_SPAN_MOST)
 			ahead_range(ahead->dataset, first.shard, first.offset, end - first.offset);

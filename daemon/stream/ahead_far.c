@@ -15,7 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AHEAD_FAR_OBJECTS = 64, AHEAD_FAR_STACK = 256 << 10 };
+enum {
+	AHEAD_FAR_OBJECTS = 64,
+	AHEAD_FAR_STACK = 256 << 10,
+	AHEAD_FAR_LOOK = 256, /* samples between looks at whether the thread must stop */
+};
 
 struct far_range {
 	struct far_range *next;
@@ -215,6 +219,9 @@ static void far_fill(struct ahead_far *far, struct far_block *block)
 		const uint64_t number = order_pick(far->order, place);
 		struct sample sample;
 		struct fault fault;
+		/* Samples that need no request are looked up in the index, too. */
+		if (place % AHEAD_FAR_LOOK == 0 && far_stops(far))
+			return;
 		if (far_gives(far, block, &key, opened, place) &&
 			!fetch_has(options->fetch, options->dataset, number) &&
 			dataset_sample(options->dataset, number, &sample, &fault) == 0)
@@ -242,7 +249,8 @@ static void far_mark(struct ahead_far *far, uint64_t epoch, int64_t slot)
 static void far_begin(struct ahead_far *far, uint64_t epoch, int64_t slot)
 {
 	const struct ahead_far_options *options = &far->options;
-	if (far_slot(far, slot) % options->ranks != options->rank || far_find(far, epoch, slot))
+	if (far_slot(far, slot) % options->ranks != options->rank || far_find(far, epoch, slot) ||
+		far_stops(far))
 		return;
 	struct far_block *block = calloc(1, sizeof *block);
 	if (!block)

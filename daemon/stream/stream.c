@@ -582,7 +582,6 @@ void stream_cancel(struct stream *stream)
 	pthread_mutex_lock(&stream->lock);
 	bool first = !stream->cancelled;
 	stream->cancelled = true;
-	atomic_store_explicit(&stream->interrupt, true, memory_order_relaxed);
 	pthread_mutex_unlock(&stream->lock);
 	stream->draining = true;
 	if (first)

@@ -9,6 +9,7 @@
 #include "stream/unpacking.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { STREAM_BROKEN_KEPT = 64, STREAM_BROKEN_EPOCHS = EXTENT_SLOTS_MAX, STREAM_RESTLESS = 64 };
 
@@ -111,8 +112,7 @@ struct stream {
 	struct stream_ticket *ticket, *free;
 	struct ticket_field *ticket_fields; /* of all tickets */
 	uint32_t tickets, tickets_free;
-	bool cancelled;
-	atomic_bool interrupt; /* set with `cancelled`: ends what stream_renew waits for */
+	atomic_bool cancelled; /* also ends waits for a server (remote/interrupt.h) */
 	int failed; /* 0, or the negative errno for which the stream cannot go on */
 	struct fault fault;
 	uint64_t images, batches, pixel_ns, reading, queued, field_bytes;

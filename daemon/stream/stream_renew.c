@@ -63,12 +63,9 @@ bool stream_wants_renewal(struct stream *stream, struct stream_renewal *ret)
 /* A stream that nobody reads any more does not wait for its index. */
 static int renew_progress(void *context, uint64_t samples, uint64_t bytes, uint64_t total)
 {
-	struct stream *stream = context;
+	const struct stream *stream = context;
 	(void)samples, (void)bytes, (void)total;
-	pthread_mutex_lock(&stream->lock);
-	bool cancelled = stream->cancelled;
-	pthread_mutex_unlock(&stream->lock);
-	return cancelled;
+	return stream->cancelled;
 }
 
 void stream_renew(struct stream *stream, struct stream_renewal *renewal)
@@ -78,7 +75,7 @@ void stream_renew(struct stream *stream, struct stream_renewal *renewal)
 	struct dataset_options options = stream_dataset_options(stream, renew_progress, stream);
 	char path[SPEC_TEXT];
 	uint64_t began = clock_ns();
-	const atomic_bool *before = interrupt_set(&stream->interrupt);
+	const atomic_bool *before = interrupt_set(&stream->cancelled);
 	renewal->after_ns = began + SHELF_PAUSE_NS; /* where the shelf is not asked */
 	/* Rows may be made for long, where storage hangs: then nothing is renewed. */
 	if (stream->retired[part] && tickets_use(stream, stream->retired[part])) {
@@ -93,6 +90,7 @@ void stream_renew(struct stream *stream, struct stream_renewal *renewal)
 		renewal->result = shelf_renew(environment->shelf, stream->through[part], path,
 			&options, &renewal->fresh, &renewal->after_ns, &renewal->made,
 			&renewal->fault);
+	(void)interrupt_set(before);
 	renewal->took_ns = clock_ns() - began;
 	(void)interrupt_set(before);
 }

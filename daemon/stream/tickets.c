@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "remote/interrupt.h"
 #include "stream/large.h"
 
 #include <assert.h>
@@ -627,6 +628,18 @@ static void ticket_set_row(struct stream_ticket *t, unsigned maker)
 	};
 }
 
+/* What fetch left to the worker. Returns ticket_is_complete. A worker must not wait for a server
+ * longer than the stream does. */
+static bool ticket_read(struct stream_ticket *t, unsigned worker)
+{
+	const atomic_bool *before = interrupt_set(&t->stream->cancelled);
+	ticket_read_large(t);
+	ticket_unpack(t, worker);
+	const bool complete = ticket_is_complete(t, worker);
+	(void)interrupt_set(before);
+	return complete;
+}
+
 static struct row_job *ticket_next(void *context)
 {
 	static const struct workers_job like = {.run = ticket_run};
@@ -643,12 +656,7 @@ static struct row_job *ticket_next(void *context)
 				return NULL;
 			t = ticket_of_job(job);
 		}
-		bool stopped = tickets_stopped(t->stream);
-		if (!stopped)
-			ticket_read_large(t);
-		if (!stopped)
-			ticket_unpack(t, rows->maker->number);
-		if (!stopped && ticket_is_complete(t, rows->maker->number)) {
+		if (!tickets_stopped(t->stream) && ticket_read(t, rows->maker->number)) {
 			ticket_set_row(t, rows->maker->number);
 			return &t->row_job;
 		}

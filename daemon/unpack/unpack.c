@@ -116,8 +116,8 @@ int unpack_source_read(
 	}
 	ssize_t n = source->read(source->context, at, buffer, size);
 	if (n < 0)
-		return fault_set(
-			fault, (int)n, "its stored bytes cannot be read: %s", strerror((int)-n));
+		return fault_set(fault, (int)n, "its stored bytes cannot be read: %s",
+			source->why ? source->why((int)n) : strerror((int)-n));
 	if ((size_t)n < size)
 		return fault_set(fault, -ENODATA,
 			"the file ends after %llu of its %llu stored bytes",

@@ -54,6 +54,8 @@ struct unpack_source {
 	/* Reads up to `size` bytes from byte `at` of the stored ones; fewer only where the file
 	 * ends. Returns how many, or -errno. */
 	ssize_t (*read)(void *context, uint64_t at, void *buffer, size_t size);
+	/* Why this thread's last `read` failed; NULL: the errno says it. */
+	const char *(*why)(int error);
 	void *context;
 };
 

@@ -32,7 +32,7 @@
 #endif
 #endif
 
-/* Of a sample or field that is unpacked. */
+/* The most bytes of one sample or field that are unpacked. */
 enum { SHARD_ROOM = 1 << 20 };
 
 /* A sample that was read out of the index. */

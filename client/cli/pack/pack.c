@@ -211,7 +211,8 @@ static int pack_open_shard(struct pack *pack, struct fault *fault)
 	int r = pattern_shard(pack->pattern, pack->manifest->shards, pack->shard.name, fault);
 	if (r < 0)
 		return r;
-	(void)snprintf(pack->path, sizeof pack->path, "%s/%s.part", pack->pattern->folder,
+	/* For errors: where the bytes are on this machine. */
+	(void)snprintf(pack->path, sizeof pack->path, "%s/%s.part", output_scratch(&pack->place),
 		pack->shard.name);
 	pack->fd = output_shard_create(&pack->place, pack->shard.name, fault);
 	if (pack->fd < 0)

@@ -73,6 +73,13 @@ void beside_close(struct beside *beside)
 	blob_close(&beside->blob);
 }
 
+/* What an index depends on of a file. */
+struct state {
+	bool exists;
+	uint64_t size;
+	int64_t changed;
+};
+
 /* The states of remote files that were asked for lately: the shards of a folder have the same files
  * beside them, and each question is a request. */
 static struct {
@@ -81,57 +88,68 @@ static struct {
 	struct asked {
 		uint64_t until_ns; /* 0: none */
 		char path[BESIDE_PATH];
-		bool exists;
-		uint64_t size;
-		int64_t stamp;
+		struct state state;
 	} asked[4];
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum { MEMORY_MS = 5000 };
 
-static const struct asked *memory_find(const char *path)
+static bool memory_find(const char *path, struct state *ret)
 {
 	const uint64_t now = clock_ns();
-	for (size_t i = 0; i < UTIL_COUNT(memory.asked); i++)
-		if (memory.asked[i].until_ns > now && !strcmp(memory.asked[i].path, path))
-			return &memory.asked[i];
-	return NULL;
+	bool found = false;
+	(void)pthread_mutex_lock(&memory.lock);
+	for (size_t i = 0; i < UTIL_COUNT(memory.asked) && !found; i++) {
+		found = memory.asked[i].until_ns > now && !strcmp(memory.asked[i].path, path);
+		if (found)
+			*ret = memory.asked[i].state;
+	}
+	(void)pthread_mutex_unlock(&memory.lock);
+	return found;
 }
 
-/* Asks with the lock held: the other threads want the same answer. */
-static uint64_t remote_state(uint64_t mixed, const char *path)
+static void memory_keep(const char *path, const struct state *state)
 {
 	(void)pthread_mutex_lock(&memory.lock);
-	const struct asked *found = memory_find(path);
-	if (!found) {
-		struct asked *fresh = &memory.asked[memory.next++ % UTIL_COUNT(memory.asked)];
-		struct blob blob;
-		fresh->exists = blob_open(path, &blob, NULL) == 0;
-		fresh->size = blob.size;
-		fresh->stamp = blob.stamp;
-		blob_close(&blob);
-		(void)snprintf(fresh->path, sizeof fresh->path, "%s", path);
-		fresh->until_ns = clock_ns() + (uint64_t)MEMORY_MS * 1000000;
-		found = fresh;
-	}
-	if (found->exists)
-		mixed = hash_u64(hash_u64(mixed, found->size + 1), (uint64_t)found->stamp);
+	struct asked *asked = &memory.asked[memory.next++ % UTIL_COUNT(memory.asked)];
+	(void)snprintf(asked->path, sizeof asked->path, "%s", path);
+	asked->state = *state;
+	asked->until_ns = clock_ns() + (uint64_t)MEMORY_MS * 1000000;
 	(void)pthread_mutex_unlock(&memory.lock);
-	return mixed;
 }
 
-uint32_t beside_state(uint32_t hash, const char *shard, const char *name)
+/* Asks without the lock, since a server may answer late. Only an answer is kept, not a failure. */
+static int remote_state(const char *shard, const char *path, struct state *ret, struct fault *fault)
+{
+	if (memory_find(path, ret))
+		return 0;
+	struct beside beside = {.blob = BLOB_OF(-1)};
+	(void)snprintf(beside.path, sizeof beside.path, "%s", path);
+	const int rc = remote_open(shard, &beside, fault);
+	if (rc < 0)
+		return rc;
+	if (rc == 0)
+		*ret = (struct state){true, beside.size, beside.blob.stamp};
+	beside_close(&beside);
+	memory_keep(path, ret);
+	return 0;
+}
+
+int beside_state(uint32_t *hash, const char *shard, const char *name, struct fault *fault)
 {
 	char path[BESIDE_PATH];
 	struct stat st;
-	uint64_t mixed = hash_u64(HASH_SEED, hash);
-	if (path_make(shard, name, path, NULL) < 0)
-		return (uint32_t)hash_mix(mixed);
-	if (blob_is_url(path))
-		return (uint32_t)hash_mix(remote_state(mixed, path));
-	if (stat(path, &st) == 0) {
-		mixed = hash_u64(mixed, (uint64_t)st.st_size + 1);
-		mixed = hash_u64(mixed, (uint64_t)mtime_of(&st));
-	}
-	return (uint32_t)hash_mix(mixed);
+	struct state state = {0};
+	int rc = path_make(shard, name, path, fault);
+	if (rc == 0 && blob_is_url(path))
+		rc = remote_state(shard, path, &state, fault);
+	else if (rc == 0 && stat(path, &st) == 0)
+		state = (struct state){true, (uint64_t)st.st_size, mtime_of(&st)};
+	if (rc < 0)
+		return rc;
+	uint64_t mixed = hash_u64(HASH_SEED, *hash);
+	if (state.exists)
+		mixed = hash_u64(hash_u64(mixed, state.size + 1), (uint64_t)state.changed);
+	*hash = (uint32_t)hash_mix(mixed);
+	return 0;
 }

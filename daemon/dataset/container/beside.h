@@ -27,5 +27,5 @@ int beside_open(const char *shard, const char *name, struct beside *ret, struct 
 void beside_close(struct beside *beside);
 
 /* Adds to a hash whether the file `name` exists in the folder of `shard`, its size, and when it was
- * changed. Begin with 0. */
-uint32_t beside_state(uint32_t hash, const char *shard, const char *name);
+ * changed. Begin with 0. 0, or a negative errno with the fault where a server does not say. */
+int beside_state(uint32_t *hash, const char *shard, const char *name, struct fault *fault);

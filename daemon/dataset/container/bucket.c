@@ -91,19 +91,6 @@ static int on_name(void *context, const struct listing_object *object, struct fa
 	return bucket->take(bucket->context, name, object->folder, fault);
 }
 
-int bucket_names(const char *folder, bucket_take_fn *take, void *context, struct fault *fault)
-{
-	struct bucket *bucket = NULL;
-	int rc = bucket_new(folder, "/", &bucket, fault);
-	if (rc < 0)
-		return rc;
-	bucket->take = take;
-	bucket->context = context;
-	rc = listing_objects(&bucket->source, &bucket->url, true, on_name, bucket, fault);
-	free(bucket);
-	return rc;
-}
-
 static int on_match(void *context, const struct listing_object *object, struct fault *fault)
 {
 	struct bucket *bucket = context;
@@ -113,17 +100,30 @@ static int on_match(void *context, const struct listing_object *object, struct f
 	return bucket->take(bucket->context, bucket->text, object->folder, fault);
 }
 
-int bucket_glob(const char *pattern, bucket_take_fn *take, void *context, struct fault *fault)
+/* Gives `take` what is at a URL: the names of a folder, or the URLs that a pattern matches. */
+static int bucket_each(
+	const char *where, bool pattern, bucket_take_fn *take, void *context, struct fault *fault)
 {
 	struct bucket *bucket = NULL;
-	int rc = bucket_new(pattern, "", &bucket, fault);
+	int rc = bucket_new(where, pattern ? "" : "/", &bucket, fault);
 	if (rc < 0)
 		return rc;
 	bucket->take = take;
 	bucket->context = context;
-	rc = listing_glob(&bucket->source, &bucket->url, on_match, bucket, fault);
+	rc = pattern ? listing_glob(&bucket->source, &bucket->url, on_match, bucket, fault)
+		     : listing_objects(&bucket->source, &bucket->url, true, on_name, bucket, fault);
 	free(bucket);
 	return rc;
+}
+
+int bucket_names(const char *folder, bucket_take_fn *take, void *context, struct fault *fault)
+{
+	return bucket_each(folder, false, take, context, fault);
+}
+
+int bucket_glob(const char *pattern, bucket_take_fn *take, void *context, struct fault *fault)
+{
+	return bucket_each(pattern, true, take, context, fault);
 }
 
 /* Whether every part of a name is one that folder_walk enters, and the last one an image. */

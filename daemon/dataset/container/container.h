@@ -118,7 +118,8 @@ struct container {
 	/* A hash of the state of the files beside the shard that its index depends on, too
 	 * (beside.h), if these columns are chosen: with another one, the index is built again.
 	 * NULL: there are no such files. Blocks. */
-	uint32_t (*beside)(const char *path, const struct column_choice *columns);
+	int (*beside)(const char *path, const struct column_choice *columns, uint32_t *ret,
+		struct fault *fault);
 
 	/* The key within a sample's name; false if the name has none. NULL: a manifest names
 	 * samples of this kind by their whole names only. */

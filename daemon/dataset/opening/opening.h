@@ -71,10 +71,15 @@ int opening_shard(const struct opening *opening, uint32_t number, struct blob *r
  * fault. */
 int opening_find(struct opening *opening, uint32_t number);
 
-/* Examines the index at `path`; the shard uses it if it is FOUND. FOUND_* or -ENOMEM. */
+/* A hash of the state of the files beside a shard, which its index holds; 0 where the container has
+ * none. 0, or a negative errno with a fault. */
+int opening_state_beside(struct opening *opening, uint32_t number, uint32_t *ret);
+
+/* Examines the index at `path`; the shard uses it if it is FOUND. FOUND_*, or a negative errno with
+ * a fault. */
 int opening_try(struct opening *opening, uint32_t number, const char *path);
 
-/* The same for an index that begins at byte `base` of an open file. FOUND_* or -ENOMEM. */
+/* The same for an index that begins at byte `base` of an open file. */
 int opening_examine(
 	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size);
 
@@ -88,7 +93,8 @@ char *opening_place(const struct opening *opening, uint32_t number, enum place p
 int opening_connect(struct opening *opening);
 
 /* Gets an index from beside a remote shard into the cache folder: the one that serves any request,
- * or else the one for the labels that were asked for. FOUND_*; -ENOMEM. */
+ * or else the one for the labels that were asked for. FOUND_*, or a negative errno with a
+ * fault. */
 int opening_download(struct opening *opening, uint32_t number);
 
 /* Calls `work` for each shard, on several threads. They share `opening` under one lock, which

@@ -33,9 +33,15 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 	struct index_writer writer;
 	uint64_t bytes;
 	cleanup(free_ptr) struct label_found *found = malloc(sizeof *found);
-	int rc = !found ? -ENOMEM
-			: index_writer_init(
-				  &writer, file->fd, file->base, file->names_fd, file->tables_fd);
+	uint32_t beside;
+	int rc = opening_state_beside(opening, number, &beside);
+	if (rc < 0) {
+		*ret_place = false;
+		return rc;
+	}
+	rc = !found ? -ENOMEM
+		    : index_writer_init(
+			      &writer, file->fd, file->base, file->names_fd, file->tables_fd);
 	if (rc < 0)
 		return fault_set(opening->fault, rc, "no memory to index %s", shard->path);
 	const struct container *container = opening->dataset->container;
@@ -68,8 +74,7 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 	writer.head.fields = opening->fields_hash;
 	writer.head.field_count = opening->fields.count;
 	writer.head.columns = opening->columns_hash;
-	writer.head.beside =
-		container->beside ? container->beside(shard->path, &opening->columns) : 0;
+	writer.head.beside = beside;
 	if (opening->rule)
 		writer.head.label_type = labels_type(opening->labels);
 	else /* the first label of another container says what type they have */
@@ -99,13 +104,13 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 /* Judges an index that was just built and read back. */
 static int index_readback(struct opening *opening, uint32_t number, int found, bool *ret_place)
 {
-	*ret_place = found != FOUND_STALE;
+	*ret_place = found > FOUND && found != FOUND_STALE;
 	if (found == FOUND_STALE)
 		return fault_set(opening->fault, -ESTALE,
 			"%s changed while it was indexed: open it again when no other program "
 			"writes there",
 			opening->dataset->shard[number].path);
-	return found == FOUND ? 0 : -EIO; /* it cannot be read back, or was removed */
+	return found <= FOUND ? found : -EIO; /* it cannot be read back, or was removed */
 }
 
 /* Builds the index at `path`. `ret_place`: a failure was the place's fault. */
@@ -195,11 +200,10 @@ static int index_build_place(
 		rc = 0;
 	if (rc == 0) {
 		rc = opening_try(opening, number, path);
-		if (rc == FOUND)
-			return 0;
+		if (rc <= FOUND)
+			return rc;
 		place_tidy(opening, place, path);
 		rc = rc == FOUND_FOREIGN ? -EEXIST
-		     : rc < 0            ? rc
 					 : index_build_at(opening, number, blob, path, &at_fault);
 	}
 	if (rc < 0 && at_fault) {
@@ -236,8 +240,9 @@ int opening_build(struct opening *opening, uint32_t number)
 	int opened = opening_shard(opening, number, &blob);
 	if (opened < 0)
 		return opened;
-	if (opening_download(opening, number) == FOUND)
-		return 0;
+	int rc = opening_download(opening, number);
+	if (rc <= FOUND)
+		return rc;
 	int kind = kind_check(opening, number, &blob);
 	if (kind < 0)
 		return kind;
@@ -248,7 +253,7 @@ int opening_build(struct opening *opening, uint32_t number)
 	const bool old =
 		head->version == INDEX_VERSION_TAR_OLD || head->version == INDEX_VERSION_FOLDER_OLD;
 	const uint64_t before = head->samples;
-	int rc = 1;
+	rc = 1;
 	for (enum place place = 0; rc > 0 && place < PLACES; place++)
 		rc = index_build_place(opening, number, &blob, place);
 	if (rc > 0) {

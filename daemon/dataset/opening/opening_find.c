@@ -266,6 +266,20 @@ static bool is_instead_of(const struct opening *opening, uint32_t number, uint32
 	       (old && number < old->shards && old->shard[number].head_crc == crc);
 }
 
+int opening_state_beside(struct opening *opening, uint32_t number, uint32_t *ret)
+{
+	const struct container *container = opening->dataset->container;
+	struct fault *fault = opening->fault;
+	int rc = 0;
+	*ret = 0;
+	if (!container->beside)
+		return 0;
+	opening_pause(opening);
+	rc = container->beside(opening->dataset->shard[number].path, &opening->columns, ret, fault);
+	opening_resume(opening, fault);
+	return rc;
+}
+
 int opening_examine(
 	struct opening *opening, uint32_t number, int fd, uint64_t base, uint64_t file_size)
 {
@@ -296,7 +310,11 @@ int opening_examine(
 		opening->partless = true;
 		return FOUND_STALE;
 	}
-	if (container->beside && head.beside != container->beside(shard->path, &opening->columns))
+	uint32_t beside;
+	rc = opening_state_beside(opening, number, &beside);
+	if (rc < 0)
+		return rc;
+	if (container->beside && head.beside != beside)
 		return FOUND_STALE;
 	cleanup(names) struct names names = {0};
 	/* opening_build compares the number of samples with that of a head that it finds. */
@@ -312,7 +330,9 @@ int opening_examine(
 		index_adopt(opening, number, &head, crc, base, &names);
 	else if (rc == FOUND_STALE && container->files)
 		opening->replaced = head;
-	return rc;
+	return rc == -ENOMEM
+		       ? fault_set(opening->fault, rc, "no memory for the index of %s", shard->path)
+		       : rc;
 }
 
 int opening_try(struct opening *opening, uint32_t number, const char *path)
@@ -325,7 +345,7 @@ int opening_try(struct opening *opening, uint32_t number, const char *path)
 		return FOUND_FOREIGN;
 	cleanup(free_ptr) char *copy = strdup(path); /* before the dataset takes anything over */
 	if (!copy)
-		return -ENOMEM;
+		return fault_set(opening->fault, -ENOMEM, "no memory for the path %s", path);
 	int rc = st.st_size ? opening_examine(opening, number, fd, 0, (uint64_t)st.st_size)
 			    : FOUND_DAMAGED;
 	if (rc == FOUND) {
@@ -461,8 +481,7 @@ int opening_find(struct opening *opening, uint32_t number)
 	if (rc > FOUND && opening->asked != DATASET_LABELS_AUTO && !opening->rule)
 		rc = index_find(opening, number, opening->asked, &damaged);
 	if (rc < 0)
-		return fault_set(
-			opening->fault, rc, "no memory for %u shards", opening->dataset->shards);
+		return rc;
 	opening->missing[number] = rc != FOUND;
 	opening->damaged += damaged && rc != FOUND;
 	opening->progress.total_bytes += rc == FOUND ? 0 : opening->dataset->shard[number].size;

@@ -54,6 +54,9 @@ static bool places_sorted(const struct order *order)
 {
 	if (order->subset.of)
 		return false;
+	/* Without a subset a place is its sample. */
+	if (!order->subset.narrow && !order->subset.wide)
+		return true;
 	for (uint64_t at = 1; at < order->samples; at++)
 		if (order_pick(order, at - 1) > order_pick(order, at))
 			return false;

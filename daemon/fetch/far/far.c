@@ -195,7 +195,8 @@ bool fetch_far_ask(struct lane *lane, struct fetch_op *op)
 		return false;
 	/* The lock keeps a cancellation from coming before its question. */
 	pthread_mutex_lock(&lane->far.lock);
-	job->asked = true;
+	/* What is answered here was not asked, so there is nothing to cancel. */
+	job->asked = !job->canceled && (op->stage == FETCH_OP_OPEN || op->need > 0);
 	if (job->canceled) {
 		job->result = -ECANCELED;
 		far_answer(job);
@@ -272,7 +273,7 @@ static void far_cancel(struct far_job *job)
 	pthread_mutex_unlock(&far->lock);
 }
 
-/* Whether only `reader` waits for the job. */
+/* Whether only `reader` waits for the job; its own followers are canceled already. */
 static bool far_serves(const struct far_job *job, const struct fetch_reader *reader)
 {
 	if (!reader)
@@ -280,8 +281,8 @@ static bool far_serves(const struct far_job *job, const struct fetch_reader *rea
 	if (job->op->kind != FETCH_OP_RANGE && job->op->kind != FETCH_OP_FILE)
 		return false;
 	const struct fetch_read *read = (const struct fetch_read *)(const void *)job->op;
-	for (const struct fetch_item *item = read->items; item; item = item->next)
-		if (item->reader != reader)
+	for (struct fetch_item *item = read->items; item; item = item->next)
+		if (item->reader != reader || fetch_state(item)->followers)
 			return false;
 	return true;
 }

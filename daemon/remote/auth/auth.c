@@ -176,6 +176,8 @@ int auth_new(const struct remote_options *options, struct auth **ret, struct fau
 void auth_begin(struct auth *auth, struct client *client)
 {
 	auth->client = client;
+	/* It may have ended with a client whose start failed. */
+	auth->ended = auth->ending = false;
 }
 
 void auth_end(struct auth *auth)

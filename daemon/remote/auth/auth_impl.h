@@ -53,6 +53,7 @@ struct auth {
 	bool none; /* no place has credentials: requests are not signed */
 	int64_t refused_s; /* when such a refusal was last believed */
 	uint64_t tried_ns, bad_ns; /* when fetching began last; since when it fails (0: it works) */
+	uint64_t lost_ns; /* since when there are no usable credentials; 0: there are */
 	int failed; /* of the last attempt; with `failure` */
 	struct fault failure;
 	struct sigv4_scope scope;

@@ -155,6 +155,7 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 	int64_t left_s =
 		auth->have && auth->current.expires_s ? auth->current.expires_s - now_s : INT64_MAX;
 	bool usable = auth->have && !auth->refused && left_s > 0;
+	auth->lost_ns = usable ? 0 : auth->lost_ns ? auth->lost_ns : clock_ns();
 	if (!usable || left_s < AUTH_EARLY_S)
 		/* Someone may have logged in since. */
 		if (!auth->none || clock_ns() - auth->tried_ns > AUTH_LOOK_NS)
@@ -166,7 +167,8 @@ int auth_refresh(struct auth *auth, int64_t now_s, struct fault *fault)
 	if (auth->task.running || !auth->failed)
 		return -EAGAIN;
 	/* There were credentials: what refuses now may come back. */
-	if (auth->have && clock_ns() - auth->bad_ns < (uint64_t)AUTH_GRACE_S * 1000000000u &&
+	const uint64_t since_ns = UTIL_MAX(auth->bad_ns, auth->lost_ns);
+	if (auth->have && clock_ns() - since_ns < (uint64_t)AUTH_GRACE_S * 1000000000u &&
 		auth->failed != -EPERM)
 		return -EAGAIN;
 	if (fault)

@@ -25,6 +25,7 @@ enum {
 	INDEXES = 48,
 	RESERVE_TRIES = 20, /* of DISK_WAIT_MS: another process may walk a large folder */
 	CREDIT = 4 << 20, /* that a process takes at once, so that it rarely asks */
+	HOLD_TRIES = 20, /* for the lock, each of DISK_WAIT_MS, and for a name */
 };
 #define LOCKS ((off_t)1 << 40) /* bytes that are locked, beyond the end of the file */
 #define MOST (UINT64_C(1) << 54) /* bytes that a number of the account may be */
@@ -54,15 +55,22 @@ static bool slot_is_live(const struct disk *disk, unsigned slot)
 	return fcntl(disk->account_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+enum { PAUSE_MS = 2 }; /* between looks at a lock */
+
+static void lock_pause(void)
+{
+	(void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
+}
+
+/* The lock between processes, with that between threads. */
 static int lock_within(struct disk *disk, unsigned wait_ms)
 {
-	(void)pthread_mutex_lock(&disk->lock);
 	int code = 0;
-	for (unsigned waited = 0; waited < wait_ms; waited += 2) {
+	for (unsigned waited = 0; waited < wait_ms; waited += PAUSE_MS) {
 		code = lock_byte(disk->account_fd, 0, F_WRLCK);
 		if (code != -EAGAIN && code != -EACCES)
 			break;
-		(void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+		lock_pause();
 	}
 	if (code == 0)
 		return 0;
@@ -72,7 +80,23 @@ static int lock_within(struct disk *disk, unsigned wait_ms)
 
 int disk_lock(struct disk *disk)
 {
+	(void)pthread_mutex_lock(&disk->lock);
 	return lock_within(disk, DISK_WAIT_MS);
+}
+
+int disk_lock_short(struct disk *disk)
+{
+	unsigned waited = 0;
+	/* It takes seconds to walk a large folder. */
+	if (atomic_load_explicit(&disk->measuring, memory_order_relaxed))
+		return -EBUSY;
+	while (pthread_mutex_trylock(&disk->lock) != 0) {
+		if (waited >= DISK_SHORT_MS)
+			return -EBUSY;
+		lock_pause();
+		waited += PAUSE_MS;
+	}
+	return lock_within(disk, DISK_SHORT_MS);
 }
 
 void disk_unlock(struct disk *disk)
@@ -437,9 +461,7 @@ int disk_credit(struct disk *disk, uint64_t bytes, bool may_drop)
 	if (disk_stopped(disk) || disk->slot == SLOTS)
 		return DISK_E_FULL;
 	/* A reader does not wait while this process, or another one, walks the folder. */
-	if (!may_drop && atomic_load_explicit(&disk->measuring, memory_order_relaxed))
-		return DISK_E_FULL;
-	int code = lock_within(disk, may_drop ? DISK_WAIT_MS : DISK_SHORT_MS);
+	int code = may_drop ? disk_lock(disk) : disk_lock_short(disk);
 	if (code == 0) {
 		atomic_store_explicit(&disk->measuring, may_drop, memory_order_relaxed);
 		code = credit_add(disk, bytes, may_drop);
@@ -488,7 +510,13 @@ static int account_open(struct disk *disk)
 		return -errno;
 	if (!S_ISREG(status.st_mode) || status.st_uid != geteuid())
 		return -EPERM;
-	return 0;
+	/* One that is not penstock's is not written to; zeros are what a crash may leave. */
+	char magic[sizeof account_magic] = {0}, none[sizeof account_magic] = {0};
+	const ssize_t n = whole_read(disk->account_fd, magic, sizeof magic, 0);
+	if (n < 0)
+		return (int)n;
+	return memcmp(magic, account_magic, (size_t)n) && memcmp(magic, none, sizeof magic) ? -EPERM
+											    : 0;
 }
 
 static int begin(struct disk *disk, const char *cache_dir)
@@ -622,11 +650,16 @@ struct disk_hold {
 static int hold_make(struct disk_hold *hold, const char *prefix)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-	/* The slot is this process's own: what has the name was left by a process that died. */
-	(void)snprintf(hold->name, sizeof hold->name, "hold-%u-%u", hold->disk->slot,
-		atomic_fetch_add_explicit(&hold->disk->holds, 1, memory_order_relaxed));
-	(void)unlinkat(hold->disk->folder_fd, hold->name, 0);
-	hold->fd = openat(hold->disk->folder_fd, hold->name, flags, 0600);
+	/* The slot is this process's own: a hold of that name was left by a process that died. Any
+	 * other file of that name stays. */
+	for (unsigned i = 0; i < HOLD_TRIES; i++) {
+		(void)snprintf(hold->name, sizeof hold->name, "hold-%u-%u", hold->disk->slot,
+			atomic_fetch_add_explicit(&hold->disk->holds, 1, memory_order_relaxed));
+		disk_hold_remove(hold->disk, hold->name);
+		hold->fd = openat(hold->disk->folder_fd, hold->name, flags, 0600);
+		if (hold->fd >= 0 || errno != EEXIST)
+			break;
+	}
 	if (hold->fd < 0 || flock(hold->fd, LOCK_EX | LOCK_NB) != 0)
 		return -errno;
 	return dprintf(hold->fd, "penstock hold\n%s", prefix) < 0 ? -errno : 0;
@@ -638,7 +671,11 @@ int disk_hold(struct disk *disk, const char *prefix, struct disk_hold **ret)
 	if (!hold)
 		return -ENOMEM;
 	*hold = (struct disk_hold){.disk = disk, .fd = -1};
-	int code = disk_lock(disk);
+	/* A process that walks a large folder has the lock for seconds, and a dataset that is not
+	 * held may be replaced by parts of itself. */
+	int code = -EBUSY;
+	for (unsigned i = 0; code == -EBUSY && i < HOLD_TRIES; i++)
+		code = disk_lock(disk);
 	if (code == 0) {
 		code = hold_make(hold, prefix);
 		disk_unlock(disk);

@@ -198,13 +198,16 @@ static bool has_data(const struct disk *disk, const struct names *names, uint64_
 }
 
 /* Another version, or files that a process was killed in the midst of: removes them if nobody reads
- * them. 0; DISK_E_ABSENT; -errno. */
+ * them. 0; DISK_E_ABSENT; DISK_E_FULL: not now; -errno. */
 static int replace(struct disk *disk, const struct names *names, const char *url, const char *etag,
 	uint64_t size)
 {
 	struct disk_map_header header;
-	if (disk->account_fd < 0 || disk_lock(disk) < 0)
+	if (disk->account_fd < 0)
 		return DISK_E_ABSENT;
+	const int locked = disk_lock_short(disk);
+	if (locked < 0)
+		return locked == -EBUSY ? DISK_E_FULL : DISK_E_ABSENT;
 	const int fd = disk_map_open_unused(disk, names->name, &header);
 	/* Another process may have replaced them already. */
 	if (fd >= 0 && (!is_version(&header, url, etag, size) || !has_data(disk, names, size)))
@@ -229,6 +232,9 @@ static int make_data(struct disk *disk, const struct names *names, const char *u
 		return errno == EEXIST ? DISK_E_ABSENT : -errno;
 	const int code = whole_write(fd, &trailer, sizeof trailer, size);
 	(void)close(fd);
+	/* Without its trailer no process would know whose it is. */
+	if (code < 0)
+		(void)unlinkat(disk->folder_fd, names->data, 0);
 	return code;
 }
 
@@ -257,7 +263,7 @@ static int make_files(struct disk *disk, const struct names *names, const char *
 	const uint64_t cost = disk_file_cost(size);
 	if (!disk_take(disk, cost))
 		return DISK_E_FULL;
-	int code = disk_lock(disk);
+	int code = disk_lock_short(disk);
 	if (code == 0) {
 		code = make_both(disk, names, url, etag, size);
 		disk_unlock(disk);
@@ -266,7 +272,7 @@ static int make_files(struct disk *disk, const struct names *names, const char *
 		disk_spend(disk, cost);
 	else
 		disk_give(disk, cost);
-	return code == -EBUSY ? DISK_E_ABSENT : code;
+	return code == -EBUSY ? DISK_E_FULL : code;
 }
 
 /* What opening the files finds, beyond 0 and errors. */
@@ -282,7 +288,7 @@ static int open_map(struct disk *disk, const struct names *names, const char *ur
 		return fd == -ENOENT ? FOUND_NONE : fd == -EBADMSG ? DISK_E_ABSENT : fd;
 	file->map_fd = fd;
 	if (!lock_shared(fd))
-		return DISK_E_ABSENT;
+		return DISK_E_FULL;
 	if (fstat(fd, &status) != 0)
 		return -errno;
 	if (status.st_nlink == 0)

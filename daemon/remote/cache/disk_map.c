@@ -33,8 +33,11 @@ static uint64_t url_hash(const char *url)
 
 int disk_map_fill(struct disk_map_header *ret, const char *url, const char *etag, uint64_t size)
 {
-	/* A query may have a signature in it, which must not get to disk. */
-	const size_t url_bytes = strcspn(url, "?") + 1, etag_bytes = strlen(etag) + 1;
+	/* A query may have a signature in it, which must not get to disk. In a key it is a part of
+	 * the name. */
+	const bool query = strncmp(url, "http", 4) == 0;
+	const size_t url_bytes = (query ? strcspn(url, "?") : strlen(url)) + 1;
+	const size_t etag_bytes = strlen(etag) + 1;
 	if (url_bytes + etag_bytes > DISK_MAP_TEXT)
 		return -ENAMETOOLONG;
 	*ret = (struct disk_map_header){

@@ -41,7 +41,14 @@ static int directory_each(int directory, walk_fn *each, void *context)
 		return code;
 	}
 	int code = 0;
-	for (struct dirent *entry; code == 0 && (errno = 0, entry = readdir(stream));) {
+	for (;;) {
+		errno = 0;
+		const struct dirent *entry = readdir(stream);
+		/* A walk of a part of the folder must not pass for a walk of all of it. */
+		if (!entry)
+			code = -errno;
+		if (!entry || code)
+			break;
 		struct stat status;
 		if (strcmp(entry->d_name, "..") == 0)
 			continue;
@@ -167,11 +174,32 @@ struct holding {
 	size_t size;
 };
 
+static const char magic[] = "penstock hold\n";
+
+/* Whether the file is one that disk_hold has made. */
+static bool hold_is_ours(int fd)
+{
+	struct stat status;
+	char head[sizeof magic - 1];
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+		return false;
+	/* Empty: its process died before it wrote. */
+	const ssize_t n = whole_read(fd, head, sizeof head, 0);
+	return n == 0 || (n == sizeof head && memcmp(head, magic, sizeof head) == 0);
+}
+
+void disk_hold_remove(const struct disk *disk, const char *name)
+{
+	cleanup(close_fd) int fd =
+		openat(disk->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd >= 0 && hold_is_ours(fd))
+		(void)unlinkat(disk->folder_fd, name, 0);
+}
+
 static int hold_add(struct holding *to, int fd)
 {
 	char text[HOLD_BYTES];
 	const ssize_t n = whole_read(fd, text, sizeof text, 0);
-	static const char magic[] = "penstock hold\n";
 	const size_t head = sizeof magic - 1;
 	if (n <= (ssize_t)head || memcmp(text, magic, head) != 0)
 		return 0;
@@ -202,12 +230,8 @@ static int hold_look(void *context, const char *name, const struct stat *status)
 	int code = 0;
 	if (flock(fd, LOCK_SH | LOCK_NB) != 0) {
 		code = hold_add(to, fd);
-	} else if (to->tidy && status->st_uid == geteuid()) {
-		char head[14];
-		/* Empty: its process died before it wrote. */
-		const ssize_t n = whole_read(fd, head, sizeof head, 0);
-		if (n == 0 || (n == sizeof head && memcmp(head, "penstock hold\n", 14) == 0))
-			(void)unlinkat(to->disk->folder_fd, name, 0);
+	} else if (to->tidy && hold_is_ours(fd)) {
+		(void)unlinkat(to->disk->folder_fd, name, 0);
 	}
 	(void)close(fd);
 	return code;

@@ -34,4 +34,6 @@ void disk_walk_free(struct disk_walk *walk);
  * Holds of processes that died are removed, where the caller has the account's lock. Allocated;
  * -errno. */
 int disk_walk_holds(const struct disk *disk, bool tidy, char **ret);
+/* Removes a file that a hold had, and no other. */
+void disk_hold_remove(const struct disk *disk, const char *name);
 bool disk_is_held(const char *holds, const char *url);

@@ -108,9 +108,12 @@ static void test_paths(void **state)
 	assert_int_equal(beside_open(in("a"), "index.json", &beside, &fault), BESIDE_E_NONE);
 	assert_string_equal(beside.path, in("index.json"));
 	beside_close(&beside);
-	const uint32_t none = beside_state(0, in("a"), "b");
+	uint32_t none = 0, some = 0;
+	assert_int_equal(beside_state(&none, in("a"), "b", &fault), 0);
 	fixture_file(root, "b", "");
-	assert_int_not_equal(beside_state(0, in("a"), "b"), none);
+	assert_int_equal(beside_state(&some, in("a"), "b", &fault), 0);
+	assert_int_not_equal(some, none);
+	assert_int_equal(beside_state(&some, longest, "index.json", &fault), -ENAMETOOLONG);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "base/whole.h"
+#include "remote/cache/disk_internal.h"
 #include "remote/objects.h"
 #include "unit/folder_fixture.h"
 
@@ -33,6 +34,7 @@ static struct {
 	uint64_t bytes; /* of bodies */
 	const char *etag;
 	uint64_t size_lie; /* added to the sizes it tells in answers to GET */
+	int64_t modified_s;
 	atomic_bool begin_held; /* the transport does not yet know of requests that are begun */
 	atomic_uint beginning; /* requests that wait for that */
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
@@ -54,6 +56,7 @@ static void serve(struct client_request *request)
 	parse(request->url, &object, &size);
 	request->status = 206;
 	request->answer.size = size + (request->method == CLIENT_GET ? server.size_lie : 0);
+	request->answer.modified_s = server.modified_s;
 	(void)snprintf(request->answer.etag, sizeof request->answer.etag, "%s", server.etag);
 	for (uint64_t i = 0; request->method == CLIENT_GET && i < request->size; i++)
 		request->buffer[i] = byte_at(object, request->offset + i);
@@ -181,6 +184,7 @@ static int setup(void **state)
 {
 	server.etag = "\"a\"";
 	server.size_lie = 0;
+	server.modified_s = -1;
 	(void)bytes_take();
 	folder = fixture_folder();
 	return 0;
@@ -449,6 +453,16 @@ static void test_replaced(void **state)
 	server.etag = "W/\"weak\"";
 	server.size_lie = 1;
 	assert_int_equal(remote_object_read(object, &byte, 1, 0, &fault), -ESTALE);
+	server.size_lie = 0;
+	remote_object_unref(object);
+	/* A server without ETags tells when an object was changed. */
+	server.etag = "";
+	server.modified_s = 1000;
+	object = open_object(5, MIB);
+	read_check(object, 5, 0, 10);
+	server.modified_s = 1001;
+	assert_int_equal(remote_object_read(object, &byte, 1, 0, &fault), -ESTALE);
+	assert_non_null(strstr(fault.text, "it was replaced while it was read"));
 	remote_object_unref(object);
 	stop();
 }
@@ -731,6 +745,29 @@ static void test_keep_dropped(void **state)
 	stop();
 }
 
+/* What nobody keeps any more, but is not written yet, counts as memory of the cache. */
+static void test_keep_unwritten(void **state)
+{
+	struct remote_kept *kept;
+	start(64 * MIB);
+	struct remote_object *object = open_object(9, 8 * MIB);
+	struct disk *disk = objects->disk;
+	/* Makes the file, and takes credit for more: both would wait for the lock. */
+	read_check(object, 9, 4 * MIB, 1000);
+	settle();
+	assert_int_equal(disk_credit(disk, 3 * MIB, false), 0);
+	(void)pthread_mutex_lock(&disk->slot_lock);
+	assert_int_equal(remote_object_keep(object, 0, 2 * MIB, &kept), 0);
+	read_check(object, 9, 0, 1000);
+	assert_int_equal(atomic_load(&objects->staged), 0);
+	remote_kept_drop(kept);
+	assert_int_equal(atomic_load(&objects->staged), 2 * MIB);
+	(void)pthread_mutex_unlock(&disk->slot_lock);
+	settle();
+	remote_object_unref(object);
+	stop();
+}
+
 /* A range that cannot be fetched is the reader's to report. */
 static void test_keep_replaced(void **state)
 {
@@ -766,6 +803,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_keep_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_keep_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_keep_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keep_unwritten, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_crowd, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -400,15 +400,17 @@ static int cifar_index(const struct index_job *job, struct fault *fault)
 }
 
 /* All of them, because which one is read depends on the columns. */
-static uint32_t cifar_beside(const char *path, const struct column_choice *columns)
+static int cifar_beside(
+	const char *path, const struct column_choice *columns, uint32_t *ret, struct fault *fault)
 {
-	uint32_t hash = 0;
+	int rc = 0;
 	(void)columns;
-	for (size_t i = 0; i < KINDS; i++) {
-		hash = beside_state(hash, path, kinds[i].meta);
-		hash = beside_state(hash, path, kinds[i].text);
+	for (size_t i = 0; i < KINDS && rc == 0; i++) {
+		rc = beside_state(ret, path, kinds[i].meta, fault);
+		if (rc == 0)
+			rc = beside_state(ret, path, kinds[i].text, fault);
 	}
-	return hash;
+	return rc;
 }
 
 /* ---- folders ---- */

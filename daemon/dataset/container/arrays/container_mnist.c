@@ -215,11 +215,12 @@ static int mnist_index(const struct index_job *job, struct fault *fault)
 	return rc;
 }
 
-static uint32_t mnist_beside(const char *path, const struct column_choice *columns)
+static int mnist_beside(
+	const char *path, const struct column_choice *columns, uint32_t *ret, struct fault *fault)
 {
 	char name[NAME_MAX + 1];
 	(void)columns;
-	return labels_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
+	return labels_name(path, name, sizeof name) ? beside_state(ret, path, name, fault) : 0;
 }
 
 /* A folder with the training images: those are meant. */

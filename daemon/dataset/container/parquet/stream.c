@@ -64,7 +64,8 @@ int stream_packed(struct stream *stream, struct window *window, struct unpack *u
 	/* Some writers store nothing for nothing. */
 	if (!size)
 		return 0;
-	const struct unpack_source source = {.read = blob_part_read, .context = &stream->part};
+	const struct unpack_source source = {
+		.read = blob_part_read, .why = blob_error, .context = &stream->part};
 	int rc = unpack_begin(unpack, method, stored, size, &source, fault);
 	if (rc == 0)
 		rc = unpack_parts(unpack, fault);

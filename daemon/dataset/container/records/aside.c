@@ -78,7 +78,8 @@ int aside_put(struct aside *aside, uint64_t offset, uint64_t stored, uint64_t wh
 	const char *what, uint64_t *ret_at, uint64_t *ret_size, struct fault *fault)
 {
 	struct blob_part part = {.blob = aside->shard, .offset = offset};
-	const struct unpack_source source = {.read = blob_part_read, .context = &part};
+	const struct unpack_source source = {
+		.read = blob_part_read, .why = blob_error, .context = &part};
 	int rc = aside_open(aside, fault);
 	if (rc < 0)
 		return rc;

@@ -207,7 +207,10 @@ static int chunk_add(const char *folder, int fd, const json_t *config, const jso
 	int rc = index_json_add(folder, fd, &file, paths, fault);
 	if (rc != 0)
 		return UTIL_MIN(rc, 0);
-	if (packed && index_json_exists(folder, fd, name))
+	rc = packed ? index_json_exists(folder, fd, name, fault) : 0;
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
 		return fault_set(fault, -EINVAL,
 			"%s/%s is compressed as a whole (%.40s), so that samples cannot be read "
 			"one by one: unpack it beside itself, and do so with the others (zstd -d "
@@ -409,10 +412,11 @@ static int litdata_empty(const struct container_empty *empty, struct fault *faul
 		(unsigned long long)empty->members);
 }
 
-static uint32_t litdata_beside(const char *path, const struct column_choice *columns)
+static int litdata_beside(
+	const char *path, const struct column_choice *columns, uint32_t *ret, struct fault *fault)
 {
 	(void)columns;
-	return beside_state(0, path, "index.json");
+	return beside_state(ret, path, "index.json", fault);
 }
 
 const struct container container_litdata = {

@@ -231,7 +231,10 @@ static int shard_add(const char *folder, int fd, const json_t *shard, struct sou
 	int rc = index_json_add(folder, fd, &file, paths, fault);
 	if (rc != 0)
 		return UTIL_MIN(rc, 0);
-	if (zip && index_json_exists(folder, fd, zip))
+	rc = zip ? index_json_exists(folder, fd, zip, fault) : 0;
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
 		return compressed_fault(folder, shard, file.name, zip, fault);
 	return fault_set(fault, -EINVAL,
 		"%s/index.json names %s, which does not exist: copy the dataset again from where "

@@ -81,11 +81,12 @@ static int idx_open(struct reading *reading, struct fault *fault)
 	return rc < 0 ? rc : 0;
 }
 
-static uint32_t recordio_beside(const char *path, const struct column_choice *columns)
+static int recordio_beside(
+	const char *path, const struct column_choice *columns, uint32_t *ret, struct fault *fault)
 {
 	char name[NAME_MAX + 1];
 	(void)columns;
-	return idx_name(path, name, sizeof name) ? beside_state(0, path, name) : 0;
+	return idx_name(path, name, sizeof name) ? beside_state(ret, path, name, fault) : 0;
 }
 
 static void reading_begin(struct reading *reading)

@@ -744,14 +744,15 @@ static int tfrecord_expand(
 
 /* The names of the classes of the label that is asked for, or of the features that are labels if
  * none is. */
-static uint32_t tfrecord_beside(const char *path, const struct column_choice *columns)
+static int tfrecord_beside(
+	const char *path, const struct column_choice *columns, uint32_t *ret, struct fault *fault)
 {
 	char name[COLUMN_NAME_MAX + 16];
 	labels_txt(columns->label, name, sizeof name);
 	if (columns->label[0])
-		return beside_state(0, path, name);
-	const uint32_t state = beside_state(0, path, "label.labels.txt");
-	return beside_state(state, path, "image-class-label.labels.txt");
+		return beside_state(ret, path, name, fault);
+	const int rc = beside_state(ret, path, "label.labels.txt", fault);
+	return rc < 0 ? rc : beside_state(ret, path, "image-class-label.labels.txt", fault);
 }
 
 static int tfrecord_empty(const struct container_empty *empty, struct fault *fault)

@@ -37,13 +37,14 @@ int index_json_read(const char *folder, int fd, const char *list, json_t **ret, 
 	cleanup(free_ptr) char *path = NULL;
 	cleanup(free_ptr) char *text = NULL;
 	size_t size;
-	if (!index_json_exists(folder, fd, "index.json"))
-		return 0;
+	int rc = index_json_exists(folder, fd, "index.json", fault);
+	if (rc <= 0)
+		return rc;
 	if (asprintf(&path, "%s/index.json", folder) < 0) {
 		path = NULL;
 		return fault_set(fault, -ENOMEM, "no memory for the path of %s", folder);
 	}
-	int rc = blob_is_url(path) ? 0 : roots_check("source", path, fault);
+	rc = blob_is_url(path) ? 0 : roots_check("source", path, fault);
 	if (rc == 0)
 		rc = records_beside(path, "index.json", INDEX_JSON_MAX, &text, &size, fault);
 	return rc <= 0 ? rc : text_parse(folder, text, size, list, ret, fault);
@@ -130,16 +131,18 @@ int index_json_add(const char *folder, int fd, const struct index_file *file,
 	return rc < 0 ? rc : 1;
 }
 
-bool index_json_exists(const char *folder, int fd, const char *name)
+int index_json_exists(const char *folder, int fd, const char *name, struct fault *fault)
 {
-	if (blob_is_url(folder)) {
-		cleanup(close_blob) struct blob blob = {.fd = -1};
-		cleanup(free_ptr) char *url = NULL;
-		if (asprintf(&url, "%s/%s", folder, name) < 0)
-			url = NULL;
-		return url && blob_open(url, &blob, NULL) == 0;
+	if (!blob_is_url(folder))
+		return faccessat(fd, name, F_OK, 0) == 0;
+	cleanup(close_blob) struct blob blob = {.fd = -1};
+	cleanup(free_ptr) char *url = NULL;
+	if (asprintf(&url, "%s/%s", folder, name) < 0) {
+		url = NULL;
+		return fault_set(fault, -ENOMEM, "no memory for the path of %s", folder);
 	}
-	return faccessat(fd, name, F_OK, 0) == 0;
+	const int rc = blob_open(url, &blob, fault);
+	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
 
 const char *index_json_text(const json_t *object, const char *key)

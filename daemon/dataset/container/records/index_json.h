@@ -32,8 +32,9 @@ struct index_file {
 int index_json_add(const char *folder, int fd, const struct index_file *file,
 	struct source_paths *paths, struct fault *fault);
 
-/* Whether a file of that name exists in the folder. */
-bool index_json_exists(const char *folder, int fd, const char *name);
+/* 1: a file of that name exists in the folder; 0: it does not; a negative errno with the fault: a
+ * server does not say. */
+int index_json_exists(const char *folder, int fd, const char *name, struct fault *fault);
 
 /* A member of an object that is a text, or NULL; and one that is a number from 0 on, or `none`. */
 const char *index_json_text(const json_t *object, const char *key);

@@ -584,9 +584,44 @@ static void test_stopped(void **state)
 	assert_int_equal(disk_credit(disk, MIB, true), DISK_E_FULL);
 	assert_int_equal(disk_open(folder, 4 * MIB, &late, &fault), -EBUSY);
 	assert_non_null(strstr(fault.text, "another process has kept the lock"));
+	/* An object is not given up for that. */
+	struct disk_file *file;
+	disk_give(disk, MIB);
+	assert_int_equal(disk_file_open(disk, url_of(0), "\"a\"", MIB, true, &file), DISK_E_FULL);
+	assert_true(disk_take(disk, MIB));
 	(void)close(fd);
 	assert_int_equal(disk_credit(disk, MIB, true), 0);
+	assert_int_equal(disk_file_open(disk, url_of(0), "\"a\"", MIB, true, &file), 0);
+	disk_file_close(file);
 	disk_close(disk);
+}
+
+/* Files of others with the names that penstock uses are neither written to nor removed. */
+static void test_foreign(void **state)
+{
+	static const char text[] = "not penstock's";
+	struct disk *disk = disk_of(4 * MIB);
+	struct disk_hold *hold;
+	struct fault fault;
+	char path[512], bytes[sizeof text];
+	(void)snprintf(path, sizeof path, "%s/remote/hold-0-0", folder);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_int_equal(whole_write(fd, text, sizeof text, 0), 0);
+	assert_int_equal(disk_hold(disk, "s3://bucket/", &hold), 0);
+	disk_hold_free(hold);
+	disk_close(disk);
+	assert_int_equal(whole_read(fd, bytes, sizeof text, 0), sizeof text);
+	assert_string_equal(bytes, text);
+	assert_int_equal(access(path, F_OK), 0);
+	(void)close(fd);
+	(void)snprintf(path, sizeof path, "%s/remote/account", folder);
+	fd = open(path, O_RDWR | O_TRUNC);
+	assert_int_equal(whole_write(fd, text, sizeof text, 0), 0);
+	assert_int_equal(disk_open(folder, 4 * MIB, &disk, &fault), -EPERM);
+	assert_non_null(strstr(fault.text, "cannot store remote data in it"));
+	assert_int_equal(whole_read(fd, bytes, sizeof text, 0), sizeof text);
+	assert_string_equal(bytes, text);
+	(void)close(fd);
 }
 
 static void test_refused(void **state)
@@ -640,6 +675,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_remains, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
