@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -56,6 +57,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.server.gone:
             self.close_connection = True
             return None
+        if self.path in self.server.failing:
+            return self.none(503)
         path = self.server.root / self.path.lstrip("/")
         self.server.asked.append((self.command, self.path, self.headers.get("Range")))
         if not path.is_file():
@@ -78,10 +81,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def web(root):
-    """The URL of a server of the files below `root`; and what it was asked."""
+def web(root, failing=()):
+    """The URL of a server of the files below `root`, which answers with 503 at the paths in `failing`; and what it was asked."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.root, server.asked, server.gone, server.daemon_threads = root, [], False, True
+    server.root, server.asked, server.gone, server.daemon_threads, server.failing = root, [], False, True, failing
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -322,6 +325,31 @@ def test_labels_are_local():
                          {"indices": f"{url}/l.csv"}):
                 said = daemon.trainer(source=f"{url}/t-0.tar", **{**KEYS, **keys}).error()
                 assert f"{url}/l.csv" in said and "is read from local files only" in said and "copy it" in said, (keys, said)
+
+
+def test_beside_fails():
+    """A server that does not say whether a file exists beside a shard: the opening fails with the server's reason, and the index that
+    depends on the file is kept."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        images, labels = home / "data/train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+        images.write_bytes(struct.pack(">4I", 0x803, 40, 28, 28) + os.urandom(40 * 28 * 28))
+        (home / "data" / labels).write_bytes(struct.pack(">2I", 0x801, 40) + bytes(number % 10 for number in range(40)))
+        failing = set()
+        with web(home / "data", failing) as (url, asked):
+            source = f"{url}/{images.name}"
+            with Daemon(home) as daemon:
+                wanted = rows_of(daemon, source)
+            failing.add(f"/{labels}")
+            with Daemon(home, config="remote:\n  timeout_s: 1\n") as daemon:
+                said = daemon.trainer(source=source, **KEYS).error()
+            assert labels in said and "503" in said, said
+            failing.clear()
+            del asked[:]
+            with Daemon(home) as daemon:
+                assert rows_of(daemon, source) == wanted
+            assert not any(path == f"/{labels}" and method == "GET" for method, path, _range in asked), asked
 
 
 @contextlib.contextmanager
