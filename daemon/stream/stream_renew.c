@@ -90,7 +90,6 @@ void stream_renew(struct stream *stream, struct stream_renewal *renewal)
 		renewal->result = shelf_renew(environment->shelf, stream->through[part], path,
 			&options, &renewal->fresh, &renewal->after_ns, &renewal->made,
 			&renewal->fault);
-	(void)interrupt_set(before);
 	renewal->took_ns = clock_ns() - began;
 	(void)interrupt_set(before);
 }
