@@ -33,7 +33,8 @@ It serves ranges, ETags and If-Match as a good server does. The query of a URL a
     loop                   302 to the same URL
     need:HEADER:VALUE:STATUS:S3CODE   an error until a request has the header with this value
     echo:HEADER            403, and a body with the request's header of that name
-    skew:SECONDS           403 RequestTimeTooSkewed, and a Date so far from now, until a request has x-test-time near it
+    skew:SECONDS           403 RequestTimeTooSkewed, and a Date so far from now, until a request has x-test-time near it;
+                           skew:SECONDS:STATUS:S3CODE is another refusal
     disturb:SEED           of all such requests 5 % get 503, 1 % stall (for=SECONDS), 1 % end short, 2 % are reset
 
 /stats answers with the number of requests, and of connections, as text. Standard library only.
@@ -191,7 +192,8 @@ class Server:
         if name == "echo":
             return await self.plain(writer, 403, f"<Error><Code>No</Code><Message>got {headers[fault[1]]}</Message></Error>".encode())
         if name == "skew":
-            return await self.error(writer, 403, "RequestTimeTooSkewed", {"Date": formatdate(time.time() + int(fault[1]), usegmt=True)})
+            status, code = (int(fault[2]), fault[3]) if len(fault) > 2 else (403, "RequestTimeTooSkewed")
+            return await self.error(writer, status, code, {"Date": formatdate(time.time() + int(fault[1]), usegmt=True)})
         if name == "redirect":
             code = int(fault[-1]) if fault[-1].isdigit() and len(fault) > 3 and len(fault[-1]) == 3 else 302
             location = ":".join(fault[1:-1] if code != 302 or fault[-1] == "302" else fault[1:])

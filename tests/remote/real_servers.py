@@ -14,6 +14,7 @@ from credentials import probe  # noqa: E402
 from harness import Daemon, Link, folder, make_dataset, run_tests, wait_until  # noqa: E402
 from servers import KEYS, haproxy, nginx, rclone, seaweedfs  # noqa: E402
 
+CLOCK_APART = os.environ.get("PENSTOCK_CLOCK_APART")  # clock_apart.c, where the build has it
 NAMES = ["a b+c%41.bin", "\u00e4/\u20ac.bin", "n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg", "train-0.tar", "train-1.tar", "~'()!*.bin"]
 
 
@@ -39,6 +40,10 @@ def check_store(endpoint, fill):
     lines = probe("--folder", "s3://bucket/data", environment=environment)
     assert [line for line in lines if line.startswith("class")] == ["class n01", "class n02", "class \u00e4"], lines
     assert [line.split()[0] for line in lines if ".jpg" in line] == ["n01/x.jpg", "n01/y.jpg", "n02/sub/z.jpg"], lines
+    # A machine whose clock is an hour ahead, and one whose clock is a day behind.
+    for apart in ("3600", "-86400") if CLOCK_APART else ():
+        lines = probe("s3://bucket/data/train-0.tar", environment={**environment, "LD_PRELOAD": CLOCK_APART, "PENSTOCK_CLOCK_APART_S": apart})
+        assert lines == [ok("train-0.tar")], (apart, lines)
     for wrong in ({"AWS_SECRET_ACCESS_KEY": "hunter2"}, {"AWS_ACCESS_KEY_ID": "AKIDOTHER"}):
         lines = probe("s3://bucket/data/train-0.tar", environment={**environment, **wrong})
         assert lines[0].startswith("error") and "403" in lines[0] and "train-0.tar" in lines[0], lines

@@ -100,8 +100,8 @@ def rclone():
 
 
 @contextlib.contextmanager
-def seaweedfs(volumes=8, volume_mb=64):
-    """The endpoint of an empty store with the bucket "bucket"."""
+def seaweedfs(volumes=8, volume_mb=64, bind="127.0.0.1"):
+    """The endpoint of an empty store with the bucket "bucket". bind="0.0.0.0": also at this machine's other addresses."""
     binary = program("weed")
     master, volume, filer, s3 = free_ports(4)
     with folder() as home:
@@ -109,7 +109,7 @@ def seaweedfs(volumes=8, volume_mb=64):
         identity = {"name": "test", "credentials": [{"accessKey": KEYS["AWS_ACCESS_KEY_ID"], "secretKey": KEYS["AWS_SECRET_ACCESS_KEY"]}],
                     "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
         (home / "s3.json").write_text(json.dumps({"identities": [identity]}))
-        command = [binary, "-logtostderr=true", "server", f"-dir={home}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-master.port={master}",
+        command = [binary, "-logtostderr=true", "server", f"-dir={home}/data", "-ip=127.0.0.1", f"-ip.bind={bind}", f"-master.port={master}",
                    f"-volume.port={volume}", f"-volume.max={volumes}", f"-master.volumeSizeLimitMB={volume_mb}", "-filer", f"-filer.port={filer}", "-s3",
                    f"-s3.port={s3}", f"-s3.config={home}/s3.json", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
         try:

@@ -427,7 +427,9 @@ static bool request_ask_again(struct client *client, struct client_request *requ
 {
 	if (request->own.refusals >= REQUEST_REFUSALS || request->flags & CLIENT_ONCE)
 		return false;
-	bool again = (class == ERROR_CLOCK || !*ended->body.code) && ended->head.status >= 400 &&
+	/* A plain refusal is about the clock if the clocks are apart: rclone's server says no more
+	 * than AccessDenied. */
+	bool again = (class != ERROR_REFUSED || !*ended->body.code) && ended->head.status >= 400 &&
 		     request_set_clock(client, request, ended);
 	struct client_refusal refusal = {.status = ended->head.status,
 		.code = ended->body.code,
@@ -451,7 +453,8 @@ static void request_answered_error(
 	(void)snprintf(request->code, sizeof request->code, "%s", ended->body.code);
 	if (class != ERROR_RETRY)
 		client_place_answered(request->own.place, client->now_ns);
-	if ((class == ERROR_REFUSED || class == ERROR_CLOCK) &&
+	bool denied = strcmp(ended->body.code, "AccessDenied") == 0;
+	if ((class == ERROR_REFUSED || class == ERROR_CLOCK || denied) &&
 		request_ask_again(client, request, ended, class)) {
 		client->stats.retries[CLIENT_RETRY_REFUSED]++;
 		request_forget_location(request);

@@ -374,6 +374,13 @@ static void test_signs_again(void **state)
 	assert_in_range(sign_offset, 3590, 3610);
 	fixture_get_right("?fault=skew:-86400", 1, 100);
 	assert_in_range(-sign_offset, 86390, 86410);
+	/* The same from a server that says no more than that it refuses; then a plain refusal. */
+	fixture_get_right("?fault=skew:7200:400:AccessDenied", 1, 100);
+	assert_in_range(sign_offset, 7190, 7210);
+	assert_int_equal(
+		fixture_get("?fault=status:403:AccessDenied&times=0", 1, 100, &request, NULL),
+		-EACCES);
+	fixture_get_right("?fault=skew:-86400", 1, 100);
 	/* A date that cannot be right is not learned. */
 	assert_int_equal(fixture_get("?fault=skew:5500000000", 1, 100, &request, NULL), -EACCES);
 	fixture_get_right("", 1, 100);
