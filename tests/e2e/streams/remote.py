@@ -174,6 +174,35 @@ def test_web():
             assert all(method == "HEAD" for method, _path, _range in asked), asked
 
 
+def test_missing_cache_folder():
+    """A cache folder that is missing is made. Where it cannot be made, or goes while a stream runs, the rows are the same, and the
+    log says what is missing."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        (home / "file").touch()
+        with web(home / "data") as (url, _asked):
+            source = f"{url}/t-{{0..2}}.tar"
+            with Daemon(home) as daemon:
+                wanted = rows_of(daemon, source)
+            with Daemon(home, config=f"cache_dir: {home}/file/cache\ncache_size: 64M\n") as daemon:
+                assert rows_of(daemon, source) == wanted
+                said = f"cache_dir {home}/file/cache: cannot store remote data in it: Not a directory; make it a folder that user {os.geteuid()} may write"
+                assert said in daemon.text() and "streams go on without a cache" in daemon.text(), daemon.text()
+            with Daemon(home, config=f"cache_dir: {home}/not/yet\ncache_size: 64M\n") as daemon:
+                assert rows_of(daemon, source) == wanted
+                assert list((home / "not/yet/remote").iterdir())
+                trainer = daemon.trainer(source=source, **{**KEYS, "epochs": 0})
+                while not rows([trainer.line()]):
+                    pass
+                shutil.rmtree(home / "not")
+                for _line in range(50):
+                    assert trainer.line()
+                trainer.kill()
+                assert rows_of(daemon, source) == wanted
+
+
 def test_index_beside():
     """An index that a URL's owner put beside the shard is used; one of another file is not."""
     needs_urls()
