@@ -98,7 +98,9 @@ static int join_check_rank(
 		if (g->job == job && g->spec.rank == rank && !list_is_empty(&g->members))
 			return fault_set(fault, -EBUSY,
 				"rank %" PRIu32 " of group %s is taken by trainer %d: give every "
-				"trainer of the group a rank of its own",
+				"trainer of the group a rank of its own, or, if that trainer "
+				"belongs to another job, give each job a name of its own "
+				"(torchrun's --rdzv-id, or PENSTOCK_JOB)",
 				rank, job->name,
 				list_first(&g->members, struct member, of_group)->client->pid);
 	return 0;
