@@ -149,6 +149,17 @@ def python(code: str, *arguments: str, check: bool = True, limit: float = LIMIT,
     return answer
 
 
+@contextlib.contextmanager
+def started(code: str, **environment: str) -> "Iterator[subprocess.Popen[str]]":
+    """Runs a program in another Python process until the block ends."""
+    with subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **environment}, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def forked(function: "Callable[[], Any]") -> Any:
     """The result of a function in a forked child, which then exits without Python's cleanup."""
     reader, writer = os.pipe()

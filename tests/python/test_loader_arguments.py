@@ -192,7 +192,7 @@ class Values(Refused):
 
     def test_ranks_of_a_process_group(self) -> None:
         """A process group started by mp.spawn or srun: no variable has the rank."""
-        group = mock.Mock()
+        group = mock.Mock(distributed_c10d=None)  # without a store
         group.get_rank.return_value, group.get_world_size.return_value = 1, 2
 
         def ranks(**keys: Any) -> "tuple[int, int]":
@@ -247,7 +247,7 @@ class Values(Refused):
 
     def test_one_of_the_two_variables(self) -> None:
         """Lightning's ddp sets WORLD_SIZE and not RANK: torch's process group has the rank."""
-        group = mock.Mock()
+        group = mock.Mock(distributed_c10d=None)  # without a store
         group.get_world_size.return_value, group.get_rank.return_value = 2, 1
         for variables in ({"WORLD_SIZE": "2"}, {"RANK": "1"}, {"WORLD_SIZE": "2", "RANK": ""}):
             there, missing = ("WORLD_SIZE", "RANK") if "WORLD_SIZE" in variables else ("RANK", "WORLD_SIZE")

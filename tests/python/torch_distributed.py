@@ -157,5 +157,56 @@ class Ranks(unittest.TestCase):
         self.kill_and_go_on(1, 2, (0, 10 + SAMPLES // BATCH))  # in the second epoch
 
 
+NODES = """
+import os, socket, sys
+from datetime import timedelta
+import torch.distributed as dist
+import penstock
+rank = int(os.environ["RANK"])
+socket.gethostname = lambda: f"n{rank + 1}"
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/meet", rank=rank, world_size=2, timeout=timedelta(seconds=60))
+def read(folder, **keys):
+    os.chdir(folder)
+    try:
+        with penstock.Loader("data", batch_size=8, image_size=32, device="cpu", **keys) as loader:
+            print("reads", loader.state_dict()["fingerprint"], flush=True)
+    except penstock.GroupError as error:
+        print("refused:", error, flush=True)
+if rank == 0:
+    read(sys.argv[2], seed=1)         # a loader that only this rank has: it waits for no other one
+read(sys.argv[2 + rank], rank=0, world_size=1)
+read(sys.argv[2], seed=2)
+if rank == 0:
+    read(sys.argv[2])
+dist.barrier()
+if rank == 1:
+    read(sys.argv[3])
+dist.barrier()
+"""
+
+
+class Nodes(unittest.TestCase):
+    def test_a_node_with_another_version_is_refused(self) -> None:
+        """Two ranks, on two nodes as far as they know: each with a daemon, and with its own version of the dataset "data"."""
+        folders = [support.folder / "old", support.folder / "new"]
+        for folder, seed in zip(folders, (1, 2)):
+            folder.mkdir()
+            os.symlink(support.dataset(per_class=8, seed=seed), folder / "data")
+        for rank in (0, 1):
+            (support.folder / f"run/{rank}").mkdir(mode=0o700)
+        ranks = [subprocess.Popen([sys.executable, "-c", NODES, str(support.folder), *map(str, folders)], stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "XDG_RUNTIME_DIR": str(support.folder / f"run/{rank}")})
+                 for rank in (0, 1)]
+        texts = [rank.communicate(timeout=2 * support.LIMIT)[0].splitlines() for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0])
+        old, new = texts[0][0], texts[1][0]
+        self.assertNotEqual(old, new)
+        self.assertEqual(texts[0], [old] * 4)
+        self.assertEqual(texts[1][:2], [new, old])
+        self.assertEqual(texts[1][2:], [
+            f"refused: rank 1 on node n2 reads other samples than rank 0 on node n1: the fingerprint is {new.split()[1]} on n2 and "
+            f"{old.split()[1]} on n1; give all nodes the same version of the dataset, and start the job again"])
+
+
 if __name__ == "__main__":
     support.main()

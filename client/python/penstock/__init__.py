@@ -17,6 +17,7 @@ A map of this folder:
   checks.py         checks of single arguments
   sources.py        source=
   environment.py    ranks
+  nodes.py          whether all nodes of a job read the same dataset
   devices.py        device=
   transforms.py     transforms=
   advice.py         what to write in place of transforms that the daemon does not have

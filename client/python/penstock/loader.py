@@ -24,7 +24,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
-from . import _penstock, arguments, checks, cuda, environment, errors, frameworks, joined, naming, notation
+from . import _penstock, arguments, checks, cuda, environment, errors, frameworks, joined, naming, nodes, notation
 from . import readers, sources, subset
 from .batch import Batch, Told, Yielded
 from .dataloader import fixed
@@ -264,6 +264,11 @@ class Loader:
         begin = None if state is None else State.read(state)
         self._open(begin)
         self._epochs = Epochs(self._here())
+        try:
+            nodes.compare(self._opening.options, self._epochs.at)
+        except errors.GroupError:
+            self.close()
+            raise
         if begin is not None:
             self._warn_of_transform(begin)
 
@@ -380,7 +385,8 @@ class Loader:
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
-            raise joined.explain(arguments.explain(error, self._opening.options), self._opening.options) from None
+            options = self._opening.options
+            raise nodes.explain(joined.explain(arguments.explain(error, options), options), options) from None
         self._opened += 1
         try:
             stats, pid = self._describe(stream), stream.daemon_pid
@@ -693,7 +699,10 @@ class Loader:
             wanted = State.read(state)
             if self._next_opening is not None:
                 self._choose(self._next_opening)
-            wanted.check_fits(self._epochs.at, self._earlier(wanted))
+            try:
+                wanted.check_fits(self._epochs.at, self._earlier(wanted))
+            except errors.StateError as error:
+                raise nodes.explain(error, self._opening.options) from None
             self._warn_of_transform(wanted)
             self._go_to(wanted)
             self._epochs.load(self._here())
