@@ -28,6 +28,10 @@ It serves ranges, ETags and If-Match as a good server does. The query of a URL a
     race:A:B               the first answer pauses for A seconds after `body` bytes, and for long after as many more; the second one waits
                            for B seconds before its body
     part                   status 206 and half of the body, also where no range was asked for
+    chunked                the body in chunks, without a length, and a trailer
+    interim                an answer with status 103 before the answer
+    unframed               no length: the body ends with the connection
+    hangup                 closes the connection after the answer, without a word about it
     drip:SECONDS           a byte of the body in each such time
     redirect:URL           302 to URL (decoded once); redirect:URL:CODE
     loop                   302 to the same URL
@@ -242,13 +246,18 @@ class Server:
         body = memoryview(data)[first:last + 1]
         if name == "longer":
             body = bytes(body) + b"more than was told" * 10
-        lines["Content-Length"] = str(last - first + 1 + (7 if name == "lie" else 0))
+        if name == "chunked":
+            lines["Transfer-Encoding"] = "chunked"
+        elif name != "unframed":
+            lines["Content-Length"] = str(last - first + 1 + (7 if name == "lie" else 0))
+        if name == "interim":
+            writer.write(b"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\nETag: \"early\"\r\n\r\n")
         writer.write(f"HTTP/1.1 {status} {REASONS[status]}\r\n".encode())
         writer.write("".join(f"{key}: {value}\r\n" for key, value in lines.items()).encode() + b"\r\n")
         if method != "HEAD":
             await self.send(writer, body, fault, query)
         await writer.drain()
-        return name not in ("longer", "lie")
+        return name not in ("longer", "lie", "unframed", "hangup")
 
     async def send(self, writer, body, fault, query):
         name = fault[0] if fault else ""
@@ -278,6 +287,12 @@ class Server:
                 writer.write(body[i:i + 1])
                 await writer.drain()
                 await asyncio.sleep(float(fault[1]))
+            return
+        if name == "chunked":
+            for i in range(0, len(body), 777):
+                part = bytes(body[i:i + 777])
+                writer.write(f"{len(part):X};x=y\r\n".encode() + part + b"\r\n")
+            writer.write(b"0\r\nX-Trailer: z\r\n\r\n")
             return
         for i in range(0, len(body), CHUNK):
             writer.write(body[i:i + CHUNK])

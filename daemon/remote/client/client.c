@@ -39,7 +39,8 @@ static void client_wake(struct client *client)
 	(void)!write(client->wake, &one, sizeof one);
 }
 
-/* The usual variables for certificate authorities; libcurl itself reads none of them. */
+/* The usual variables for certificate authorities, of which libcurl itself reads none, and whether
+ * there are proxies. */
 static void client_read_environment(struct client *client)
 {
 	static const char *const files[] = {
@@ -52,6 +53,12 @@ static void client_read_environment(struct client *client)
 	const char *folder = getenv("SSL_CERT_DIR");
 	if (folder && *folder)
 		client->ca_path = strdup(folder);
+	/* As libcurl reads them: HTTP_PROXY is what a web server gives to its scripts. */
+	static const char *const proxies[] = {"http_proxy", "all_proxy", "ALL_PROXY"};
+	for (size_t i = 0; i < UTIL_COUNT(proxies); i++) {
+		const char *value = getenv(proxies[i]);
+		client->proxied |= value && *value;
+	}
 }
 
 static void client_reap(struct client *client)
@@ -59,6 +66,11 @@ static void client_reap(struct client *client)
 	int left;
 	const CURLMsg *message;
 	client_request_drop_losers(client);
+	for (struct client_attempt *attempt;
+		(attempt = list_take(&client->over, struct client_attempt, over_node));) {
+		attempt->over = false;
+		client_request_ended(client, attempt, attempt->code);
+	}
 	while ((message = curl_multi_info_read(client->multi, &left))) {
 		if (message->msg != CURLMSG_DONE)
 			continue;

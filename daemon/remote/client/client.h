@@ -1,10 +1,18 @@
-/* client: requests to object stores and web servers, by libcurl, on one thread of its own.
+/* client: requests to object stores and web servers, on one thread of its own.
  *
  * A map of this folder:
  *   client.[ch]          requests: begun, canceled, waited for; the thread
  *   client_request.c     the life of a request: queue, retries, redirects, hedges, time
- *   client_attempt.c     one transfer of libcurl: what is sent, what is stored
- *   client_loop.c        libcurl's sockets in an epoll
+ *   client_attempt.c     one attempt of a request: its headers, and which way it takes
+ *   client_direct.c      GET and HEAD over a connection of the client's own
+ *   client_transfer.c    requests with a body, and by odd ways: a transfer of libcurl
+ *   client_body.c        what of an answer is stored
+ *   client_connection.c  connections, made by libcurl and kept
+ *   client_headers.c     the lines of a request
+ *   client_http.[ch]     the frame of an answer: lines, body, end
+ *   client_curl.c        what all handles of libcurl have in common
+ *   client_loop.c        all sockets in an epoll
+ *   client_sockets.c     whose each socket is
  *   client_place.c       a server: its limit of connections, waits, first-byte times
  *   client_answer.c      the headers of an answer
  *   client_error.c       what an error means, and its sentence
@@ -26,6 +34,8 @@
  * follows redirects itself, and asks `allowed` about each. It always verifies TLS.
  *
  * HTTP/1.1 only: a store serves one object's parts faster over many connections than over one.
+ * libcurl makes the connections; what is read is received without it, at its place in the caller's
+ * buffer (docs/design/decisions/receiving-is-ours.md).
  *
  * Thread: all functions may be called on any thread, and `done` is called on the client's. */
 #pragma once

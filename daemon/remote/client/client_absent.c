@@ -1,7 +1,4 @@
-/* client_absent: replaces the client in builds without libcurl, libcrypto or expat.
- *
- * Circle: client, client_absent, client_attempt, client_request: no build has this file beside the
- * others, whose functions it defines again. */
+/* client_absent: replaces the client in builds without libcurl, libcrypto or expat. */
 #include "remote/client/client.h"
 
 #include <errno.h>
@@ -61,14 +58,6 @@ int client_perform(struct client *client, struct client_request *request, struct
 void client_credentials_changed(struct client *client)
 {
 	(void)client;
-}
-
-int client_header_add(struct client_headers *headers, const char *name, const char *value)
-{
-	(void)headers;
-	(void)name;
-	(void)value;
-	return -ENOTSUP;
 }
 
 void client_stats_read(struct client *client, struct client_stats *ret)

@@ -49,11 +49,18 @@ void client_error_url(const char *url, char *buffer, size_t room)
 
 void client_error_origin(const char *url, char *buffer, size_t room)
 {
-	char clean[CLIENT_URL];
-	client_error_url(url, clean, sizeof clean);
-	const char *colon = strstr(clean, "://");
-	const char *host = colon ? colon + 3 : clean;
-	client_error_clean(clean, (size_t)(host - clean) + strcspn(host, "/?"), buffer, room);
+	const char *colon = strstr(url, "://");
+	size_t scheme = colon ? (size_t)(colon - url) + 3 : 0;
+	const char *host = url + scheme;
+	size_t size = strcspn(host, "/?#");
+	const char *at = memrchr(host, '@', size);
+	if (at && strncasecmp(url, "http", 4) == 0) {
+		size -= (size_t)(at + 1 - host);
+		host = at + 1;
+	}
+	client_error_clean(url, scheme, buffer, room);
+	size_t used = strlen(buffer);
+	client_error_clean(host, size, buffer + used, room - used);
 }
 
 /* The text between <NAME> and </NAME>. */
@@ -126,21 +133,39 @@ static bool error_shows(const struct error_body *body, const char *word, size_t 
 	       (strstr(body->message, begin) || strstr(body->code, begin));
 }
 
-void client_error_hide(struct error_body *body, const struct curl_slist *headers)
+/* One line, which ends at `end`. Whether the body repeats what it authorizes with. */
+static bool error_repeats(const struct error_body *body, const char *at, const char *end)
 {
-	for (; headers; headers = headers->next) {
-		const char *at = headers->data, *token = strcasestr(at, "token");
-		size_t size = strcspn(at, ":");
-		if (strncasecmp(at, "authorization:", 14) != 0 && (!token || token > at + size))
-			continue;
-		while (*(at += size + (at[size] != 0))) {
-			size = strcspn(at, " ,=");
-			if (!error_shows(body, at, size))
-				continue;
-			*body->code = 0;
-			(void)strcpy(body->message, "the server repeats the request's credentials");
+	const char *colon = memchr(at, ':', (size_t)(end - at));
+	if (!colon)
+		return false;
+	char name[64] = {0};
+	memcpy(name, at, UTIL_MIN((size_t)(colon - at), sizeof name - 1));
+	if (strcasecmp(name, "authorization") != 0 && !strcasestr(name, "token"))
+		return false;
+	for (at = colon + 1; at < end; at++) {
+		size_t size = 0;
+		while (at + size < end && !strchr(" ,=", at[size]))
+			size++;
+		if (error_shows(body, at, size))
+			return true;
+		at += size;
+	}
+	return false;
+}
+
+void client_error_hide(struct error_body *body, const struct client_headers *headers)
+{
+	const char *at = headers->text, *end = at + headers->used;
+	for (const char *next; at < end; at = next + 2) {
+		next = memmem(at, (size_t)(end - at), "\r\n", 2);
+		if (!next)
 			return;
-		}
+		if (!error_repeats(body, at, next))
+			continue;
+		*body->code = 0;
+		(void)strcpy(body->message, "the server repeats the request's credentials");
+		return;
 	}
 }
 

@@ -1,26 +1,34 @@
 /* client_impl: what the files of this folder share. Everything belongs to the client's thread,
  * except what `lock` guards.
  *
- * The files call downward only: client.c calls client_request.c, which calls client_attempt.c and
- * client_place.c; these call client_answer.c and client_error.c. */
+ * The files call downward only: client.c calls client_request.c and client_loop.c; the first calls
+ * client_attempt.c and client_place.c, both call what sends and receives (client_direct.c,
+ * client_transfer.c), and that calls client_connection.c and client_body.c. */
 #pragma once
 
 #include "remote/client/client.h"
+#include "remote/client/client_http.h"
 
 #include <curl/curl.h>
 #include <pthread.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 enum {
 	PLACE_MAX = 64, /* servers whose state is kept */
 	PLACE_NAME = 320,
 	PLACE_SAMPLES = 256, /* first-byte times that the quantiles are of */
-	ANSWER_HEADERS_MAX = 64 << 10, /* bytes of an answer's headers */
+	ANSWER_HEADERS_MAX = HTTP_HEADERS_MAX, /* bytes of an answer's headers */
 	ANSWER_ERROR_MAX = 4096, /* bytes of an error's body that are looked at */
+	CLIENT_HEADER = 8192, /* bytes of a header that is sent, with the zero */
+	CONNECTION_IDLE_S = 4, /* S3 closes connections that are idle for 5 s */
+	CLIENT_SCRATCH = 64 << 10,
+	CLIENT_EXCESS = 64,
 };
 
 #define CLIENT_MS 1000000u
 #define CLIENT_S 1000000000u
+#define CLIENT_AGENT "penstock/" PENSTOCK_VERSION
 
 /* A server: the scheme, host and port of a request's URL (for s3:// the bucket). */
 struct client_place {
@@ -55,35 +63,78 @@ struct answer_head {
 
 enum attempt_mode { ATTEMPT_UNDECIDED, ATTEMPT_STORE, ATTEMPT_ERROR };
 
+/* Text of lines that end in CR LF. It grows, and is kept for the next request. */
+struct client_headers {
+	char *text;
+	size_t used, room;
+};
+
 struct client_attempt {
 	struct list_node node; /* of the client's running ones, or of its spare ones */
 	struct client *client;
 	struct client_request *request;
-	CURL *easy;
-	struct curl_slist *headers;
+	struct client_headers headers; /* what was asked for, without what every request has */
 	struct answer_head head;
 	uint64_t started_ns, heard_ns; /* heard: last time anything came, or was sent */
 	uint64_t first_ns; /* first byte that counts; 0 */
 	uint64_t mark_ns, mark_bytes; /* the window in which slow drip is noticed */
 	uint64_t skip; /* bytes to pass over */
 	uint64_t got; /* bytes of the body */
-	uint64_t sent; /* bytes of the request's body */
 	uint64_t expected; /* bytes that were in the buffer when it began */
 	enum attempt_mode mode;
-	int wrong; /* why the callbacks ended it: a negative errno with `fault`; 0 */
+	int wrong; /* why what the server sent ended it: a negative errno with `fault`; 0 */
 	bool retry_wrong; /* `wrong` may be different in another attempt */
 	bool complete; /* all bytes that are wanted came: it was ended on purpose */
 	bool lost; /* another attempt of the request won */
-	bool paused, custom, is_rival;
+	bool tired; /* the limit of bandwidth is used up: it is to be paused */
+	bool paused, is_rival;
+	bool direct; /* it is sent by client_direct.c, not by client_transfer.c */
+	int os_error; /* errno of connecting; 0 */
 	size_t error_size;
 	char error[ANSWER_ERROR_MAX + 1];
-	char curl_error[CURL_ERROR_SIZE];
+	char curl_error[CURL_ERROR_SIZE]; /* libcurl's words, or words as libcurl has them */
 	char address[CLIENT_URL];
 	struct fault fault;
+
+	/* Of client_direct.c. */
+	struct client_connection *connection; /* NULL: it has ended */
+	struct client_http http;
+	struct client_headers text; /* the whole request */
+	size_t text_sent;
+	char *input; /* of the header, and of lines between chunks */
+	size_t input_size, input_room;
+	char *location; /* the header Location; NULL */
+	struct list_node over_node;
+	bool over; /* on the client's list of those that have ended, with `code` */
+	CURLcode code;
+
+	/* Of client_transfer.c. */
+	CURL *easy;
+	struct curl_slist *list; /* `headers` as libcurl takes them */
+	uint64_t sent; /* bytes of the request's body */
+	bool custom; /* `easy` has settings that are not every attempt's */
+	bool added; /* `easy` is in the multi handle */
 };
 
-struct client_headers {
-	struct curl_slist **list;
+enum connection_state { CONNECTION_MAKING, CONNECTION_BUSY, CONNECTION_IDLE };
+
+/* A connection that the client itself sends and receives on. */
+struct client_connection {
+	struct list_node node; /* of those that are being made, or idle */
+	struct client *client;
+	struct client_attempt *attempt; /* NULL: idle */
+	enum connection_state state;
+	CURLM *multi; /* with `easy`: while it is made, and with TLS; NULL */
+	CURL *easy;
+	int fd; /* -1: it is being made */
+	uint32_t events; /* that are waited for */
+	bool tls;
+	bool reused; /* it had a request before */
+	int os_error; /* why it was not made; 0 */
+	uint64_t idle_ns; /* since when */
+	uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX */
+	char error[CURL_ERROR_SIZE];
+	char origin[]; /* "https://host:port", as in the address */
 };
 
 struct client {
@@ -96,8 +147,17 @@ struct client {
 	bool stopping, credentials_changed;
 
 	int epoll, wake; /* `wake` is an eventfd */
-	CURLM *multi;
+	struct client_connection **sockets; /* by number; NULL: of `multi`, or nothing */
+	size_t sockets_room;
+	CURLSH *share; /* names and TLS sessions of all handles */
+	CURLM *multi; /* of libcurl's own transfers */
 	uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX */
+	bool proxied; /* http:// may go through a proxy */
+	struct list_head making, idle; /* connections; of idle ones the latest first */
+	unsigned idle_count;
+	struct list_head over; /* attempts that have ended, until client_request_ended */
+	uint8_t scratch[CLIENT_SCRATCH]; /* for bytes that are not stored */
+	uint8_t excess[CLIENT_EXCESS]; /* and for those after a body */
 	uint64_t now_ns, tick_ns;
 	uint64_t random;
 	struct list_head running, spare; /* attempts */
@@ -133,7 +193,7 @@ struct error_body {
 };
 void client_error_read(const char *body, size_t size, struct error_body *ret);
 /* Empties what repeats a header that authorizes: some servers show the request. */
-void client_error_hide(struct error_body *body, const struct curl_slist *headers);
+void client_error_hide(struct error_body *body, const struct client_headers *headers);
 /* The result and the sentence for an answer that is an error. */
 int client_error_answer(const struct client_request *request, unsigned status,
 	const struct error_body *body, struct fault *fault);
@@ -177,17 +237,100 @@ uint64_t client_place_backoff(struct client_place *place, unsigned failures, uin
 void client_place_failed(struct client_place *place, const char *why, uint64_t now);
 void client_place_answered(struct client_place *place, uint64_t now);
 
+/* client_headers.c. 0 or -ENOMEM. */
+int client_headers_append(struct client_headers *headers, const char *text, size_t size);
+
+/* client_curl.c. */
+int client_curl_start(struct client *client);
+void client_curl_stop(struct client *client);
+/* Sets what all handles have in common. */
+void client_curl_prepare(const struct client *client, CURL *easy);
+
+/* client_sockets.c. */
+/* Waits for these events on a socket of `owner`; NULL: of `multi`. 0 or -errno. */
+int client_sockets_watch(
+	struct client *client, int fd, uint32_t events, struct client_connection *owner);
+void client_sockets_forget(struct client *client, int fd);
+/* Forgets all sockets of one. */
+void client_sockets_disown(struct client *client, const struct client_connection *owner);
+struct client_connection *client_sockets_owner(const struct client *client, int fd);
+
+/* client_connection.c. */
+/* An idle connection to a server, unless `fresh`, or one that is being made. NULL: no memory. */
+struct client_connection *client_connection_take(
+	struct client *client, struct client_attempt *attempt, const char *origin, bool fresh);
+/* Keeps it for the next request, or closes it. */
+void client_connection_give(struct client_connection *connection);
+void client_connection_close(struct client_connection *connection);
+void client_connection_close_all(struct client *client);
+/* Lets libcurl continue to make it, after events of a socket, or CURL_SOCKET_TIMEOUT. Returns
+ * whether that has ended: CURLE_OK, and it can be used; or why not, with `error`. */
+bool client_connection_advance(
+	struct client_connection *connection, int fd, uint32_t events, CURLcode *ret_code);
+/* Waits for these events; 0: for none. */
+int client_connection_watch(struct client_connection *connection, uint32_t events);
+/* Whether nothing came on an idle one. */
+bool client_connection_is_quiet(struct client_connection *connection);
+/* 0; -EAGAIN; another negative errno. */
+int client_connection_send(
+	struct client_connection *connection, const void *bytes, size_t size, size_t *ret_sent);
+/* With TLS into the first part only. 0: *ret_got bytes came, none where the other end has closed
+ * it; -EAGAIN; another negative errno. */
+int client_connection_receive(struct client_connection *connection, const struct iovec *parts,
+	int count, size_t *ret_got);
+
+/* client_body.c. */
+bool client_body_is_ranged(const struct client_request *request);
+/* The ETag that the bytes must have: the caller's, or that of the bytes that are stored already. */
+const char *client_body_etag(const struct client_request *request);
+/* Ends the attempt because of what the server sent. */
+__attribute__((format(printf, 4, 5))) void client_body_wrong(
+	struct client_attempt *attempt, int code, bool retry, const char *format, ...);
+/* The headers do not end. */
+void client_body_endless(struct client_attempt *attempt);
+/* A line of the header. False: the transfer stops. */
+bool client_body_header(struct client_attempt *attempt, const char *line, size_t size);
+/* Decides by the header what the body is, if that is not decided yet. */
+void client_body_decide(struct client_attempt *attempt);
+/* Bytes of the body, at `data` or already where client_body_target said. False: the transfer
+ * stops. */
+bool client_body_take(struct client_attempt *attempt, const char *data, size_t size);
+/* Where the next bytes of the body are stored; NULL: nowhere, or they are not known to be. */
+uint8_t *client_body_target(const struct client_attempt *attempt, size_t *ret_space);
+/* An answer without a body: decides what it is. */
+void client_body_settle(struct client_attempt *attempt);
+
+/* client_direct.c and client_transfer.c: the two ways of an attempt. */
+bool client_direct_fits(
+	const struct client *client, const struct client_request *request, const char *address);
+int client_direct_begin(struct client_attempt *attempt, const char *method);
+int client_transfer_begin(struct client_attempt *attempt);
+/* Nothing of it is called any more. Also of one that did not begin. */
+void client_direct_stop(struct client_attempt *attempt);
+void client_transfer_stop(struct client_attempt *attempt);
+/* After a pause. */
+void client_direct_resume(struct client_attempt *attempt);
+void client_transfer_resume(struct client_attempt *attempt);
+/* Where a redirect leads, to be freed; NULL. */
+char *client_direct_redirect(const struct client_attempt *attempt);
+char *client_transfer_redirect(const struct client_attempt *attempt);
+int client_transfer_os_error(const struct client_attempt *attempt);
+/* Events of a connection, or CURL_SOCKET_TIMEOUT. It may be gone afterward. */
+void client_direct_event(struct client_connection *connection, int fd, uint32_t events);
+
 /* client_attempt.c. */
 /* Sends an attempt of a request. 0; -EAGAIN: `sign` waits for credentials; another negative errno
  * with the fault: the request cannot be sent. */
 int client_attempt_send(struct client *client, struct client_request *request, bool rival,
 	struct client_attempt **ret, struct fault *fault);
-/* Takes it from libcurl; nothing of it is called any more. */
+/* Nothing of it is called any more. */
 void client_attempt_end(struct client_attempt *attempt);
-/* An answer without a body: decides what it is. */
-void client_attempt_settle(struct client_attempt *attempt);
 void client_attempt_resume(struct client_attempt *attempt);
 void client_attempt_free_spare(struct client *client);
+/* Where a redirect leads, to be freed; NULL. */
+char *client_attempt_redirect(const struct client_attempt *attempt);
+/* errno of connecting; 0. */
+int client_attempt_os_error(const struct client_attempt *attempt);
 
 /* client_request.c. */
 void client_request_arrive(struct client *client, struct client_request *request);
@@ -201,7 +344,7 @@ void client_request_credentials_changed(struct client *client);
 /* Publishes the counters. */
 void client_request_publish(struct client *client);
 
-/* client_loop.c: libcurl's sockets in an epoll. */
+/* client_loop.c. */
 int client_loop_start(struct client *client, struct fault *fault);
 void client_loop_stop(struct client *client);
 void client_loop_wait(struct client *client, uint64_t until_ns);

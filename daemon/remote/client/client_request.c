@@ -522,7 +522,6 @@ static void request_body_ended(
 
 static void request_keep(struct client_attempt *attempt, CURLcode code, struct ended *ret)
 {
-	char *redirect = NULL;
 	*ret = (struct ended){.head = attempt->head,
 		.mode = attempt->mode,
 		.code = code,
@@ -531,17 +530,19 @@ static void request_keep(struct client_attempt *attempt, CURLcode code, struct e
 		.tls = strncasecmp(attempt->address, "https://", 8) == 0};
 	attempt->error[attempt->error_size] = 0;
 	client_error_read(attempt->error, attempt->error_size, &ret->body);
-	client_error_hide(&ret->body, attempt->headers);
+	client_error_hide(&ret->body, &attempt->headers);
 	memcpy(ret->curl_error, attempt->curl_error, sizeof ret->curl_error);
+	int error = code == CURLE_COULDNT_CONNECT ? client_attempt_os_error(attempt) : 0;
+	if (error > 0)
+		(void)snprintf(ret->curl_error, sizeof ret->curl_error, "%s", strerror(error));
+	if (ret->head.status < 300 || ret->head.status >= 400)
+		return;
 	client_error_origin(attempt->address, ret->origin, sizeof ret->origin);
-	long number = 0;
-	(void)curl_easy_getinfo(attempt->easy, CURLINFO_OS_ERRNO, &number);
-	if (code == CURLE_COULDNT_CONNECT && number > 0)
-		(void)snprintf(
-			ret->curl_error, sizeof ret->curl_error, "%s", strerror((int)number));
-	(void)curl_easy_getinfo(attempt->easy, CURLINFO_REDIRECT_URL, &redirect);
-	if (redirect && strlen(redirect) < CLIENT_URL)
-		ret->redirect = strdup(redirect);
+	ret->redirect = client_attempt_redirect(attempt);
+	if (ret->redirect && strlen(ret->redirect) >= CLIENT_URL) {
+		free(ret->redirect);
+		ret->redirect = NULL;
+	}
 }
 
 /* Another attempt of the request still runs: only what the server's state needs is noted. */
@@ -565,7 +566,7 @@ void client_request_ended(struct client *client, struct client_attempt *attempt,
 		return;
 	}
 	if (code == CURLE_OK)
-		client_attempt_settle(attempt);
+		client_body_settle(attempt);
 	request_keep(attempt, code, &ended);
 	bool stored = ended.mode == ATTEMPT_STORE && (code == CURLE_OK || attempt->complete);
 	int wrong = attempt->wrong;

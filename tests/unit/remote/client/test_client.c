@@ -179,6 +179,42 @@ static void test_survives(void **state)
 	fixture_stop();
 }
 
+/* Answers whose body has no length, or which do not come alone. */
+static void test_frames(void **state)
+{
+	struct client_request request;
+	fixture_client((struct client_options){.connections = 4});
+	fixture_get_right("?fault=interim&times=0", 1000, 50000);
+	assert_int_equal(fixture_get("?fault=chunked&times=0", 0, 0, &request, NULL), 0);
+	assert_int_equal(request.received, OBJECT_SIZE);
+	assert_memory_equal(fixture_buffer, fixture_object, OBJECT_SIZE);
+	fixture_get_right("?fault=chunked&times=0", 1000, 50000);
+	/* What comes after the last byte that is wanted is not waited for. */
+	assert_int_equal(fixture_stats().connects, 1);
+	fixture_get_right("?fault=chunked&times=0", 3, 1);
+	fixture_get_right("?fault=unframed&times=0", 1000, 50000);
+	assert_int_equal(fixture_get("?fault=unframed&times=0", 0, 0, &request, NULL), 0);
+	assert_int_equal(request.received, OBJECT_SIZE);
+	assert_int_equal(fixture_stats().connects, 4);
+	for (int i = 0; i < CLIENT_RETRIES; i++)
+		assert_int_equal(fixture_stats().retries[i], 0);
+	assert_int_equal(fixture_stats().bytes_wasted, 0);
+	fixture_stop();
+}
+
+/* A connection that the server closes after an answer costs no retry: the next request finds it
+ * closed before, or when it is sent, or when no answer comes. */
+static void test_hang_up(void **state)
+{
+	fixture_client((struct client_options){.connections = 4});
+	for (int i = 0; i < 50; i++)
+		fixture_get_right("?fault=hangup&times=0", (uint64_t)i, 3000);
+	assert_int_equal(fixture_stats().requests, 50);
+	for (int i = 0; i < CLIENT_RETRIES; i++)
+		assert_int_equal(fixture_stats().retries[i], 0);
+	fixture_stop();
+}
+
 /* An error that lasts has a sentence with the URL, the status and what to do. */
 static void test_sentences(void **state)
 {
@@ -470,6 +506,8 @@ int main(void)
 		cmocka_unit_test(test_bodies_of_callbacks),
 		cmocka_unit_test(test_recovers),
 		cmocka_unit_test(test_survives),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_hang_up),
 		cmocka_unit_test(test_sentences),
 		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_addresses_that_are_none),
