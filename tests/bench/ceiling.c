@@ -1,7 +1,6 @@
 /* ceiling: fetch without anything after it. The samples of a dataset are asked for in random order,
  * and each is given back when it comes. Prints, as one line of JSON: CPU time per sample of each
- * thread of fetch, what only copying the same bytes out of the page cache costs, and how long each
- * lock was held.
+ * thread of fetch, and what only copying the same bytes out of the page cache costs.
  *
  *   ceiling SPEC LANES buffered|direct SAMPLES
  *
@@ -17,100 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { AHEAD = 2048, PART = 32, ARENA = 64 << 20, LOCKS = 64 };
-
-/* --- locks --- */
-
-/* What a lock was used for. Times are those of threads that hold it, not of those that wait. */
-struct lock_use {
-	_Atomic(const pthread_mutex_t *) mutex;
-	_Atomic uint64_t times, held_ns, longest_ns;
-};
-static struct lock_use lock_uses[LOCKS];
-static bool lock_measured; /* written while one thread runs */
-static _Thread_local struct {
-	const pthread_mutex_t *mutex;
-	uint64_t since_ns;
-} lock_held[8];
-
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-
-static void lock_took(const pthread_mutex_t *mutex)
-{
-	for (size_t i = 0; i < UTIL_COUNT(lock_held) && lock_measured; i++)
-		if (!lock_held[i].mutex) {
-			lock_held[i].mutex = mutex;
-			lock_held[i].since_ns = clock_ns();
-			return;
-		}
-}
-
-static void lock_count(const pthread_mutex_t *mutex, uint64_t ns)
-{
-	for (size_t i = 0; i < LOCKS; i++) {
-		const pthread_mutex_t *none = NULL;
-		struct lock_use *use = &lock_uses[i];
-		if (atomic_load(&use->mutex) != mutex &&
-			!(atomic_compare_exchange_strong(&use->mutex, &none, mutex) ||
-				none == mutex))
-			continue;
-		atomic_fetch_add(&use->times, 1);
-		atomic_fetch_add(&use->held_ns, ns);
-		if (ns > atomic_load(&use->longest_ns))
-			atomic_store(&use->longest_ns, ns);
-		return;
-	}
-}
-
-static void lock_gave(const pthread_mutex_t *mutex)
-{
-	for (size_t i = 0; i < UTIL_COUNT(lock_held); i++)
-		if (lock_held[i].mutex == mutex) {
-			uint64_t ns = clock_ns() - lock_held[i].since_ns;
-			lock_held[i].mutex = NULL;
-			lock_count(mutex, ns);
-			return;
-		}
-}
-
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-	int rc = __real_pthread_mutex_lock(mutex);
-	lock_took(mutex);
-	return rc;
-}
-
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
-{
-	lock_gave(mutex);
-	return __real_pthread_mutex_unlock(mutex);
-}
-
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
-{
-	lock_gave(mutex);
-	int rc = __real_pthread_cond_wait(cond, mutex);
-	lock_took(mutex);
-	return rc;
-}
-
-static void lock_print(const char *name, const pthread_mutex_t *mutex, uint64_t samples)
-{
-	for (size_t i = 0; i < LOCKS; i++) {
-		const struct lock_use *use = &lock_uses[i];
-		if (atomic_load(&use->mutex) == mutex)
-			printf(", \"%s\": {\"times_per_sample\": %.3f, \"ns_per_sample\": %.1f, "
-			       "\"longest_us\": %.1f}",
-				name, (double)use->times / (double)samples,
-				(double)use->held_ns / (double)samples,
-				(double)use->longest_ns / 1000);
-	}
-}
+enum { AHEAD = 2048, PART = 32, ARENA = 64 << 20, COPY_PART = 64 };
 
 /* --- reading --- */
 
@@ -230,38 +136,62 @@ static uint64_t thread_cpu_ns(clockid_t clock)
 	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
-/* CPU time of reading the same samples with pread from open files into as much memory. In a folder
- * the files are opened outside of the time that is measured. 0: impossible. */
-static double copy_ns(const struct dataset *dataset, uint64_t samples)
+/* Opens the files of up to COPY_PART samples. Returns how many. */
+static unsigned copy_open(
+	const struct dataset *dataset, uint64_t first, struct sample *samples, int *fds)
 {
-	uint64_t count = dataset_count(dataset), used = 0, sum = 0, n = 0;
+	unsigned n = 0;
 	bool files = dataset_in_files(dataset);
-	uint8_t *memory = malloc(ARENA);
-	memset(memory, 1, ARENA);
-	struct sample sample;
-	for (; n < samples; n++) {
-		if (dataset_sample(dataset, bench_number(n, count), &sample, NULL) != 0)
+	for (; n < COPY_PART; n++) {
+		uint64_t number = bench_number(first + n, dataset_count(dataset));
+		if (dataset_sample(dataset, number, &samples[n], NULL) != 0)
 			break;
-		int fd = files ? openat(dataset_root_fd(dataset), sample.name, O_RDONLY | O_CLOEXEC)
-			       : open(dataset_shard_path(dataset, sample.shard),
+		fds[n] = files ? openat(dataset_root_fd(dataset), samples[n].name,
+					 O_RDONLY | O_CLOEXEC)
+			       : open(dataset_shard_path(dataset, samples[n].shard),
 					 O_RDONLY | O_CLOEXEC);
-		if (used + sample.size > ARENA)
-			used = 0;
-		uint64_t before = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
-		ssize_t got = pread(fd, memory + used, sample.size, (off_t)sample.offset);
-		sum += thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-		used += util_align(sample.size, 4096);
-		(void)close(fd);
-		if (got < 0)
+		if (fds[n] < 0)
 			break;
 	}
+	return n;
+}
+
+/* CPU time of reading the same samples with pread from open files into as much memory. The files
+ * are opened and closed outside of the time that is measured; the clock is read once for many
+ * samples, since that takes as long as copying a small one. 0: impossible. */
+static double copy_ns(const struct dataset *dataset, uint64_t samples)
+{
+	uint64_t used = 0, sum = 0, n = 0;
+	uint8_t *memory = malloc(ARENA);
+	struct sample *part = calloc(COPY_PART, sizeof *part);
+	int fds[COPY_PART];
+	bool failed = !memory || !part;
+	if (memory)
+		memset(memory, 1, ARENA);
+	while (!failed && n < samples) {
+		unsigned count = copy_open(dataset, n, part, fds);
+		uint64_t before = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		for (unsigned i = 0; i < count; i++) {
+			if (used + part[i].size > ARENA)
+				used = 0;
+			failed |= pread(fds[i], memory + used, part[i].size,
+					  (off_t)part[i].offset) < 0;
+			used += util_align(part[i].size, 4096);
+		}
+		sum += thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+		for (unsigned i = 0; i < count; i++)
+			(void)close(fds[i]);
+		failed |= count < COPY_PART;
+		n += count;
+	}
+	free(part);
 	free(memory);
-	return n == samples ? (double)sum / (double)n : 0;
+	return failed ? 0 : (double)sum / (double)n;
 }
 
 /* --- */
 
-static void print_lanes(const struct fetch *fetch, const uint64_t *before, uint64_t samples)
+static void print_lanes(const struct fetch *fetch, const uint64_t *before)
 {
 	printf("\"threads\": [");
 	for (unsigned i = 0; i < fetch->lane_count; i++) {
@@ -273,17 +203,7 @@ static void print_lanes(const struct fetch *fetch, const uint64_t *before, uint6
 		printf("%s{\"samples\": %llu, \"cpu_us_per_sample\": %.3f}", i ? ", " : "",
 			(unsigned long long)own, own ? us / (double)own : 0);
 	}
-	printf("], \"locks\": {\"samples\": %llu", (unsigned long long)samples);
-	for (unsigned i = 0; i < fetch->lane_count; i++) {
-		char name[32];
-		(void)snprintf(name, sizeof name, "planner_%u", i);
-		lock_print(name, &fetch->lanes[i]->lock, samples);
-		(void)snprintf(name, sizeof name, "inbox_%u", i);
-		lock_print(name, &fetch->lanes[i]->inbox.lock, samples);
-	}
-	lock_print("arena", &fetch->arena.lock, samples);
-	lock_print("meter", &fetch->meter.lock, samples);
-	printf("}");
+	printf("]");
 }
 
 static int measure(struct bench *bench, uint64_t samples, bool direct)
@@ -293,7 +213,7 @@ static int measure(struct bench *bench, uint64_t samples, bool direct)
 	struct bench_item *items = bench_items(bench);
 	if (!items)
 		return 1;
-	/* Once to warm up, with no time taken of locks. */
+	/* Once to warm up. */
 	bench_run(bench, items, UTIL_MIN(samples, dataset_count(bench->dataset)));
 	for (unsigned i = 0; i < bench->fetch->lane_count; i++) {
 		clockid_t clock;
@@ -303,12 +223,10 @@ static int measure(struct bench *bench, uint64_t samples, bool direct)
 		atomic_store(&lane->counters.samples, 0);
 	}
 	bench->bytes = 0;
-	lock_measured = getenv("CEILING_LOCKS") != NULL;
 	uint64_t from = clock_ns(), own = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 	bench_run(bench, items, samples);
 	own = thread_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - own;
 	double wall_s = (double)(clock_ns() - from) / 1e9;
-	lock_measured = false;
 	fetch_stats_read(bench->fetch, &stats);
 	printf("{\"engine\": \"%s\", \"lanes\": %u, \"samples\": %llu, \"failed\": %llu, "
 	       "\"mean_bytes\": %.0f, \"samples_per_s\": %.0f, \"copy_us_per_sample\": %.3f, "
@@ -318,7 +236,7 @@ static int measure(struct bench *bench, uint64_t samples, bool direct)
 		(double)samples / wall_s,
 		direct ? 0 : copy_ns(bench->dataset, UTIL_MIN(samples, UINT64_C(20000))) / 1000,
 		(double)own / 1000 / (double)samples);
-	print_lanes(bench->fetch, before, samples);
+	print_lanes(bench->fetch, before);
 	printf("}\n");
 	free(items);
 	return bench->failed > 0;
