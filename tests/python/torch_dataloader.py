@@ -35,6 +35,16 @@ class Parts(unittest.TestCase):
             with self.assertRaisesRegex(penstock.ArgumentTypeError, "the daemon decides"):
                 next(iter(torch.utils.data.DataLoader(made.dataset, sampler=made.sampler)))
 
+    def test_sampler_from_outside(self) -> None:
+        """As ray.train.torch.prepare_data_loader does with several workers: a DataLoader like the loader, and a sampler that
+        divides it again."""
+        names = ("dataset", "batch_size", "num_workers", "collate_fn", "pin_memory", "drop_last", "timeout", "worker_init_fn", "generator")
+        with loader() as made:
+            sampler = torch.utils.data.DistributedSampler(made.dataset, num_replicas=2, rank=0)
+            other = torch.utils.data.DataLoader(**{name: getattr(made, name) for name in names}, sampler=sampler)
+            with self.assertRaisesRegex(penstock.ArgumentTypeError, "write `for images, labels in loader`, without a DataLoader"):
+                next(iter(other))
+
     @unittest.skipUnless(importlib.util.find_spec("accelerate"), "accelerate is not installed")
     def test_accelerate(self) -> None:
         from accelerate import Accelerator, skip_first_batches

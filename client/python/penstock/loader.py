@@ -803,6 +803,19 @@ class Loader:
         """None: worker processes of Python would have it. prefetch= is the daemon's."""
 
     @property
+    def worker_init_fn(self) -> None:
+        """None, as with num_workers=0."""
+
+    @property
+    def generator(self) -> None:
+        """None: all randomness follows from seed=."""
+
+    @property
+    def timeout(self) -> int:
+        """0: DataLoader's, which is for worker processes of Python. timeout= is the daemon's."""
+        return 0
+
+    @property
     def pin_memory(self) -> bool:
         """False: batches are on `device` already, so no program needs to pin them."""
         return False
