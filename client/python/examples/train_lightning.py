@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The loader with Lightning: one process or several, stopped and resumed.
 
-    train_lightning.py --train ~/imagenet/train --val ~/imagenet/val --devices 8
-    train_lightning.py ... --ckpt-path last              # continues, also in the middle of an epoch
+    train_lightning.py --train ~/imagenet/train --val ~/imagenet/val --devices 8 --ckpt-path last
+    # the same command continues after the last checkpoint, also in the middle of an epoch
 
 Use a penstock.Loader in place of a DataLoader. Lightning finds its state_dict() and
 load_state_dict() by itself and saves the loader's position in each checkpoint. The loader has no
 sampler that Lightning could replace: each rank passes its rank and gets its part of every global
-batch. To resume in the middle of an epoch, Lightning requires the same number of ranks; between
-epochs, any number works.
+batch. Lightning counts batches of an epoch: to resume in the middle of one with another number of
+ranks, choose --batch-size so that the global batch stays the same. Between epochs, any works.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Data(lightning.LightningDataModule):
         assert trainer is not None
         # Lightning starts the ranks itself and does not set RANK as torchrun does: pass them here.
         return penstock.Loader(source, train=train, batch_size=self.args.batch_size, image_size=self.args.image_size,
-                               rank=trainer.global_rank, world_size=trainer.world_size,
+                               seed=self.args.seed, rank=trainer.global_rank, world_size=trainer.world_size,
                                device=trainer.strategy.root_device)
 
     def train_dataloader(self) -> Any:
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=256, help="per rank")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--epochs", type=int, default=90)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-steps", type=int, default=-1)
     parser.add_argument("--accelerator", default="auto")
     parser.add_argument("--devices", default="auto")
@@ -113,11 +114,14 @@ def main() -> None:
     parser.add_argument("--ckpt-path", help="a checkpoint to continue from, or `last`")
     args = parser.parse_args()
 
-    keep = ModelCheckpoint(args.folder, save_last=True, every_n_train_steps=args.checkpoint_steps)
+    lightning.seed_everything(args.seed)
+    # One file, which is replaced as a whole: without a counter of versions, a run that resumes
+    # does not begin another one beside it.
+    keep = ModelCheckpoint(args.folder, save_last=True, every_n_train_steps=args.checkpoint_steps,
+                           enable_version_counter=False)
     devices: Any = args.devices if args.devices == "auto" else int(args.devices)
     trainer = lightning.Trainer(accelerator=args.accelerator, devices=devices, max_epochs=args.epochs,
-                                max_steps=args.max_steps, callbacks=[keep], logger=False, default_root_dir=args.folder,
-                                use_distributed_sampler=False)  # the loader divides its batches itself
+                                max_steps=args.max_steps, callbacks=[keep], logger=False, default_root_dir=args.folder)
     ckpt_path: Optional[str] = args.ckpt_path
     trainer.fit(Classifier(args.model, args.classes, args.lr), Data(args), ckpt_path=ckpt_path)
 
