@@ -4,6 +4,7 @@
 #   train_imagenet.py    PyTorch on ImageNet: one GPU, many under torchrun, or the CPU
 #   train_accelerate.py  Hugging Face Accelerate
 #   train_lightning.py   Lightning
+#   ray_train.py         Ray Train
 #   train_jax.py         JAX
 #   train_numpy.py       NumPy only
 #   buckets.py           images of several shapes: each batch has one of them
