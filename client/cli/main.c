@@ -5,6 +5,7 @@
 #include "base/host/limits.h"
 #include "base/nearest.h"
 #include "base/util.h"
+#include "client/cli/completion.h"
 #include "client/cli/options.h"
 #include "dataset/container/container.h"
 #include "decode/decode.h"
@@ -18,14 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct subcommand {
-	const char *name;
-	int (*main)(int argc, char **argv);
-	const char *summary;
-} subcommands[] = {
+static int completion_main(int argc, char **argv);
+
+static const struct cli_command subcommands[] = {
 	{"bench", bench_main, "measure how fast a dataset reaches a trainer"},
 	{"cache", cache_main, "show, verify or clear what is kept of remote data"},
 	{"check", check_main, "decode every image; list the broken ones"},
+	{"completion", completion_main, "complete commands and options in a shell"},
 	{"decode", decode_main, "decode single images; write them as PNG or PPM"},
 	{"pack", pack_main, "rewrite a dataset into tar files that decode faster"},
 	{"plan", plan_main, "show what every rank of a job will get"},
@@ -38,11 +38,16 @@ static const struct subcommand {
 	{"why", why_main, "report how trainers and the daemon ended, and why"},
 };
 
+static int completion_main(int argc, char **argv)
+{
+	return completion_run(argc, argv, subcommands, UTIL_COUNT(subcommands));
+}
+
 static void main_usage(FILE *out)
 {
 	(void)fprintf(out, "Usage: penstock COMMAND [options]\n\n");
 	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
-		(void)fprintf(out, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
+		(void)fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].summary);
 	(void)fprintf(out,
 		"\n  --help     print this text; `penstock COMMAND --help` for one command\n"
 		"  --version  print the release\n\n"

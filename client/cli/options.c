@@ -1,4 +1,4 @@
-/* options: see options.h. Main thread; no state. */
+/* options: see options.h. Main thread. */
 #include "client/cli/options.h"
 
 #include "base/nearest.h"
@@ -355,9 +355,24 @@ static int options_count_operands(const struct command *command, int operands, c
 	return -EINVAL;
 }
 
+static struct {
+	options_reader *read;
+	void *context;
+} tables;
+
+void options_read_tables(options_reader *reader, void *context)
+{
+	tables.read = reader;
+	tables.context = context;
+}
+
 int options_parse(const struct command *command, const struct option *table, size_t count, int argc,
 	char **argv, const char **ret_operands)
 {
+	if (tables.read) {
+		tables.read(tables.context, command, table, count);
+		return OPTIONS_HELP;
+	}
 	size_t room = (size_t)UTIL_MAX(command->max_operands, 1);
 	cleanup(free_ptr) const char **operand = calloc(room, sizeof *operand);
 	const char *extra = "";

@@ -56,6 +56,12 @@ enum options_outcome {
 	OPTIONS_HELP = 1, /* help was asked for and printed: end with 0 */
 };
 
+/* Instead of reading a command line, options_parse hands the table to `reader` and returns
+ * OPTIONS_HELP, until it is told NULL. */
+typedef void options_reader(
+	void *context, const struct command *command, const struct option *table, size_t count);
+void options_read_tables(options_reader *reader, void *context);
+
 /* Has `given` noted for an option out of a table that others share. */
 void options_note_given(struct option *table, size_t count, const char *name, bool *given);
 

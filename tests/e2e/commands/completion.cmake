@@ -1,0 +1,1 @@
+penstock_e2e(completion completion.py TIMEOUT 120)
