@@ -5,7 +5,7 @@
  *   main.c         finds the subcommand; help, version, the last flush of stdout
  *   cli.[ch]       this
  *   options.[ch]   one parser and one help text for all subcommands; each has a table of options
- *   completion.[ch] prints a script for a shell, made of these tables
+ *   completion.[ch]  prints a script for a shell, made of these tables
  *   recipe.[ch]    the options of a stream and of a daemon, which several subcommands share
  *   catalog.[ch]   opens a dataset in this process, with a progress bar while it builds the index
  *   spawn.[ch]     starts a daemon of the command's own in a temporary folder, and ends it
