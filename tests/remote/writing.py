@@ -171,8 +171,13 @@ def stand_in():
         server.server_close()
 
 
+def keys_of(endpoint):
+    """Of s3:// and of gs://, which are the same store here: Google's HMAC keys sign as AWS's do."""
+    return {"AWS_ENDPOINT_URL": endpoint, "STORAGE_EMULATOR_HOST": endpoint, **KEYS, **{name.replace("AWS", "GS", 1): key for name, key in KEYS.items()}}
+
+
 def environment(endpoint, home, cache="cache"):
-    return {**os.environ, "AWS_ENDPOINT_URL": endpoint, **KEYS, "XDG_CACHE_HOME": str(home / cache)}
+    return {**os.environ, **keys_of(endpoint), "XDG_CACHE_HOME": str(home / cache)}
 
 
 def penstock(*words, env, code=0):
@@ -198,27 +203,33 @@ def packed_here(home, source, *options):
 
 
 def check_pack(endpoint, home):
-    """To a real store: the objects are the files of a folder, in parts and whole."""
-    source, env = large_dataset(home / "images"), environment(endpoint, home)
+    """To a store, as s3:// and as gs://: the objects are the files of a folder, in parts and whole."""
+    source = large_dataset(home / "images")
     files = packed_here(home, source, "--shard-size", "10M")
     assert sorted(len(data) > 8 << 20 for name, data in files.items() if name.endswith(".tar")) == [False, True], {n: len(d) for n, d in files.items()}
-    report = json.loads(penstock("pack", source, "s3://bucket/out/x-%03d.tar", "--shard-size", "10M", "--json", env=env))
-    assert report["manifest"] == "s3://bucket/out/x.pack.json" and report["shards"] == 2, report
-    lines = probe(*[f"s3://bucket/out/{name}" for name in files], environment={"AWS_ENDPOINT_URL": endpoint, **KEYS})
+    for bucket in ("s3://bucket/out", "gs://bucket/google"):
+        check_pack_to(bucket, endpoint, home, source, files)
+
+
+def check_pack_to(bucket, endpoint, home, source, files):
+    out, env = ("pack", source, f"{bucket}/x-%03d.tar", "--shard-size", "10M"), environment(endpoint, home)
+    report = json.loads(penstock(*out, "--json", env=env))
+    assert report["manifest"] == f"{bucket}/x.pack.json" and report["shards"] == 2, report
+    lines = probe(*[f"{bucket}/{name}" for name in files], environment=keys_of(endpoint))
     assert lines == [f"ok {len(data)} {zlib.crc32(data):08x}" for data in files.values()], lines
-    assert "already done" in penstock("pack", source, "s3://bucket/out/x-%03d.tar", "--shard-size", "10M", env=env)
-    said = penstock("pack", source, "s3://nobucket/x-%03d.tar", env=env, code=2)
+    assert "already done" in penstock(*out, env=env)
+    said = penstock("pack", source, f"{bucket[:5]}nobucket/x-%03d.tar", env=env, code=2)
     assert "nobucket" in said and "404" in said, said
 
 
-def check_index(endpoint, home, shards):
+def check_index(endpoint, home, shards, source="s3://bucket/t-*.tar"):
     """The index of a shard is stored beside it; another machine uses it and reads no sample."""
     env = environment(endpoint, home)
-    first = json.loads(penstock("check", "s3://bucket/t-*.tar", "--index", "--json", env=env))
+    first = json.loads(penstock("check", source, "--index", "--json", env=env))
     assert first["indexes"] == {"stored": shards, "there": 0, "cached": 0, "why": ""}, first
-    again = json.loads(penstock("check", "s3://bucket/t-*.tar", "--index", "--json", env=env))
+    again = json.loads(penstock("check", source, "--index", "--json", env=env))
     assert again["indexes"] == {"stored": 0, "there": shards, "cached": 0, "why": ""}, again
-    other = json.loads(penstock("check", "s3://bucket/t-*.tar", "--index-only", "--json", env=environment(endpoint, home, "elsewhere")))
+    other = json.loads(penstock("check", source, "--index-only", "--json", env=environment(endpoint, home, "elsewhere")))
     assert other["fingerprint"] == first["fingerprint"] and other["samples"] == first["samples"], other
     return first
 
@@ -274,6 +285,31 @@ def test_index():
         run = subprocess.run([tool("penstock"), "check", "s3://bucket/t-*.tar", "--index"], capture_output=True, text=True, timeout=LIMIT,
                              env=environment(endpoint, home))
         assert run.returncode == 0 and "permission to write" in run.stderr and f"{shards} in the cache folder" in run.stdout, run
+
+
+def test_gs():
+    """As gs://: the same calls, without the conditions of S3, which Google's interface does not have for writing."""
+    with stand_in() as (store, endpoint), folder() as home:
+        conditions, fits = [], Handler.fits
+
+        def noted(handler, store, key):
+            conditions.append((handler.command, key, handler.headers.get("If-Match"), handler.headers.get("If-None-Match")))
+            return fits(handler, store, key)
+        Handler.fits = noted
+        try:
+            source = large_dataset(home / "images")
+            files = packed_here(home, source, "--shard-size", "10M")
+            check_pack_to("gs://bucket/out", endpoint, home, source, files)
+            shards = small_tars(store, home)
+            check_index(endpoint, home, shards, "gs://bucket/t-*.tar")
+        finally:
+            Handler.fits = fits
+        assert conditions and not [one for one in conditions if one[2] or one[3]], conditions
+        assert any("partNumber" in one[3] for one in store.asked) and not store.uploads, store.asked
+        # What exists is not overwritten; a manifest that another pack has changed since ends this one.
+        store.objects["bucket/more/x-001.tar"] = b"mine"
+        said = penstock("pack", source, "gs://bucket/more/x-%03d.tar", "--shard-size", "10M", env=environment(endpoint, home), code=2)
+        assert "x-001.tar exists" in said and store.objects["bucket/more/x-001.tar"] == b"mine", said
 
 
 def test_resumed():
