@@ -95,6 +95,19 @@ int blob_open(const char *path, struct blob *ret, struct fault *fault)
 	int rc = blob_look(ret, ret);
 	return rc < 0 ? fault_set(fault, rc, "%s cannot be examined: %s", path, strerror(-rc)) : 0;
 }
+int blob_open_listed(
+	const char *url, uint64_t size, const char *etag, struct blob *ret, struct fault *fault)
+{
+	struct remote_object *object = NULL;
+	*ret = BLOB_OF(-1);
+	int rc = remote_object_open_listed(url, size, etag, 0, &object, fault);
+	if (rc < 0)
+		return rc;
+	*ret = blob_of_remote(object);
+	remote_object_unref(object);
+	return 0;
+}
+
 
 void blob_close(struct blob *blob)
 {

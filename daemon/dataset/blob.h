@@ -34,6 +34,9 @@ bool blob_is_url(const char *path);
  * blob_close in every case. A FIFO or a device is opened without waiting, and fails when it is
  * read. */
 int blob_open(const char *path, struct blob *ret, struct fault *fault);
+/* The same for a URL of which a listing gave size and ETag: asks the server nothing. */
+int blob_open_listed(
+	const char *url, uint64_t size, const char *etag, struct blob *ret, struct fault *fault);
 void blob_close(struct blob *blob); /* takes one that is not open or already closed */
 
 /* A blob that borrows a descriptor. Only `fd` of it is known. */

@@ -406,6 +406,16 @@ int dataset_name(const struct dataset *dataset, uint32_t shard, const struct ind
 	return 0;
 }
 
+_Static_assert((int)DATASET_ETAG == (int)INDEX_ETAG, "one ETag");
+
+int dataset_etag(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, bool checked, char *buffer, struct fault *fault)
+{
+	const struct dataset_shard *s = &dataset->shard[shard];
+	int rc = index_page_etag(page, checked, s->version, record, buffer, fault);
+	return rc < 0 ? fault_prefix(fault, rc, "%s", index_name(s)) : 0;
+}
+
 /* False: one of them is not below `classes` (0: no bound but that of all classes). */
 static bool values_classes(const uint8_t *label, uint32_t count, uint32_t classes, int64_t *values)
 {
@@ -513,10 +523,12 @@ int dataset_sample(
 	uint64_t position = 0;
 	uint8_t page[INDEX_PAGE];
 	int rc = dataset_name_page(dataset, number, &at, &record, &position, page, fault);
-	char name[sizeof ret->name];
+	char name[sizeof ret->name], etag[sizeof ret->etag];
 	if (rc == 0)
 		rc = dataset_name(
 			dataset, at.shard, &record, page, false, name, sizeof name, fault);
+	if (rc == 0)
+		rc = dataset_etag(dataset, at.shard, &record, page, true, etag, fault);
 	if (rc < 0)
 		return rc;
 	*ret = (struct sample){
@@ -530,6 +542,7 @@ int dataset_sample(
 		.packed = record.packed,
 	};
 	memcpy(ret->name, name, record.name_size + 1u);
+	memcpy(ret->etag, etag, strlen(etag) + 1);
 	return 0;
 }
 
@@ -615,7 +628,8 @@ static int sample_connect(const struct dataset_shard *shard, const struct sample
 		url = NULL;
 		return fault_set(fault, -ENOMEM, "no memory for the URL of a sample");
 	}
-	return blob_open(url, ret, fault);
+	return sample->etag[0] ? blob_open_listed(url, sample->size, sample->etag, ret, fault)
+			       : blob_open(url, ret, fault);
 }
 
 static int sample_open(const struct dataset *dataset, const struct sample *sample, struct blob *ret,

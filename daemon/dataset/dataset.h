@@ -135,6 +135,7 @@ struct dataset_options {
 };
 
 /* Where the bytes of one sample are stored. */
+enum { DATASET_ETAG = 160 };
 struct sample {
 	uint64_t number;
 	uint32_t shard;
@@ -147,6 +148,7 @@ struct sample {
 	uint8_t format; /* enum sample_format */
 	struct packed packed; /* how its bytes are stored in the shard */
 	char name[4096]; /* Relative path (folder) or member (tar). */
+	char etag[DATASET_ETAG]; /* of a folder in a bucket: as the listing had it; else "" */
 };
 
 /* Opens what `spec` names, and builds indexes that are missing or stale. `options` may be NULL,
@@ -330,6 +332,11 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 /* 0, or -EIO with a fault if the record's name page is beyond the index's names. */
 int dataset_locate_name(const struct dataset *dataset, uint32_t shard,
 	const struct index_record *record, struct dataset_page *ret, struct fault *fault);
+
+/* Takes the ETag of a folder's sample in a bucket out of its name page, zero-terminated; `buffer`
+ * has DATASET_ETAG bytes. "": there is none. Pure. 0, or -EIO with a fault that names the index. */
+int dataset_etag(const struct dataset *dataset, uint32_t shard, const struct index_record *record,
+	const uint8_t *page, bool checked, char *buffer, struct fault *fault);
 
 /* Takes the record's name out of its name page as read from disk, zero-terminated; in a folder the
  * name is a path that stays below the root. `room` of 4096 always suffices. Pure. 0, or -EIO with a

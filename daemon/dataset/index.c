@@ -132,6 +132,29 @@ int index_page_field(const uint8_t page[INDEX_PAGE], bool checked,
 	return 0;
 }
 
+int index_page_etag(const uint8_t page[INDEX_PAGE], bool checked, uint32_t version,
+	const struct index_record *record, char *buffer, struct fault *fault)
+{
+	buffer[0] = 0;
+	if (version != INDEX_VERSION_BUCKET)
+		return 0;
+	int rc = page_check(page, checked, names_kind(page), record->name_page, fault);
+	if (rc < 0)
+		return rc;
+	const size_t from = (size_t)record->name_offset + record->name_size + record->label_size +
+			    (size_t)record->fields * INDEX_FIELD_PLAIN;
+	const bool inside = record->name_offset >= INDEX_PAGE_HEAD && from < INDEX_PAGE;
+	const size_t size = inside ? page[from] : 0;
+	if (!inside || size >= INDEX_ETAG || from + 1 + size > INDEX_PAGE)
+		return fault_set(fault, -EIO,
+			"page N%llu cannot hold an ETag at byte %zu: delete the index, it will be "
+			"built again",
+			(unsigned long long)record->name_page, from);
+	memcpy(buffer, page + from + 1, size);
+	buffer[size] = 0;
+	return 0;
+}
+
 int index_read(int fd, uint64_t offset, void *buffer, size_t size, struct fault *fault)
 {
 	ssize_t n = whole_read(fd, buffer, size, offset);
@@ -159,7 +182,7 @@ static int head_check(const uint8_t *page, uint64_t file_size, struct index_head
 		return INDEX_E_FOREIGN;
 	if (page_check(page, false, 'H', 0, NULL) < 0)
 		return INDEX_E_DAMAGED;
-	if (head.version < INDEX_VERSION_TAR_OLD || head.version > INDEX_VERSION)
+	if (head.version < INDEX_VERSION_TAR_OLD || head.version > INDEX_VERSION_BUCKET)
 		return INDEX_E_OTHER;
 	/* Pages: far more than any file has, far too few to overflow. */
 	const uint64_t most = UINT64_C(1) << 48;
@@ -373,7 +396,23 @@ static size_t field_bytes(const struct index_writer *writer)
 
 size_t index_writer_room(const struct index_writer *writer)
 {
-	return INDEX_NAME_ROOM - writer->head.field_count * field_bytes(writer);
+	return INDEX_NAME_ROOM - writer->head.field_count * field_bytes(writer) -
+	       (writer->head.version == INDEX_VERSION_BUCKET);
+}
+
+/* Puts the ETag, after a byte with its size, after the `size` bytes of a name and what follows it.
+ * One that has no room is left out. Returns the size of all. */
+static size_t etag_put(const struct index_writer *writer, uint8_t all[INDEX_NAME_ROOM], size_t size)
+{
+	if (writer->head.version != INDEX_VERSION_BUCKET)
+		return size;
+	size_t etag = writer->etag ? strlen(writer->etag) : 0;
+	if (etag >= INDEX_ETAG || size + 1 + etag > INDEX_NAME_ROOM)
+		etag = 0;
+	all[size] = (uint8_t)etag;
+	if (etag)
+		memcpy(all + size + 1, writer->etag, etag);
+	return size + 1 + etag;
 }
 
 int index_writer_name_label(struct index_writer *writer, const char *name, size_t size,
@@ -392,6 +431,7 @@ int index_writer_name_label(struct index_writer *writer, const char *name, size_
 		if (writer->field[i].packed.method != PACKED_NONE)
 			writer->head.packed = INDEX_PACKED;
 	}
+	bytes = etag_put(writer, all, bytes);
 	int rc = section_put_whole(names, all, bytes);
 	if (rc < 0)
 		return writer_result(writer, rc);

@@ -11,7 +11,7 @@
  *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
  *                  name_size); if labels are not single classes, `label_size` bytes of label follow
  *                  the name; where the index has fields (fields.h), their places follow the
- *                  label; numbered from 0, so that they can be written before the number of records
+ *                  label; in version 9, the sample's ETag comes last; numbered from 0, so that they can be written before the number of records
  *                  is known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
@@ -37,17 +37,19 @@
 enum { INDEX_PAGE = 4096, INDEX_PAGE_HEAD = 16 };
 /* Records in a page; those of version 6 are longer. */
 enum { INDEX_RECORDS = 127, INDEX_RECORDS_PACKED = 63 };
-/* Indexes of folders have version 7, those of tars version 8. Version 6 is that of all other
- * containers: its records and the places of its fields say how the bytes are packed. Earlier
- * releases took only .jpg, .jpeg and .png for images: their indexes of folders have version 5, and
- * those of tars version 4; they differ in nothing else, and serve where no other image was left out
- * (opening_find.c). Still earlier, indexes of folders had version 4 and another order. */
+/* Indexes of folders have version 7, those of tars version 8, those of folders in a bucket version
+ * 9, which has the ETag of each sample. Version 6 is that of all other containers: its records and
+ * the places of its fields say how the bytes are packed. Earlier releases took only .jpg, .jpeg and
+ * .png for images: their indexes of folders have version 5, and those of tars version 4; they
+ * differ in nothing else, and serve where no other image was left out (opening_find.c). Still
+ * earlier, indexes of folders had version 4 and another order. */
 enum {
 	INDEX_VERSION_TAR_OLD = 4,
 	INDEX_VERSION_FOLDER_OLD = 5,
 	INDEX_VERSION_PACKED = 6,
 	INDEX_VERSION_FOLDER = 7,
 	INDEX_VERSION = 8, /* of tars */
+	INDEX_VERSION_BUCKET = 9, /* of folders in a bucket */
 };
 
 static inline uint32_t index_records(uint32_t version)
@@ -129,6 +131,12 @@ int index_page_label(const uint8_t page[INDEX_PAGE], bool checked,
 int index_page_field(const uint8_t page[INDEX_PAGE], bool checked,
 	const struct index_record *record, uint32_t number, struct index_field *ret,
 	struct fault *fault);
+
+/* The same for the ETag, zero-terminated; `buffer` has INDEX_ETAG bytes. "": the store gave none, or
+ * the index is not of version 9. */
+enum { INDEX_ETAG = 160 };
+int index_page_etag(const uint8_t page[INDEX_PAGE], bool checked, uint32_t version,
+	const struct index_record *record, char *buffer, struct fault *fault);
 
 /* Reads exactly `size` bytes at `offset`, despite short reads and EINTR. 0; -EIO at the end of the
  * file; -errno. */
@@ -260,6 +268,7 @@ struct index_writer {
 	uint64_t name_hash, label_hash; /* of what was written last for a record */
 	/* The caller sets these before it writes a sample's name: head.field_count of them. */
 	struct index_field field[FIELDS_MAX];
+	const char *etag; /* the same, in version 9; NULL: none */
 	/* Of writing, kept once it is set: the place is at fault, not what is indexed. */
 	int error;
 };

@@ -4,6 +4,7 @@
 #include "base/host/roots.h"
 #include "base/util.h"
 #include "dataset/dataset.h"
+#include "fetch/far/openers.h"
 #include "fetch/fetch_lookup.h"
 #include "fetch/fetch_plan.h"
 #include "fetch/fetch_share.h"
@@ -266,7 +267,8 @@ static struct file *plan_file(struct lane *lane, const struct fetch_request *req
 	if (!file)
 		return NULL;
 	file->op.remote = mode->remote;
-	if (mode->remote && fetch_far_new(lane, &file->op, path) < 0) {
+	if (mode->remote &&
+		fetch_far_new(lane, &file->op, &(struct opening_what){.url = path}) < 0) {
 		/* No memory: later. */
 		files_abandon(&lane->files, file);
 		lane->retry = true;
@@ -365,8 +367,10 @@ static int plan_path(const struct fetch_request *request, uint8_t *buffer)
 }
 
 /* The job of an op that opens a sample's own object, whose name is in the buffer. */
-static int plan_far_new(struct lane *lane, struct fetch_read *read)
+static int plan_far_new(
+	struct lane *lane, struct fetch_read *read, const struct fetch_request *request)
 {
+	char etag[DATASET_ETAG];
 	const char *root = dataset_shard_path(read->op.dataset, 0), *name = read->op.path;
 	size_t bytes = strlen(root) + strlen(name) + 2;
 	cleanup(free_ptr) char *url = malloc(bytes);
@@ -374,7 +378,14 @@ static int plan_far_new(struct lane *lane, struct fetch_read *read)
 		return -ENOMEM;
 	bool joined = root[0] && root[strlen(root) - 1] == '/';
 	(void)snprintf(url, bytes, "%s%s%s", root, joined ? "" : "/", name);
-	return fetch_far_new(lane, &read->op, url);
+	/* The listing's ETag, with which the image is its own request. */
+	if (request->item->field ||
+		dataset_etag(read->op.dataset, request->at.shard, &request->record,
+			request->name->bytes, request->name->checked, etag, NULL) < 0)
+		etag[0] = 0;
+	return fetch_far_new(lane, &read->op,
+		&(struct opening_what){
+			.url = url, .etag = etag[0] ? etag : NULL, .size = request->record.size});
 }
 
 /* A folder's sample or field: opened, read up to one byte more than its size, closed. Its path is
@@ -423,7 +434,7 @@ static enum plan_step plan_file_read(struct lane *lane, struct fetch_request *re
 		/* The walk of the folder has checked the links of images, not those of fields. */
 		read->op.nofollow = roots_apply();
 	}
-	if (remote && plan_far_new(lane, read) < 0)
+	if (remote && plan_far_new(lane, read, request) < 0)
 		return plan_no_memory(lane, read, request);
 	lane->files_own++;
 	plan_begin(lane, read, request, 1, 0);

@@ -102,10 +102,10 @@ static void far_opened(
 /* Opens a shard's object. NULL: it cannot be opened, or the stream ends. */
 static struct remote_object *far_open(struct ahead_far *far, uint32_t shard)
 {
-	const char *url = dataset_shard_path(far->options.dataset, shard);
+	const struct opening_what what = {.url = dataset_shard_path(far->options.dataset, shard)};
 	far->object = NULL;
 	far->opened = false;
-	if (openers_ask(far->openers, far->options.dataset, url, far_opened, far, &far->opening) <
+	if (openers_ask(far->openers, far->options.dataset, &what, far_opened, far, &far->opening) <
 		0)
 		return NULL;
 	(void)pthread_mutex_lock(&far->lock);

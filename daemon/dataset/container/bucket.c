@@ -7,6 +7,7 @@
 #include "remote/auth/auth.h"
 #include "remote/instance.h"
 #include "remote/listing/listing.h"
+#include "remote/object.h"
 #include "remote/url.h"
 
 #include <errno.h>
@@ -29,6 +30,8 @@ struct bucket {
 	const struct folder_sink *sink;
 	int64_t stamp;
 	bool begun; /* a folder was reported */
+	bool looked,
+		trusted; /* whether the listing's ETags are those of the objects was found out */
 	char at[INDEX_NAME_MAX + 1]; /* the folder that was reported last */
 };
 
@@ -195,16 +198,37 @@ static int walk_folder(struct bucket *bucket, const char *name, struct fault *fa
 	return bucket->sink->directory(bucket->sink->context, bucket->at, bucket->stamp, fault);
 }
 
+/* Whether the ETags of the listing are those that the server gives with the objects. A server that
+ * has others is asked for each object when it is read. */
+static bool etags_hold(struct bucket *bucket, const char *name, uint64_t size, const char *etag)
+{
+	struct remote_object *object = NULL;
+	cleanup(free_ptr) char *url = NULL;
+	if (bucket->looked || !etag[0])
+		return bucket->trusted;
+	if (asprintf(&url, "%s%s", bucket->text, name) < 0)
+		url = NULL;
+	if (!url || remote_object_open(url, &object, NULL) < 0)
+		return false;
+	bucket->looked = true;
+	bucket->trusted =
+		remote_object_size(object) == size && strcmp(remote_object_etag(object), etag) == 0;
+	remote_object_unref(object);
+	return bucket->trusted;
+}
+
 static int walk_object(
 	void *context, const char *name, uint64_t size, const char *etag, struct fault *fault)
 {
 	struct bucket *bucket = context;
-	(void)etag;
 	if (strlen(name) > INDEX_NAME_MAX)
 		return fault_set(fault, -ENAMETOOLONG,
 			"%s%.80s...: a name below the URL may have at most %d bytes", bucket->text,
 			name, INDEX_NAME_MAX);
 	int rc = walk_folder(bucket, name, fault);
+	if (rc == 0 && bucket->sink->etag)
+		bucket->sink->etag(
+			bucket->sink->context, etags_hold(bucket, name, size, etag) ? etag : "");
 	return rc < 0 ? rc : bucket->sink->file(bucket->sink->context, name, size, fault);
 }
 

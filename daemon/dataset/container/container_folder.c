@@ -62,6 +62,12 @@ static void on_other(void *context, const char *name)
 	class_folders_other(walked->classes, name);
 }
 
+static void on_etag(void *context, const char *etag)
+{
+	const struct walked *walked = context;
+	walked->job->writer->etag = etag;
+}
+
 static int folder_index(const struct index_job *job, struct fault *fault)
 {
 	if (job->asked == DATASET_LABELS_CLS || job->asked == DATASET_LABELS_JSON ||
@@ -74,7 +80,8 @@ static int folder_index(const struct index_job *job, struct fault *fault)
 	int rc = class_folders_new(job, &walked.classes, fault);
 	if (rc < 0)
 		return rc;
-	const struct folder_sink sink = {&walked, on_classes, on_directory, on_file, on_other};
+	const struct folder_sink sink = {
+		&walked, on_classes, on_directory, on_file, on_other, on_etag};
 	rc = job->blob->fd < 0
 		     ? bucket_walk(job->path, job->blob->stamp, job->class_order, &sink, fault)
 		     : folder_walk(job->blob->fd, job->path, job->class_order, &sink, fault);

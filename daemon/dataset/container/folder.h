@@ -49,6 +49,8 @@ struct folder_sink {
 	/* A file that is left out because of its extension, or an image whose name begins with a
 	 * dot. NULL: not reported. */
 	void (*other)(void *context, const char *name);
+	/* Before `file`: the ETag of an object; "": none that can be relied on. NULL: not reported. */
+	void (*etag)(void *context, const char *etag);
 };
 
 /* Walks the tree below `root_fd` (borrowed). `root` is its path, for faults. 0; -ELOOP;

@@ -64,7 +64,9 @@ static int index_write(struct opening *opening, uint32_t number, const struct bl
 		.writer = &writer,
 		.progress = opening_progress(opening, &own),
 	};
-	writer.head.version = container->files ? INDEX_VERSION_FOLDER : INDEX_VERSION;
+	writer.head.version = !container->files                  ? INDEX_VERSION
+			      : dataset_remote(opening->dataset) ? INDEX_VERSION_BUCKET
+								 : INDEX_VERSION_FOLDER;
 	if (opening->dataset->kind > DATASET_TARS)
 		index_writer_packed(&writer);
 	writer.head.class_order = (uint32_t)opening->options.class_order;

@@ -103,8 +103,10 @@ static bool head_sound(const struct index_head *head, const struct container *co
 }
 
 /* Whether the version is one that indexes of the kind have. */
-static bool version_serves(const struct index_head *head, enum dataset_kind kind)
+static bool version_serves(const struct index_head *head, enum dataset_kind kind, bool remote)
 {
+	if (kind == DATASET_FOLDER && remote)
+		return head->version == INDEX_VERSION_BUCKET;
 	if (kind == DATASET_FOLDER)
 		return head->version == INDEX_VERSION_FOLDER ||
 		       head->version == INDEX_VERSION_FOLDER_OLD;
@@ -297,7 +299,7 @@ int opening_examine(
 		return FOUND_STALE;
 	}
 	if (head.kind != (uint32_t)opening->dataset->kind ||
-		!version_serves(&head, opening->dataset->kind) ||
+		!version_serves(&head, opening->dataset->kind, dataset_remote(opening->dataset)) ||
 		head.class_order != (uint32_t)opening->options.class_order ||
 		!head_serves(&head, opening))
 		return FOUND_STALE;

@@ -23,7 +23,8 @@ struct far_job {
 	struct fault fault;
 	/* guarded by far.lock */
 	bool asked, canceled;
-	char url[]; /* of what it opens */
+	struct opening_what what; /* it opens; its texts are in `text` */
+	char text[];
 };
 
 static _Atomic(const char *) far_pretended;
@@ -57,19 +58,24 @@ void fetch_far_deinit(struct lane *lane)
 
 /* --- jobs --- */
 
-int fetch_far_new(struct lane *lane, struct fetch_op *op, const char *url)
+int fetch_far_new(struct lane *lane, struct fetch_op *op, const struct opening_what *what)
 {
 	struct far *far = &lane->far;
-	size_t bytes = url ? strlen(url) + 1 : 0;
-	if (url && !far->openers && !(far->openers = openers_new()))
+	const size_t bytes = what ? strlen(what->url) + 1 : 0;
+	const size_t more = what && what->etag ? strlen(what->etag) + 1 : 0;
+	if (what && !far->openers && !(far->openers = openers_new()))
 		return -ENOMEM;
-	struct far_job *job = calloc(1, sizeof *job + bytes);
+	struct far_job *job = calloc(1, sizeof *job + bytes + more);
 	if (!job)
 		return -ENOMEM;
 	job->lane = lane;
 	job->op = op;
-	if (url)
-		memcpy(job->url, url, bytes);
+	if (what) {
+		job->what.size = what->size;
+		job->what.url = memcpy(job->text, what->url, bytes);
+		if (more)
+			job->what.etag = memcpy(job->text + bytes, what->etag, more);
+	}
 	op->job = job;
 	list_append(&far->jobs, &job->node);
 	return 0;
@@ -154,11 +160,11 @@ static void far_read(struct remote_read *read)
 
 static void far_begin_open(struct far_job *job)
 {
-	int rc = openers_ask(
-		job->lane->far.openers, job->op->dataset, job->url, far_opened, job, &job->opening);
+	int rc = openers_ask(job->lane->far.openers, job->op->dataset, &job->what, far_opened, job,
+		&job->opening);
 	if (rc == 0)
 		return;
-	job->result = fault_set(&job->fault, rc, "%s cannot be opened: %s", job->url,
+	job->result = fault_set(&job->fault, rc, "%s cannot be opened: %s", job->what.url,
 		rc == -ENOMEM ? "no memory" : "no thread can be started for it");
 	far_answer(job);
 }

@@ -29,6 +29,7 @@ struct dataset;
 struct far_job;
 struct lane;
 struct fetch_reader;
+struct opening_what;
 struct openers;
 struct remote_object;
 
@@ -57,9 +58,9 @@ bool fetch_far_is(const struct dataset *dataset, uint32_t shard);
 
 /* --- with lane->lock --- */
 
-/* Gives an op with `remote` its job. `url` is what it opens; NULL: it has an object. 0 or
+/* Gives an op with `remote` its job. `what` is what it opens; NULL: it has an object. 0 or
  * -ENOMEM. */
-int fetch_far_new(struct lane *lane, struct fetch_op *op, const char *url);
+int fetch_far_new(struct lane *lane, struct fetch_op *op, const struct opening_what *what);
 /* The op, which is done, will be asked again from its beginning. */
 void fetch_far_again(struct fetch_op *op);
 /* Ends the op's job, and gives back the object that it opened and still has. */

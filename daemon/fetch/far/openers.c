@@ -27,6 +27,8 @@ struct opening {
 	struct opening **place; /* NULL: canceled while it was being opened */
 	const void *owner; /* compared only */
 	bool waits; /* in `waiting`, otherwise in `opening` */
+	uint64_t size;
+	const char *etag; /* in `url`; NULL: the server is asked */
 	char url[];
 };
 
@@ -106,7 +108,9 @@ static void openers_open(struct openers *openers, struct opening *opening)
 	if (openers->queued && openers->idle)
 		pthread_cond_signal(&openers->some);
 	pthread_mutex_unlock(&openers->lock);
-	int result = remote_object_open(opening->url, &object, &fault);
+	int result = opening->etag ? remote_object_open_listed(opening->url, opening->size,
+					     opening->etag, 0, &object, &fault)
+				   : remote_object_open(opening->url, &object, &fault);
 	pthread_mutex_lock(&openers->lock);
 	list_remove(&openers->opening, &opening->node);
 	bool wanted = opening->place != NULL;
@@ -166,11 +170,11 @@ static int openers_start(struct openers *openers)
 	return 0;
 }
 
-int openers_ask(struct openers *openers, const void *owner, const char *url, opened_fn *opened,
-	void *context, struct opening **place)
+int openers_ask(struct openers *openers, const void *owner, const struct opening_what *what,
+	opened_fn *opened, void *context, struct opening **place)
 {
-	size_t bytes = strlen(url) + 1;
-	struct opening *opening = malloc(sizeof *opening + bytes);
+	const size_t bytes = strlen(what->url) + 1, etag = what->etag ? strlen(what->etag) + 1 : 0;
+	struct opening *opening = malloc(sizeof *opening + bytes + etag);
 	if (!opening)
 		return -ENOMEM;
 	*opening = (struct opening){
@@ -179,8 +183,11 @@ int openers_ask(struct openers *openers, const void *owner, const char *url, ope
 		.place = place,
 		.owner = owner,
 		.waits = true,
+		.size = what->size,
 	};
-	memcpy(opening->url, url, bytes);
+	memcpy(opening->url, what->url, bytes);
+	if (what->etag)
+		opening->etag = memcpy(opening->url + bytes, what->etag, etag);
 	pthread_mutex_lock(&openers->lock);
 	bool more = openers->queued >= openers->idle && openers->threads < OPENERS_MOST &&
 		    openers_allow(openers, owner);

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct openers;
 struct opening;
@@ -28,12 +29,20 @@ struct openers *openers_new(void);
  * were under way, and waits until the threads have ended. Accepts NULL. */
 void openers_free(struct openers *openers);
 
-/* Opens `url`, which is copied, on behalf of `owner`, which is only compared: openings that hang
+/* What is opened. Copied. */
+struct opening_what {
+	const char *url;
+	/* What a listing said of it: then the server is not asked. NULL: it is. */
+	const char *etag;
+	uint64_t size;
+};
+
+/* Opens an object on behalf of `owner`, which is only compared: openings that hang
  * do not hold up those of other owners. *place, which belongs to openers until the opening is
  * answered or canceled, says that it is under way, and is NULL afterwards. 0; or -ENOMEM, or the
  * error for which no thread could be started: then `opened` is not called. */
-int openers_ask(struct openers *openers, const void *owner, const char *url, opened_fn *opened,
-	void *context, struct opening **place);
+int openers_ask(struct openers *openers, const void *owner, const struct opening_what *what,
+	opened_fn *opened, void *context, struct opening **place);
 
 /* True: `opened` will not be called. False: it has been called, or *place was never asked. */
 bool openers_cancel(struct openers *openers, struct opening **place);

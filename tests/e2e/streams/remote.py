@@ -17,6 +17,7 @@ import sys
 import tarfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -48,6 +49,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_words):
         pass
 
+    def etag(self, data):
+        return f'"{hashlib.md5(data).hexdigest()}"'
+
     def none(self, status):
         self.send_response(status)
         self.send_header("Content-Length", "0")
@@ -64,8 +68,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not path.is_file():
             return self.none(404)
         data = path.read_bytes()
-        etag = f'"{hashlib.md5(data).hexdigest()}"'
-        if self.headers.get("If-Match", etag) != etag:
+        etag = self.etag(data)
+        if self.headers.get("If-Match", etag) != etag or (etag.startswith("W/") and "If-Match" in self.headers):
             return self.none(412)
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         begin, end = (int(wanted[1]), min(int(wanted[2]) + 1, len(data))) if wanted else (0, len(data))
@@ -80,10 +84,44 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(data[begin:end])
 
 
+class Bucket(Handler):
+    """A STAND-IN for S3, which checks no signatures: its buckets are the folders in `root`."""
+    form, listed = '"{}"', None  # of ETags; of those in listings, where they differ
+
+    def etag(self, data):
+        return self.form.format(hashlib.md5(data).hexdigest())
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        return self.listing(self.server.root / path.strip("/"), asked) if "list-type" in asked else self.answer(True)
+
+    def listing(self, bucket, asked):
+        self.server.asked.append(("LIST", asked.get("prefix", ""), None))
+        prefix, names, folders = asked.get("prefix", ""), [], set()
+        for path in sorted(path for path in bucket.rglob("*") if path.is_file()):
+            name = path.relative_to(bucket).as_posix()
+            rest = name[len(prefix):]
+            if not name.startswith(prefix):
+                continue
+            if asked.get("delimiter") and "/" in rest:
+                folders.add(prefix + rest.partition("/")[0] + "/")
+            else:
+                data = path.read_bytes()
+                etag = (self.listed or self.form).format(hashlib.md5(data).hexdigest()).replace('"', "&quot;")
+                names.append(f"<Contents><Key>{name}</Key><Size>{len(data)}</Size><ETag>{etag}</ETag></Contents>")
+        names += [f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>" for folder in sorted(folders)]
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(names)}</ListBucketResult>".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
 @contextlib.contextmanager
-def web(root, failing=()):
+def web(root, failing=(), handler=Handler):
     """The URL of a server of the files below `root`, which answers with 503 at the paths in `failing`; and what it was asked."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.root, server.asked, server.gone, server.daemon_threads, server.failing = root, [], False, True, failing
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -201,6 +239,60 @@ def test_missing_cache_folder():
                     assert trainer.line()
                 trainer.kill()
                 assert rows_of(daemon, source) == wanted
+
+
+def test_class_folders():
+    """An image of a class folder in a bucket is one request, without a question for its ETag before: the listing gave it. One that is
+    in the cache is none. ETags of parts, and weak ones, which no If-Match has; a store whose listing has others than its objects."""
+    needs_urls()
+    with folder() as home:
+        (home / "data/bucket").mkdir(parents=True)
+        local = dataset(home / "data/bucket")
+        images = len(list(local.rglob("*.jpg")))
+        with Daemon(home) as daemon:
+            wanted = rows_of(daemon, str(local), epochs=1)
+        for number, (form, listed, heads) in enumerate((('"{}"', None, 0), ('"{}-3"', None, 0), ('W/"{}"', None, 0), ('"{}"', '"not-{}"', images))):
+            handler = type("Bucket", (Bucket,), {"form": form, "listed": listed})
+            with web(home / "data", handler=handler) as (url, asked):
+                environment, source = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}, "s3://bucket/images/"
+                with Daemon(home, environment=environment, config=f"cache_dir: {home}/index-{number}\ncache_size: off\n") as daemon:
+                    assert rows_of(daemon, source, epochs=1) == wanted, form  # makes the index
+                    del asked[:]
+                    assert rows_of(daemon, source, epochs=1) == wanted, form
+                    methods = [one[0] for one in asked if one[1].endswith(".jpg")]
+                    assert (methods.count("GET"), methods.count("HEAD")) == (images, heads), (form, asked)
+                if form != '"{}"':
+                    continue
+                with Daemon(home, environment=environment, config=f"cache_dir: {home}/cache-{number}\ncache_size: 64M\n") as daemon:
+                    assert rows_of(daemon, source, epochs=1) == wanted, form
+                    del asked[:]
+                    assert rows_of(daemon, source, epochs=1) == wanted, form
+                    methods = [one[0] for one in asked if one[1].endswith(".jpg")]
+                    assert (methods.count("GET"), methods.count("HEAD")) == (0, heads), (form, asked)
+
+
+def test_class_folders_replaced():
+    """An image that is replaced by one of the same size in mid-epoch is noticed: the folder is listed again, and the stream goes on."""
+    needs_urls()
+    with folder() as home:
+        (home / "data/bucket").mkdir(parents=True)
+        local = dataset(home / "data/bucket")
+        with web(home / "data", handler=Bucket) as (url, asked):
+            environment = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}
+            with Daemon(home, environment=environment, config=f"cache_dir: {home}/cache\ncache_size: off\n") as daemon:
+                trainer = daemon.trainer(source="s3://bucket/images/", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 2})
+                while not trainer.line()[:1].isdigit():
+                    pass
+                listed = len([one for one in asked if one[0] == "LIST"])
+                for path in local.rglob("*.jpg"):
+                    data = path.read_bytes()
+                    (home / "new").write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+                    os.replace(home / "new", path)
+                wait_until(lambda: "images were rewritten in place" in daemon.text(), "the folder to be listed again")
+                assert len([one for one in asked if one[0] == "LIST"]) > listed
+                for _line in range(60):
+                    assert trainer.line(), "the stream ended"
+                trainer.kill()
 
 
 def test_index_beside():

@@ -47,7 +47,7 @@ static void on_other(void *context, const char *name)
 
 static int walk(const char *folder, struct seen *seen, struct fault *fault)
 {
-	const struct folder_sink sink = {seen, on_classes, on_directory, on_file, on_other};
+	const struct folder_sink sink = {seen, on_classes, on_directory, on_file, on_other, NULL};
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	int rc = folder_walk(fd, folder, seen->natural ? CLASS_ORDER_NATURAL : CLASS_ORDER_BYTEWISE,

@@ -118,6 +118,71 @@ static void test_round(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
+/* ETags are after the names of version 9: none, one as long as can be, one that is too long, one for
+ * which the name leaves no room. Damaged ones are refused. */
+static void test_etags(void **state)
+{
+	enum { ROWS = 5 };
+	static char longest[INDEX_ETAG], longer[INDEX_ETAG + 1], wide[INDEX_NAME_MAX + 1];
+	memset(longest, 'e', sizeof longest - 1);
+	memset(longer, 'e', sizeof longer - 1);
+	memset(wide, 'w', sizeof wide - 1);
+	const struct {
+		const char *name, *etag, *found;
+	} rows[ROWS] = {
+		{"a.jpg", "\"abc-3\"", "\"abc-3\""},
+		{"b.jpg", NULL, ""},
+		{"c.jpg", longest, longest},
+		{"d.jpg", longer, ""},
+		{wide, longest, ""},
+	};
+	int fd = memory_file(), names = memory_file(), tables = memory_file();
+	struct index_writer writer;
+	struct index_head head;
+	uint8_t page[INDEX_PAGE];
+	char etag[INDEX_ETAG], text[4096];
+	uint64_t bytes = 0;
+	uint32_t crc;
+	assert_int_equal(index_writer_init(&writer, fd, 0, names, tables), 0);
+	writer.head.version = INDEX_VERSION_BUCKET;
+	for (size_t i = 0; i < ROWS; i++) {
+		struct index_record record = record_of((int)i);
+		writer.etag = rows[i].etag;
+		assert_int_equal(
+			index_writer_name(&writer, rows[i].name, strlen(rows[i].name), &record), 0);
+		assert_int_equal(index_writer_add(&writer, &record, "k", 1), 0);
+	}
+	assert_int_equal(index_writer_finish(&writer, &bytes), 0);
+	index_writer_deinit(&writer);
+	assert_int_equal(index_head_read(fd, 0, bytes, &head, &crc), 0);
+	for (uint32_t i = 0; i < ROWS; i++) {
+		struct index_record record;
+		assert_int_equal(index_read(fd, INDEX_PAGE, page, sizeof page, NULL), 0);
+		assert_int_equal(index_page_record(page, false, 1, i, &record, NULL), 0);
+		const uint64_t at = (1 + head.record_pages + record.name_page) * INDEX_PAGE;
+		assert_int_equal(index_read(fd, at, page, sizeof page, NULL), 0);
+		assert_int_equal(index_page_name(page, false, &record, text, sizeof text, NULL), 0);
+		assert_string_equal(text, rows[i].name);
+		assert_int_equal(
+			index_page_etag(page, false, head.version, &record, etag, NULL), 0);
+		assert_string_equal(etag, rows[i].found);
+		/* Other versions have none. */
+		assert_int_equal(
+			index_page_etag(page, false, INDEX_VERSION_FOLDER, &record, etag, NULL), 0);
+		assert_string_equal(etag, "");
+		const size_t place = (size_t)record.name_offset + record.name_size;
+		page[place] = INDEX_ETAG;
+		assert_int_equal(
+			index_page_etag(page, true, head.version, &record, etag, NULL), -EIO);
+		assert_int_equal(
+			index_page_etag(page, false, head.version, &record, etag, NULL), -EIO);
+		record.name_offset = (uint16_t)(INDEX_PAGE - record.name_size);
+		assert_int_equal(
+			index_page_etag(page, true, head.version, &record, etag, NULL), -EIO);
+	}
+	assert_int_equal(close(fd) + close(names) + close(tables), 0);
+}
+
 /* Everything that an index says, as one number; 0 if any part of it was refused. */
 static uint64_t read_everything(int fd, uint64_t bytes)
 {
@@ -357,6 +422,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_etags),
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_misplaced),
 		cmocka_unit_test(test_head),
