@@ -2,11 +2,15 @@
  * (a STAND-IN for a server). What these parts do by themselves is in their own tests. */
 #include "remote/remote.h"
 
+#include "base/clock.h"
 #include "base/whole.h"
 #include "client_fixture.h"
 #include "remote/object.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static char cache_dir[512];
 
@@ -73,6 +77,44 @@ static void test_cold_and_warm(void **state)
 	}
 }
 
+static void *open_late(void *context)
+{
+	remote_object_unref(open_url(""));
+	return context;
+}
+
+/* Statistics do not wait for an instance that opens its cache folder: another process keeps the
+ * lock of the folder's account, for which the instance waits. */
+static void test_starting(void **state)
+{
+	struct remote_stats stats;
+	char path[600];
+	pthread_t thread;
+	assert_int_equal(mkdir(cache_dir, 0700), 0);
+	(void)snprintf(path, sizeof path, "%s/remote", cache_dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	(void)snprintf(path, sizeof path, "%s/remote/account", cache_dir);
+	const int fd = open(path, O_RDWR | O_CREAT, 0600);
+	struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)1 << 40, .l_len = 1};
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	start(cache_dir);
+	const uint64_t begun = clock_ns();
+	assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
+	unsigned reads = 0;
+	do {
+		remote_stats_read(&stats);
+		reads++;
+		(void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	} while (!stats.started);
+	(void)pthread_join(thread, NULL);
+	/* It has waited, and was looked at meanwhile. */
+	assert_true(clock_ns() - begun > UINT64_C(300000000));
+	assert_true(reads > 3);
+	assert_false(stats.cache);
+	remote_stop();
+	(void)close(fd);
+}
+
 /* The server gives another ETag once, as if the object were replaced after that. */
 static void test_replaced(void **state)
 {
@@ -124,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_cold_and_warm, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_starting, setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_replaced, setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_head_refused, setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_bad, setup, fixture_teardown),
