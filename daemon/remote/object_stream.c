@@ -118,8 +118,10 @@ static void all_end(struct remote_stream *stream)
 static void move(struct remote_stream *stream, uint64_t number)
 {
 	if (number >= stream->begun) {
+		const bool next = number == stream->begun && stream->begun;
 		all_end(stream);
-		stream->ahead = number == stream->begun && stream->begun ? stream->ahead : 1;
+		stream->ahead =
+			next ? UTIL_MIN(stream->ahead + 1, (unsigned)REMOTE_STREAM_RANGES) : 1;
 		stream->first = stream->begun = number;
 	}
 	for (; stream->first < number; stream->first++) {

@@ -597,9 +597,23 @@ static void test_stream(void **state)
 		remote_object_unref(object);
 		stop();
 	}
+	/* The more was read in a row, the more ranges are under way ahead of the reader. */
+	start(0);
+	struct remote_object *object = open_object(8, 40 * MIB);
+	assert_int_equal(remote_stream_open(object, &stream), 0);
+	for (uint64_t at = 0; at < 4; at++)
+		assert_int_equal(
+			remote_stream_read(stream, bytes, 1, at * REMOTE_STREAM_RANGE, &fault), 0);
+	(void)pthread_mutex_lock(&server.lock);
+	assert_int_equal(server.count, 3 + REMOTE_STREAM_RANGES);
+	(void)pthread_mutex_unlock(&server.lock);
+	remote_stream_close(stream);
+	remote_object_unref(object);
+	stop();
+	(void)bytes_take();
 	/* Far apart: little more than the ranges that were looked into. */
 	start(0);
-	struct remote_object *object = open_object(7, 200 * MIB);
+	object = open_object(7, 200 * MIB);
 	assert_int_equal(remote_stream_open(object, &stream), 0);
 	for (uint64_t at = 0; at < 200 * MIB; at += 20 * MIB) {
 		assert_int_equal(remote_stream_read(stream, bytes, 512, at, &fault), 0);
