@@ -16,7 +16,8 @@
 enum {
 	/* Bytes that may be passed over between two reads in a row. Walking the headers of a tar or
 	 * of records passes over each member; to fetch a member that is not larger takes no longer
-	 * than a request of its own for each header. */
+	 * than a request of its own for each header. In the time of a request a stream fetches
+	 * REMOTE_STREAM_BYTES at most, so that larger gaps gain nothing and cost bytes. */
 	AHEAD_GAP = 4 << 20,
 	AHEAD_READS = 2, /* in a row, before more is requested than was asked for */
 };
@@ -28,6 +29,7 @@ struct blob_ahead {
 	struct remote_stream *stream; /* NULL: not yet */
 	uint64_t end; /* of the last read */
 	unsigned row; /* reads in a row that went on where the last one ended */
+	bool streamed; /* the last read was served from ranges that were requested ahead */
 };
 
 /* The sentence of this thread's last failed read of a remote object. */
@@ -108,7 +110,6 @@ int blob_open_listed(
 	return 0;
 }
 
-
 void blob_close(struct blob *blob)
 {
 	if (blob->ahead)
@@ -137,17 +138,38 @@ static bool ahead_wanted(struct blob_ahead *ahead, const struct blob *blob, uint
 	return ahead->stream || remote_stream_open(blob->remote, &ahead->stream) == 0;
 }
 
-static ssize_t remote_get(const struct blob *blob, void *buffer, size_t size, uint64_t offset)
+/* Looks into each range that is passed over: a stream that jumps has fewer ranges under way. */
+static int gap_pass(const struct blob_ahead *ahead, uint64_t offset)
+{
+	uint8_t byte;
+	int rc = 0;
+	for (uint64_t range = ahead->end / REMOTE_STREAM_RANGE + 1;
+		rc == 0 && ahead->streamed && range < offset / REMOTE_STREAM_RANGE; range++)
+		rc = remote_stream_read(
+			ahead->stream, &byte, 1, range * REMOTE_STREAM_RANGE, &blob_fault);
+	return rc;
+}
+
+static int ahead_read(const struct blob *blob, void *buffer, size_t size, uint64_t offset)
 {
 	struct blob_ahead *ahead = blob->ahead;
+	const bool wanted = ahead_wanted(ahead, blob, offset);
+	int rc = wanted ? gap_pass(ahead, offset) : 0;
+	if (rc == 0)
+		rc = wanted ? remote_stream_read(ahead->stream, buffer, size, offset, &blob_fault)
+			    : remote_object_read(blob->remote, buffer, size, offset, &blob_fault);
+	ahead->streamed = wanted;
+	ahead->end = offset + size;
+	return rc;
+}
+
+static ssize_t remote_get(const struct blob *blob, void *buffer, size_t size, uint64_t offset)
+{
 	if (offset >= blob->size || !size)
 		return 0;
 	size = (size_t)UTIL_MIN((uint64_t)size, blob->size - offset);
-	int rc = ahead && ahead_wanted(ahead, blob, offset)
-			 ? remote_stream_read(ahead->stream, buffer, size, offset, &blob_fault)
-			 : remote_object_read(blob->remote, buffer, size, offset, &blob_fault);
-	if (ahead)
-		ahead->end = offset + size;
+	int rc = blob->ahead ? ahead_read(blob, buffer, size, offset)
+			     : remote_object_read(blob->remote, buffer, size, offset, &blob_fault);
 	blob_fault_code = rc;
 	return rc < 0 ? rc : (ssize_t)size;
 }
