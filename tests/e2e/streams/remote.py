@@ -336,6 +336,97 @@ def test_large_members():
             assert len(ranges) <= members * size // (2 << 20) + 2, asked_for
 
 
+class Late(Handler):
+    """Every answer to a GET comes so much later. Reads no more of a file than was asked for."""
+    late, lock, now = 0.25, threading.Lock(), [0, 0]  # requests now, and at most
+
+    def answer(self, body):
+        path = self.server.root / self.path.lstrip("/")
+        self.server.asked.append((self.command, self.path, self.headers.get("Range")))
+        if self.server.gone or not path.is_file():
+            return self.none(404)
+        size, wanted = path.stat().st_size, re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        begin, end = (int(wanted[1]), min(int(wanted[2]) + 1, size)) if wanted else (0, size)
+        with self.lock:
+            self.now[0] += 1
+            self.now[1] = max(self.now)
+        time.sleep(self.late if body else 0)
+        with self.lock:
+            self.now[0] -= 1
+        self.send_response(206 if wanted else 200)
+        self.send_header("ETag", f'"{size}"')
+        if wanted:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
+        self.send_header("Content-Length", str(end - begin))
+        self.end_headers()
+        if body:
+            with open(path, "rb") as file:
+                file.seek(begin)
+                self.wfile.write(file.read(end - begin))
+
+
+def test_larger_members():
+    """Members of up to 4 MiB are passed over by reading on, with several ranges under way; larger ones cost one small request each."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        image = next(make_dataset(home / "images", per_class=1, min_side=32, max_side=64).glob("*/*.jpg")).read_bytes()
+        for name, members, size in (("some", 16, (7 << 20) // 2), ("large", 8, 5 << 20)):
+            with open(home / f"data/{name}.tar", "wb") as out:
+                for number in range(members):
+                    info = tarfile.TarInfo(f"{number:04}.jpg")
+                    info.size = size
+                    out.write(info.tobuf(tarfile.GNU_FORMAT) + image)
+                    out.seek(size - len(image), os.SEEK_CUR)
+                out.write(bytes(10240))
+        with web(home / "data", handler=Late) as (url, asked):
+            for name, members in (("some", 16), ("large", 8)):
+                del asked[:]
+                Late.now[1] = 0
+                run = subprocess.run([tool("penstock"), "check", "--index-only", "--json", f"{url}/{name}.tar"], capture_output=True, text=True,
+                                     timeout=LIMIT, env={**os.environ, "XDG_CACHE_HOME": str(home / "check")})
+                assert run.returncode == 0 and json.loads(run.stdout)["samples"] == members, (run.stdout, run.stderr)
+                ranges = [tuple(map(int, one[2][6:].split("-"))) for one in asked if one[0] == "GET" and one[2]]
+                large = [at for at, end in ranges if end - at > 1 << 20]
+                if name == "some":
+                    assert len(ranges) - len(large) < 8 and len(large) <= 30 and Late.now[1] >= 3, (Late.now, ranges)
+                else:
+                    assert not large and len(ranges) <= members + 8, ranges
+
+
+def test_renewal_ends():
+    """A folder is listed again, since its images were rewritten, by a server that does not answer: a stream that ends does not wait."""
+    needs_urls()
+    with folder() as home:
+        (home / "data/bucket").mkdir(parents=True)
+        local = dataset(home / "data/bucket")
+        answer = threading.Event()
+
+        class Silent(Bucket):
+            def listing(self, bucket, asked):
+                super().listing(bucket, asked) if not answer.is_set() else self.silent()
+
+            def silent(self):
+                self.server.asked.append(("SILENT", self.path, None))
+                while not self.server.gone:
+                    time.sleep(0.05)
+                self.close_connection = True
+
+        with web(home / "data", handler=Silent) as (url, asked):
+            environment = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}
+            with Daemon(home, environment=environment, config=f"cache_dir: {home}/cache\ncache_size: off\n") as daemon:
+                trainer = daemon.trainer(source="s3://bucket/images/", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 2})
+                while not trainer.line()[:1].isdigit():
+                    pass
+                answer.set()
+                for path in local.rglob("*.jpg"):
+                    (home / "new").write_bytes(path.read_bytes() + b"more")
+                    os.replace(home / "new", path)
+                wait_until(lambda: any(one[0] == "SILENT" for one in asked), "the folder to be listed again")
+                trainer.kill()
+                wait_until(lambda: not daemon.status()["streams"], "the stream to end")
+
+
 def test_replaced():
     """A shard that was replaced is indexed again when it is opened."""
     needs_urls()
