@@ -10,9 +10,9 @@
  *                  from 1
  *   name_pages     names: each record's name is whole within one page, at (name_page, name_offset,
  *                  name_size); if labels are not single classes, `label_size` bytes of label follow
- *                  the name; where the index has fields (fields.h), their places follow the
- *                  label; in version 9, the sample's ETag comes last; numbered from 0, so that they can be written before the number of records
- *                  is known
+ *                  the name; then come the places of fields (fields.h); in version 9, the ETag;
+ *                  numbered from 0, so that they can be written before the number of records is
+ *                  known
  *   table_pages    tables: directories with their mtimes (folders), class names; numbered from 0
  *
  * It is written to a temporary file beside its place, synced and renamed, so that no reader sees a
@@ -132,8 +132,8 @@ int index_page_field(const uint8_t page[INDEX_PAGE], bool checked,
 	const struct index_record *record, uint32_t number, struct index_field *ret,
 	struct fault *fault);
 
-/* The same for the ETag, zero-terminated; `buffer` has INDEX_ETAG bytes. "": the store gave none, or
- * the index is not of version 9. */
+/* The same for the ETag, zero-terminated; `buffer` has INDEX_ETAG bytes. "": the store gave none,
+ * or the index is not of version 9. */
 enum { INDEX_ETAG = 160 };
 int index_page_etag(const uint8_t page[INDEX_PAGE], bool checked, uint32_t version,
 	const struct index_record *record, char *buffer, struct fault *fault);

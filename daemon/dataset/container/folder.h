@@ -49,7 +49,7 @@ struct folder_sink {
 	/* A file that is left out because of its extension, or an image whose name begins with a
 	 * dot. NULL: not reported. */
 	void (*other)(void *context, const char *name);
-	/* Before `file`: the ETag of an object; "": none that can be relied on. NULL: not reported. */
+	/* Before `file`: an object's ETag; "": none that can be relied on. NULL: not reported. */
 	void (*etag)(void *context, const char *etag);
 };
 

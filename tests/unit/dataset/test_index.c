@@ -118,8 +118,8 @@ static void test_round(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
-/* ETags are after the names of version 9: none, one as long as can be, one that is too long, one for
- * which the name leaves no room. Damaged ones are refused. */
+/* ETags are after the names of version 9: none, one as long as can be, one that is too long, one
+ * for which the name leaves no room. Damaged ones are refused. */
 static void test_etags(void **state)
 {
 	enum { ROWS = 5 };
