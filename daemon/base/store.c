@@ -321,8 +321,12 @@ int store_cache_folder(const char *given, char *buffer, size_t room)
 		n = snprintf(buffer, room, "%s", given);
 	else if (cache && cache[0] == '/')
 		n = snprintf(buffer, room, "%s/penstock", cache);
+	/* `/` is what containers give to a user without an account, who may not write there. */
+	else if (home && !strcmp(home, "/") && geteuid() &&
+		 store_temporary_folder(buffer, room) == 0)
+		return 0;
 	else if (home && home[0] == '/')
-		n = snprintf(buffer, room, "%s/.cache/penstock", home);
+		n = snprintf(buffer, room, "%s/.cache/penstock", home[1] ? home : "");
 	else
 		return store_temporary_folder(buffer, room);
 	return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
@@ -333,15 +337,19 @@ int store_folder_make(const char *folder)
 	cleanup(free_ptr) char *path = strdup(folder);
 	if (!path)
 		return -ENOMEM;
+	int first = 0; /* what went wrong with a parent */
 	for (char *at = path + 1; *at; at++) {
 		if (*at != '/')
 			continue;
 		*at = 0;
-		/* Only the last folder matters: errors with its parents show there. */
-		(void)mkdir(path, 0700);
+		if (mkdir(path, 0700) < 0 && errno != EEXIST && !first)
+			first = -errno;
 		*at = '/';
 	}
-	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		return 0;
+	/* A folder that is missing is missing because its parent could not be made. */
+	return errno == ENOENT && first ? first : -errno;
 }
 
 char *store_cache_path(const char *folder, const char *shard, const char *suffix)

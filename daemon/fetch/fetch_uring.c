@@ -321,6 +321,30 @@ static bool ring_turn(struct ring *ring)
 
 /* --- setting up --- */
 
+/* 0.0 if the kernel does not say which it is. */
+static void ring_kernel(int *ret_major, int *ret_minor)
+{
+	struct utsname kernel = {0};
+	*ret_major = *ret_minor = 0;
+	(void)uname(&kernel);
+	(void)sscanf(kernel.release, "%d.%d", ret_major, ret_minor);
+}
+
+/* Containers hide io_uring in two ways: Docker's profile answers EPERM, podman's ENOSYS. */
+static int ring_missing(int rc, struct fault *fault)
+{
+	int major, minor;
+	ring_kernel(&major, &minor);
+	if (major < 5 || (major == 5 && minor < 1))
+		return fault_set(fault, rc,
+			"this kernel (%d.%d) has no io_uring (Linux 5.4 and newer have it)", major,
+			minor);
+	return fault_set(fault, rc,
+		"io_uring is hidden here by seccomp, as podman's default profile does, or this "
+		"kernel (%d.%d) was built without it",
+		major, minor);
+}
+
 static int ring_fault(int rc, struct fault *fault)
 {
 	struct rlimit limit = {0};
@@ -331,8 +355,7 @@ static int ring_fault(int rc, struct fault *fault)
 		return fault_set(fault, rc,
 			"io_uring is forbidden here (seccomp or kernel.io_uring_disabled)");
 	case ENOSYS:
-		return fault_set(
-			fault, rc, "this kernel has no io_uring (Linux 5.4 and newer have it)");
+		return ring_missing(rc, fault);
 	case ENOMEM:
 		(void)getrlimit(RLIMIT_MEMLOCK, &limit);
 		return fault_set(fault, rc,
@@ -473,12 +496,10 @@ static int ring_enable(struct ring *ring)
 static void ring_describe(const struct ring *ring, int buffers_rc)
 {
 	struct lane *lane = ring->lane;
-	struct utsname kernel = {0};
 	struct rlimit limit = {0};
 	char size[16], buffers[128];
-	int major = 0, minor = 0;
-	(void)uname(&kernel);
-	(void)sscanf(kernel.release, "%d.%d", &major, &minor);
+	int major, minor;
+	ring_kernel(&major, &minor);
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (ring->buffers)
 		(void)snprintf(buffers, sizeof buffers, "registered buffers %s",

@@ -28,7 +28,7 @@ int ring_folder_resolve(const char *given, char *buffer, size_t room, struct fau
 	else if (state && state[0] == '/')
 		n = snprintf(buffer, room, "%s/penstock", state);
 	else if (home && home[0] == '/')
-		n = snprintf(buffer, room, "%s/.local/state/penstock", home);
+		n = snprintf(buffer, room, "%s/.local/state/penstock", home[1] ? home : "");
 	else
 		return fault_set(fault, -ENOENT,
 			"the flight recorder has no folder: set recorder to one, or set "

@@ -90,6 +90,12 @@ static int server_resolve(struct server *server, struct fault *fault)
 			"the folder of the socket %s cannot be made: penstockd makes only the last "
 			"folder of a path, so make those above it",
 			server->socket);
+	if (result == -EROFS)
+		return fault_set(fault, result,
+			"the folder of the socket %s cannot be made, because the file system is "
+			"read-only: mount a volume there, or choose another with --socket or "
+			"PENSTOCK_SOCKET",
+			server->socket);
 	if (result)
 		return fault_set(fault, result,
 			"the folder of the socket %s cannot be used: %s; it must be yours alone "

@@ -163,7 +163,8 @@ static int index_build_scratch(struct opening *opening, uint32_t number, const s
 		return fault_set(opening->fault, rc,
 			"the index of %s cannot be written beside it (%s), in the cache folder %s "
 			"(%s), or in a temporary file (%s): free disk space or grant write "
-			"permission in one of these places",
+			"permission in one of these places, or set cache_dir to a folder that this "
+			"user may write to",
 			shard, strerror(-opening->place_error[PLACE_BESIDE]),
 			opening->cache ? opening->cache : "(none)",
 			store_error(opening->place_error[PLACE_CACHE]), strerror(-rc));

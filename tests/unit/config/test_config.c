@@ -519,6 +519,61 @@ static void finds_the_cache_folder(void **state)
 	assert_string_equal(path, "/own");
 }
 
+/* A user without an account in a container has `/` as HOME. */
+static void finds_the_cache_folder_without_an_account(void **state)
+{
+	char path[128], expected[128], temporary[] = "/tmp/penstock-test-XXXXXX";
+	bool root = geteuid() == 0;
+	(void)state;
+	assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
+	assert_int_equal(setenv("HOME", "/", 1), 0);
+	assert_int_equal(setenv("TMPDIR", mkdtemp(temporary), 1), 0);
+	if (root) {
+		assert_int_equal(store_cache_folder(NULL, path, sizeof path), 0);
+		assert_string_equal(path, "/.cache/penstock");
+		assert_int_equal(chmod(temporary, 0777), 0);
+		assert_int_equal(seteuid(65534), 0);
+	}
+	(void)snprintf(
+		expected, sizeof expected, "%s/penstock-%ld/cache", temporary, (long)getuid());
+	assert_int_equal(store_cache_folder(NULL, path, sizeof path), 0);
+	assert_string_equal(path, expected);
+	expected[strlen(expected) - strlen("/cache")] = 0;
+	assert_int_equal(rmdir(expected), 0);
+	/* Nothing can be written: the daemon starts, and refuses what needs the folder. */
+	assert_int_equal(setenv("TMPDIR", "/proc", 1), 0);
+	assert_int_equal(store_cache_folder(NULL, path, sizeof path), 0);
+	assert_string_equal(path, "/.cache/penstock");
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(rmdir(temporary), 0);
+	assert_int_equal(unsetenv("TMPDIR"), 0);
+	assert_int_equal(unsetenv("HOME"), 0);
+}
+
+static void makes_folders_or_says_why(void **state)
+{
+	char temporary[] = "/tmp/penstock-test-XXXXXX", path[128];
+	(void)state;
+	assert_non_null(mkdtemp(temporary));
+	(void)snprintf(path, sizeof path, "%s/a/b", temporary);
+	assert_int_equal(store_folder_make(path), 0);
+	assert_int_equal(store_folder_make(path), 0);
+	assert_int_equal(rmdir(path), 0);
+	path[strlen(path) - 2] = 0;
+	assert_int_equal(rmdir(path), 0);
+	/* The reason is the parent's, not that the parent is missing. */
+	assert_int_equal(chmod(temporary, 0500), 0);
+	bool root = geteuid() == 0;
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	(void)strcat(path, "/b");
+	assert_int_equal(store_folder_make(path), -EACCES);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(rmdir(temporary), 0);
+}
+
 /* Cuts, swaps, repeats or replaces bytes. */
 static size_t mutate(uint64_t number, char *text, size_t size)
 {
@@ -580,6 +635,8 @@ int main(void)
 		cmocka_unit_test(refuses_more_streams_than_it_has),
 		cmocka_unit_test(tells_that_there_is_no_file),
 		cmocka_unit_test(finds_the_cache_folder),
+		cmocka_unit_test(finds_the_cache_folder_without_an_account),
+		cmocka_unit_test(makes_folders_or_says_why),
 		cmocka_unit_test(survives_mutations),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,6 +39,10 @@ static void the_folder_is_found(void **state)
 	assert_int_equal(setenv("XDG_STATE_HOME", "relative", 1), 0); /* to be passed over */
 	assert_int_equal(ring_folder_resolve(NULL, path, sizeof path, &fault), 0);
 	assert_string_equal(path, "/h/.local/state/penstock");
+	assert_int_equal(setenv("HOME", "/", 1), 0);
+	assert_int_equal(ring_folder_resolve(NULL, path, sizeof path, &fault), 0);
+	assert_string_equal(path, "/.local/state/penstock");
+	assert_int_equal(setenv("HOME", "/h", 1), 0);
 	assert_int_equal(ring_folder_resolve(NULL, path, 70, &fault), -ENAMETOOLONG);
 	assert_int_equal(unsetenv("HOME"), 0);
 	assert_int_equal(ring_folder_resolve(NULL, path, sizeof path, &fault), -ENOENT);
