@@ -14,6 +14,9 @@ set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(installed_folders ${CMAKE_INSTALL_BINDIR} ${package_dir} ${pkgconfig_dir} ${CMAKE_INSTALL_INCLUDEDIR}/penstock
 	${CMAKE_INSTALL_MANDIR}/man1 ${CMAKE_INSTALL_MANDIR}/man5 ${CMAKE_INSTALL_MANDIR}/man8
 	${CMAKE_INSTALL_DATADIR}/penstock/grafana ${CMAKE_INSTALL_DATADIR}/penstock/prometheus
+	${CMAKE_INSTALL_DATADIR}/penstock/kubernetes/base ${CMAKE_INSTALL_DATADIR}/penstock/kubernetes/sidecar
+	${CMAKE_INSTALL_DATADIR}/penstock/kubernetes/daemonset ${CMAKE_INSTALL_DATADIR}/penstock/kubernetes/metrics
+	${CMAKE_INSTALL_DATADIR}/penstock/kubernetes/web-identity
 	${CMAKE_INSTALL_DOCDIR}/reference ${CMAKE_INSTALL_DOCDIR}/pictures)
 foreach(component client daemon)
 	install(CODE "
@@ -90,7 +93,7 @@ endif()
 # The Dockerfile builds from the source, so it is not installed.
 install(FILES ${CMAKE_SOURCE_DIR}/config/penstock.yaml ${CMAKE_SOURCE_DIR}/config/compose.yaml
 	${CMAKE_SOURCE_DIR}/config/penstock.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/prometheus
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/prometheus ${CMAKE_SOURCE_DIR}/config/kubernetes
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT daemon)
 install(FILES ${CMAKE_SOURCE_DIR}/docs/reference/metrics.md ${CMAKE_SOURCE_DIR}/docs/reference/page.md
 	DESTINATION ${CMAKE_INSTALL_DOCDIR}/reference COMPONENT daemon)

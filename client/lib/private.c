@@ -336,6 +336,12 @@ static int private_make_folder(const struct socket_path *place, const char *sock
 	int result = conn_make_folder(socket);
 	if (result == -EPERM)
 		return private_refuse_folder(place, socket, folder_bytes);
+	if (result == -EROFS)
+		return error_set(result,
+			"no penstockd is running at %s, and none can be started here, because the "
+			"file system of the socket's folder %.*s is read-only: start the daemon "
+			"first, or set %s to another path",
+			socket, folder_bytes, socket, private_setting(place));
 	if (result < 0)
 		return error_set(result,
 			"the socket's folder %.*s cannot be made: %s; set %s to another path%s",
@@ -437,6 +443,11 @@ static int private_lock_folder(struct private_start *start)
 	result = folder_lock(socket, &start->lock_fd);
 	if (result == -EWOULDBLOCK || result == -ENOENT)
 		return error_set(-EAGAIN, "another process is starting a daemon for %s", socket);
+	if (result == -EROFS)
+		return error_set(result,
+			"no penstockd is running at %s, and none can be started here, because its "
+			"folder is read-only: start the daemon first",
+			socket);
 	return result < 0 ? error_set(result, "spawn.lock beside %s cannot be locked: %s", socket,
 				    strerror(-result))
 			  : 0;
