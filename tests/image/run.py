@@ -96,6 +96,11 @@ class Containers(Case):
         self.engine.podman("run", "--detach", f"--name={name}", *HARDENED, f"--volume={folder}/socket:/run/penstock:ro",
                            f"--env=PENSTOCK_SOCKET={SOCKET}", "trainer", "dump_batches", "source=/data", *STREAM, *keys)
 
+    def test_the_page_has_these_options(self):
+        page = (TOP / "docs/guides/containers.md").read_text(encoding="utf-8").split()
+        for option in HARDENED:
+            self.assertIn(option, page)
+
     def refused(self, *words):
         """A container that ends with an error; what it said."""
         done = self.engine.podman("run", "--rm", *words, check=False)
