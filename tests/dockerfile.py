@@ -3,7 +3,7 @@
 
     dockerfile.py DOCKERFILE PROGRAM...
 
-The Dockerfile's last stage must install the Debian package of each library that a program names. Needs ldd, readelf and dpkg-query
+The Dockerfile's last stage must install the Debian package of each library that a program names, and of files that they read. Needs ldd, readelf and dpkg-query
 on Debian 12, from which the image is made; on other systems the test is skipped. Standard library only.
 """
 
@@ -16,6 +16,8 @@ SKIP = 77
 IMAGE = "debian:12"
 # The C library's package is in every image.
 ALWAYS = {"libc6"}
+# No program is linked with the certificates, and none reads https:// and s3:// without them.
+FILES = {"/etc/ssl/certs/ca-certificates.crt": "ca-certificates"}
 
 
 def output(*command):
@@ -76,7 +78,7 @@ def packages(programs):
 
 def missing(dockerfile, needed):
     listed = installed(dockerfile) | ALWAYS
-    return sorted(f"{package} ({name})" for name, package in needed.items() if package not in listed)
+    return sorted(f"{package} ({name})" for name, package in {**needed, **FILES}.items() if package not in listed)
 
 
 def main():
@@ -88,9 +90,9 @@ def main():
     if lacks:
         sys.exit(f"dockerfile: the image's last stage does not install {', '.join(lacks)}")
     # The test must notice a package that is taken out.
-    without = re.sub(r"\blibjansson4\b", "", dockerfile)
-    if missing(without, needed) != ["libjansson4 (libjansson.so.4)"]:
-        sys.exit("dockerfile: this test did not notice that libjansson4 was taken out")
+    for package, name in (("libjansson4", "libjansson.so.4"), ("ca-certificates", *FILES)):
+        if missing(re.sub(rf"\b{package}\b", "", dockerfile), needed) != [f"{package} ({name})"]:
+            sys.exit(f"dockerfile: this test did not notice that {package} was taken out")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class StandIn:
         self.issued = 0
         self.lifetime = 3600
         self.region = "us-east-1"
+        self.web_token = "web.identity-token"
         self.lock = threading.Lock()
         stand = self
 
@@ -130,7 +131,7 @@ class StandIn:
             if wrong:
                 return self.fault(*wrong)
             assert form.get("ExternalId", "outside & in") == "outside & in", form
-        elif form.get("WebIdentityToken") != "web.identity-token":
+        elif form.get("WebIdentityToken") != self.web_token:
             return self.fault(400, "InvalidIdentityToken")
         made = self.issue()
         return 200, "text/xml", (f'<{form["Action"]}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{form["Action"]}Result><Credentials>'

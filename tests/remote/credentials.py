@@ -3,14 +3,16 @@
 Only the standard library."""
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from aws_stand_in import ROLE, StandIn  # noqa: E402
-from harness import LIMIT, folder, run_tests, tool  # noqa: E402
+from harness import LIMIT, Daemon, folder, make_dataset, rows, run_tests, tool  # noqa: E402
 
 SECRETS = ("static/secret", "secret1", "secret2", "token/", "web.identity", "imds-token", "ecs-token", "hunter2")
 
@@ -141,6 +143,41 @@ def test_web_identity():
         refused(probe(X, environment=environment), "cannot be read: No such file")
         del environment["AWS_ROLE_ARN"]
         refused(probe(X, environment=environment), "AWS_ROLE_ARN is not")
+
+
+def mount_token(place, number, token):
+    """As the kubelet writes a projected token: a link to a link to a folder of its own, which replaces the one before."""
+    folders = [place / f"..{number}", place / f"..{number - 1}"]
+    folders[0].mkdir()
+    (folders[0] / "token").write_text(token)
+    (place / "..new").symlink_to(folders[0].name)
+    (place / "..new").rename(place / "..data")
+    if number == 1:
+        (place / "token").symlink_to("..data/token")
+    else:
+        shutil.rmtree(folders[1])
+
+
+def test_a_pod_s_token_that_is_replaced():
+    """A daemon that is confined to its roots reads the token that Kubernetes put in the place of the one before."""
+    with StandIn() as stand, folder() as home:
+        tars = make_dataset(home / "tars", per_class=4, tars=True, per_shard=12)
+        stand.objects["data/t.tar"] = next(Path(tars).glob("*.tar")).read_bytes()
+        stand.lifetime = 120  # less than the five minutes before which credentials are fetched again
+        (home / "token").mkdir()
+        mount_token(home / "token", 1, stand.web_token)
+        more = {"AWS_ENDPOINT_URL": stand.url, "AWS_ROLE_ARN": ROLE, "AWS_WEB_IDENTITY_TOKEN_FILE": str(home / "token/token"), "AWS_REGION": "us-east-1"}
+        environment = {**{name: value for name, value in os.environ.items() if not name.startswith("AWS_")}, **more, "HOME": str(home)}
+        with Daemon(home, "--root", "s3://bucket", "--root", str(tars), environment=environment) as daemon:
+            local = rows(daemon.trainer(source=f"{tars}/*.tar", batch_size=4, epochs=1).finish())
+            for number in (2, 3):
+                assert rows(daemon.trainer(source="s3://bucket/data/t.tar", batch_size=4, epochs=1).finish()) == local, daemon.text()
+                before, stand.web_token = stand.issued, f"web.identity-token-{number}"
+                mount_token(home / "token", number, stand.web_token)
+                time.sleep(1.1)  # credentials are not fetched twice within a second
+            assert rows(daemon.trainer(source="s3://bucket/data/t.tar", batch_size=4, epochs=1).finish()) == local, daemon.text()
+            assert stand.issued > before and "Landlock" in daemon.text(), daemon.text()
+            assert "web.identity" not in daemon.text() + str(daemon.status())
 
 
 def test_containers():
