@@ -32,11 +32,11 @@ class Absent(Exception):
 
 
 class Engine:
-    def __init__(self, room, store):
+    def __init__(self, room):
         if not shutil.which("podman"):
             raise Absent("podman is not installed (Debian: apt-get install podman runc)")
         self.room = Path(room)
-        self.options = ["--root", str(store), "--runroot", str(self.room / "run"), "--tmpdir", str(self.room / "tmp")]
+        self.options = ["--root", str(self.room / "store"), "--runroot", str(self.room / "run"), "--tmpdir", str(self.room / "tmp")]
         self.environment = dict(os.environ)
 
     def podman(self, *words, check=True, limit=180, **keys):
@@ -62,9 +62,6 @@ class Engine:
                 return
             said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise Absent(f"podman starts no container here: {said}")
-
-    def has(self, image):
-        return self.podman("image", "exists", image, check=False).returncode == 0
 
     # ---- images
 
@@ -96,12 +93,15 @@ class Engine:
         archive.unlink()
         self.podman("tag", "penstock", "trainer")
 
-    def make_base(self):
-        """The base image, by debootstrap from the mirror that this system's apt has."""
-        if self.has(BASE):
-            return
+    def make_base(self, kept):
+        """The base image, by debootstrap from the mirror that this system's apt has, or as it was kept."""
+        if not kept.exists():
+            self.bootstrap(kept)
+        self.podman("import", "--quiet", "-c", f"ENV {PATH}", "-c", 'CMD ["bash"]', kept, BASE)
+
+    def bootstrap(self, ret_archive):
         if os.geteuid() or not shutil.which("debootstrap"):
-            raise Absent(f"there is no image {BASE}, and debootstrap, which makes one, is not installed or this user is not root")
+            raise Absent(f"debootstrap, which makes the base image {BASE}, is not installed, or this user is not root")
         targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Codename: bookworm"], check=True,
                                  stdout=subprocess.PIPE, text=True).stdout.split()
         if not targets:
@@ -113,16 +113,15 @@ class Engine:
             raise Absent(f"debootstrap cannot make Debian 12 (no network?): {done.stdout[-300:]}")
         for settings in Path("/etc/apt/apt.conf.d").glob("99*"):  # how this machine reaches the mirror
             shutil.copy(settings, root / "etc/apt/apt.conf.d")
-        archive = self.room / "base.tar"
-        with tarfile.open(archive, "w") as tar:
+        new = ret_archive.with_suffix(".new")
+        with tarfile.open(new, "w") as tar:
             tar.add(root, ".")
+        new.rename(ret_archive)
         shutil.rmtree(root)
-        self.podman("import", "--quiet", "-c", f"ENV {PATH}", "-c", 'CMD ["bash"]', archive, BASE)
-        archive.unlink()
 
-    def make_from_dockerfile(self, top, build):
+    def make_from_dockerfile(self, top, build, base):
         """As the page says it, with the network that apt needs. And an image FROM it, with the trainer of these tests."""
-        self.make_base()
+        self.make_base(base)
         careful = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000", "--runtime=runc"] if shutil.which("runc") else []
         begin = time.monotonic()
         self.podman("build", "--network=host", "--pull=never", *careful, "-t", "penstock", "-f", "config/Dockerfile", ".", limit=3600, cwd=top)

@@ -34,17 +34,18 @@ def batches(text):
 
 class Case(unittest.TestCase):
     """What all cases share: the image, a dataset, and the batches of it that a trainer gets without containers."""
+    room = engine = data = expected = None
 
     @classmethod
-    def setUpClass(cls):
-        cls.room = Path(tempfile.mkdtemp(prefix="pki-", dir="/var/tmp"))  # a short path: podman puts sockets there
-        cls.room.chmod(0o755)
-        cls.addClassCleanup(shutil.rmtree, cls.room, ignore_errors=True)
-        # A nightly run keeps the base image for the next one.
-        store = BUILD / "image-store" if NIGHTLY and not os.geteuid() else cls.room / "store"
-        cls.engine = engine.Engine(cls.room, store)
-        cls.addClassCleanup(cls.engine.close)
-        cls.make_image()
+    def prepare(cls):
+        """Raises engine.Absent where no container can be started."""
+        cls.engine = engine.Engine(cls.room)
+        if NIGHTLY and not os.geteuid():
+            # The next run of this build takes the same base image.
+            took = cls.engine.make_from_dockerfile(TOP, BUILD, BUILD / "image-base.tar")
+            print(f"config/Dockerfile: built in {took:.0f} s", flush=True)
+        else:
+            cls.engine.make_from_build(BUILD)
         cls.engine.try_starting()
         cls.data = cls.room / "data"
         subprocess.run([BUILD / "bin/make_dataset", cls.data, "--classes", "3", "--per-class", "20"], check=True, stdout=subprocess.DEVNULL)
@@ -54,20 +55,9 @@ class Case(unittest.TestCase):
                        "XDG_STATE_HOME": str(home)}
         done = subprocess.run([BUILD / "bin/dump_batches", f"source={cls.data}", "private=1", *STREAM], check=True, stdout=subprocess.PIPE, text=True,
                               env=environment)
+        subprocess.run([BUILD / "bin/penstock", "stop"], check=True, env=environment, stdout=subprocess.DEVNULL)
         cls.expected = batches(done.stdout)
         assert len(cls.expected) == 14, done.stdout
-        subprocess.run([BUILD / "bin/penstock", "stop"], check=True, env=environment, stdout=subprocess.DEVNULL)
-
-    made = False
-
-    @classmethod
-    def make_image(cls):
-        if NIGHTLY and not os.geteuid():
-            if not Case.made:
-                print(f"config/Dockerfile: built in {cls.engine.make_from_dockerfile(TOP, BUILD):.0f} s", flush=True)
-            Case.made = True
-        else:
-            cls.engine.make_from_build(BUILD)
 
     def remove(self, *names):
         self.addCleanup(self.engine.podman, "rm", "--force", "--time=0", *names, check=False)
@@ -202,14 +192,21 @@ if NIGHTLY:
 
 
 def main():
-    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False)
-    absent = [text for _, text in program.result.errors if "engine.Absent: " in text]
-    if absent and len(absent) == len(program.result.errors) and not program.result.failures:
-        print("skipped:", absent[0].split("engine.Absent: ")[1].strip())
+    Case.room = Path(tempfile.mkdtemp(prefix="pki-", dir="/var/tmp"))  # a short path: podman puts sockets there
+    Case.room.chmod(0o755)
+    try:
+        Case.prepare()
+        result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False).result
+    except engine.Absent as why:
+        print(f"skipped: {why}")
         sys.exit(77)
-    if program.result.wasSuccessful() and NIGHTLY:
-        print(f"promise: {program.result.testsRun} cases of containers and pods, {len(program.result.skipped)} skipped")
-    sys.exit(not program.result.wasSuccessful())
+    finally:
+        if Case.engine:
+            Case.engine.close()
+        shutil.rmtree(Case.room, ignore_errors=True)
+    if result.wasSuccessful() and NIGHTLY:
+        print(f"promise: {result.testsRun} cases of containers and pods, {len(result.skipped)} skipped")
+    sys.exit(not result.wasSuccessful())
 
 
 if __name__ == "__main__":
