@@ -461,6 +461,9 @@ int auth_sign(void *context, struct client_signing *signing, struct fault *fault
 	(void)pthread_mutex_lock(&auth->lock);
 	int rc = sign_locked(auth, signing, fault);
 	(void)pthread_mutex_unlock(&auth->lock);
+	/* Stores take a signature for 15 minutes, and credentials are fetched again well before
+	 * they expire. */
+	signing->ret_valid_s = AUTH_VALID_S;
 	return rc;
 }
 

@@ -13,6 +13,7 @@
 enum {
 	AUTH_REGIONS = 32, /* buckets whose region a server told */
 	AUTH_EARLY_S = 300, /* before they expire, credentials are fetched again */
+	AUTH_VALID_S = 30, /* for which a signature is used for requests for the same URL */
 	AUTH_AGAIN_S = 5, /* after an attempt to fetch them failed, the next one */
 	AUTH_GRACE_S = 60, /* for which requests wait while fetching them again fails */
 	AUTH_HEADER = 256, /* bytes of a header that a request brings and that is signed */

@@ -156,6 +156,7 @@ static void *client_run(void *context)
 static void client_free(struct client *client)
 {
 	client_loop_stop(client);
+	client_signed_free(client);
 	(void)pthread_mutex_destroy(&client->lock);
 	free(client->ca_file);
 	free(client->ca_path);

@@ -9,6 +9,7 @@
  *   client_body.c        what of an answer is stored
  *   client_connection.c  connections, made by libcurl and kept
  *   client_headers.c     the lines of a request
+ *   client_signed.c      what `sign` answered, for a while
  *   client_http.[ch]     the frame of an answer: lines, body, end
  *   client_curl.c        what all handles of libcurl have in common
  *   client_loop.c        all sockets in an epoll
@@ -85,6 +86,9 @@ struct client_signing {
 	/* The address, where it is not `url`: http:// or https://, encoded. Empty at first. */
 	char *ret_url; /* CLIENT_URL bytes */
 	struct client_headers *headers; /* client_header_add */
+	/* For how long the same answer is good for other requests for this URL, whatever their
+	 * range is; 0: not at all. A refusal and client_credentials_changed end it. */
+	unsigned ret_valid_s;
 };
 
 /* Adds a header ("x-amz-date", "2026..."). A value with a control character is refused. 0; -EINVAL;

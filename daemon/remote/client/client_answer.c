@@ -66,8 +66,50 @@ static void answer_text(const char *value, char *buffer, size_t room)
 		client_error_clean(value, strlen(value), buffer, room);
 }
 
+static int answer_two(const char *digits)
+{
+	return (digits[0] - '0') * 10 + digits[1] - '0';
+}
+
+/* Days from 1970 to a date of the Gregorian calendar: years begin in March, so that the leap day is
+ * their last. */
+static int64_t answer_days(int year, int month, int day)
+{
+	year -= month < 2;
+	month = (month + 10) % 12;
+	return 365 * (int64_t)year + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 +
+	       day - 1 - 719468;
+}
+
+static bool answer_is_date(const char *value)
+{
+	static const char form[] = "aaa, 00 aaa 0000 00:00:00 GMT";
+	size_t i = 0;
+	for (; form[i]; i++) {
+		bool fits = form[i] == '0'   ? value[i] >= '0' && value[i] <= '9'
+			    : form[i] == 'a' ? value[i] >= 'A' && value[i] <= 'z'
+					     : value[i] == form[i];
+		if (!fits)
+			return false;
+	}
+	return !value[i];
+}
+
+/* "Sun, 09 Sep 2001 01:46:40 GMT", as servers send it (RFC 9110, 5.6.7); other forms by libcurl. */
 static int64_t answer_date(const char *value)
 {
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	if (answer_is_date(value)) {
+		int month = 0, day = answer_two(value + 5), hour = answer_two(value + 17);
+		while (month < 12 && memcmp(months + (size_t)month * 3, value + 8, 3) != 0)
+			month++;
+		int year = answer_two(value + 12) * 100 + answer_two(value + 14);
+		int minute = answer_two(value + 20), second = answer_two(value + 23);
+		if (month < 12 && day >= 1 && day <= 31 && hour < 24 && minute < 60 &&
+			second <= 60 && year >= 1970)
+			return answer_days(year, month, day) * 86400 + hour * 3600 + minute * 60 +
+			       second;
+	}
 	time_t date = curl_getdate(value, NULL);
 	return date < 0 ? -1 : (int64_t)date;
 }
@@ -76,28 +118,46 @@ static void answer_field(struct answer_head *head, const char *name, const char 
 {
 	uint64_t number;
 	const char *at = value;
-	if (strcasecmp(name, "content-length") == 0) {
-		if (answer_number(&at, &number) && !*at)
-			head->length = number;
-	} else if (strcasecmp(name, "content-range") == 0) {
-		answer_range(head, value);
-	} else if (strcasecmp(name, "etag") == 0) {
-		answer_text(value, head->answer.etag, sizeof head->answer.etag);
-	} else if (strcasecmp(name, "last-modified") == 0) {
-		head->answer.modified_s = answer_date(value);
-	} else if (strcasecmp(name, "date") == 0) {
-		head->answer.date_s = answer_date(value);
-	} else if (strcasecmp(name, "content-type") == 0) {
-		client_error_clean(
-			value, strlen(value), head->answer.type, sizeof head->answer.type);
-		head->multipart = strncasecmp(value, "multipart/", 10) == 0;
-	} else if (strcasecmp(name, "accept-ranges") == 0) {
-		head->answer.ranges = strcasecmp(value, "bytes") == 0;
-	} else if (strcasecmp(name, "retry-after") == 0) {
-		if (answer_number(&at, &number) && !*at)
+	/* Most fields mean nothing here. */
+	switch (*name | 0x20) {
+	case 'c':
+		if (strcasecmp(name, "content-length") == 0) {
+			if (answer_number(&at, &number) && !*at)
+				head->length = number;
+		} else if (strcasecmp(name, "content-range") == 0) {
+			answer_range(head, value);
+		} else if (strcasecmp(name, "content-type") == 0) {
+			client_error_clean(
+				value, strlen(value), head->answer.type, sizeof head->answer.type);
+			head->multipart = strncasecmp(value, "multipart/", 10) == 0;
+		}
+		break;
+	case 'e':
+		if (strcasecmp(name, "etag") == 0)
+			answer_text(value, head->answer.etag, sizeof head->answer.etag);
+		break;
+	case 'l':
+		if (strcasecmp(name, "last-modified") == 0)
+			head->answer.modified_s = answer_date(value);
+		break;
+	case 'd':
+		if (strcasecmp(name, "date") == 0)
+			head->answer.date_s = answer_date(value);
+		break;
+	case 'a':
+		if (strcasecmp(name, "accept-ranges") == 0)
+			head->answer.ranges = strcasecmp(value, "bytes") == 0;
+		break;
+	case 'r':
+		if (strcasecmp(name, "retry-after") == 0 && answer_number(&at, &number) && !*at)
 			head->retry_after_s = (unsigned)UTIL_MIN(number, 3600u);
-	} else if (strcasecmp(name, "x-amz-bucket-region") == 0) {
-		answer_text(value, head->region, sizeof head->region);
+		break;
+	case 'x':
+		if (strcasecmp(name, "x-amz-bucket-region") == 0)
+			answer_text(value, head->region, sizeof head->region);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -110,8 +170,9 @@ int client_answer_header(struct answer_head *head, const char *line, size_t size
 	while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == '\n' ||
 				   line[size - 1] == ' ' || line[size - 1] == '\t'))
 		size--;
-	/* No field that is read here is longer. */
-	if (size >= sizeof text || memchr(line, 0, size))
+	/* No field that is read here is longer, or begins with another letter. */
+	if (size == 0 || size >= sizeof text || !strchr("acdehlrx", *line | 0x20) ||
+		memchr(line, 0, size))
 		return 0;
 	memcpy(text, line, size);
 	text[size] = 0;

@@ -58,55 +58,79 @@ static const char *attempt_method(const struct client_request *request)
 	return names[request->method];
 }
 
+/* "Range: bytes=FIRST-LAST". */
+static int attempt_range(const struct client_request *request, struct client_headers *headers)
+{
+	int result = client_headers_text(headers, "Range: bytes=");
+	if (result == 0)
+		result = client_headers_number(headers, request->offset + request->received);
+	if (result == 0)
+		result = client_headers_text(headers, "-");
+	if (result == 0)
+		result = client_headers_number(headers, request->offset + request->size - 1);
+	return result < 0 ? result : client_headers_text(headers, "\r\n");
+}
+
+static int attempt_match(const char *etag, struct client_headers *headers)
+{
+	char text[CLIENT_ETAG + 2];
+	if (*etag == '"')
+		return client_header_add(headers, "If-Match", etag);
+	(void)snprintf(text, sizeof text, "\"%s\"", etag);
+	return client_header_add(headers, "If-Match", text);
+}
+
 /* Headers that do not depend on who asks. */
 static int attempt_headers(const struct client_request *request, struct client_headers *headers)
 {
-	char text[CLIENT_ETAG + 2];
-	int result = 0;
-	if (client_body_is_ranged(request)) {
-		const uint64_t first = request->offset + request->received;
-		const uint64_t last = request->offset + request->size - 1;
-		(void)snprintf(text, sizeof text, "bytes=%llu-%llu", (unsigned long long)first,
-			(unsigned long long)last);
-		result = client_header_add(headers, "Range", text);
-	}
+	int result = client_body_is_ranged(request) ? attempt_range(request, headers) : 0;
 	const char *etag = client_body_etag(request);
 	/* A weak ETag never matches in If-Match: it is compared when the answer is there. */
-	if (result == 0 && request->method == CLIENT_GET && *etag && strncmp(etag, "W/", 2) != 0) {
-		bool quoted = *etag == '"';
-		(void)snprintf(
-			text, sizeof text, "%s%s%s", quoted ? "" : "\"", etag, quoted ? "" : "\"");
-		result = client_header_add(headers, "If-Match", text);
-	}
+	if (result == 0 && request->method == CLIENT_GET && *etag && strncmp(etag, "W/", 2) != 0)
+		result = attempt_match(etag, headers);
 	/* These may authorize the request, so another server must not see them. */
 	const char *const *line = request->own.location_foreign ? NULL : request->headers;
 	for (; result == 0 && line && *line; line++) {
 		if (strpbrk(*line, "\r\n"))
 			return -EINVAL;
-		result = client_headers_append(headers, *line, strlen(*line));
+		result = client_headers_text(headers, *line);
 		if (result == 0)
-			result = client_headers_append(headers, "\r\n", 2);
+			result = client_headers_text(headers, "\r\n");
 	}
+	return result;
+}
+
+/* Asks `sign` for the address, and for what authorizes the request. */
+static int attempt_ask_sign(
+	struct client_attempt *attempt, const char *method, const char *url, struct fault *fault)
+{
+	struct client *client = attempt->client;
+	const struct client_request *request = attempt->request;
+	struct client_signing signing = {.request = request,
+		.method = method,
+		.url = url,
+		.redirected = request->own.location,
+		.foreign = request->own.location_foreign,
+		.clock_offset_s = request->own.place->clock_offset_s,
+		.attempt = request->own.attempts,
+		.ret_url = attempt->address,
+		.headers = &attempt->headers};
+	const size_t before = attempt->headers.used;
+	if (client_signed_find(attempt))
+		return 0;
+	int result = client->options.sign(client->options.context, &signing, fault);
+	if (result == 0 && signing.ret_valid_s)
+		client_signed_keep(attempt, before, signing.ret_valid_s);
 	return result;
 }
 
 static int attempt_sign(struct client_attempt *attempt, const char *method, struct fault *fault)
 {
-	struct client *client = attempt->client;
-	struct client_request *request = attempt->request;
+	const struct client_request *request = attempt->request;
 	const char *url = request->own.location ? request->own.location : request->url;
 	*attempt->address = 0;
-	if (client->options.sign && !(request->flags & CLIENT_UNSIGNED)) {
-		struct client_signing signing = {.request = request,
-			.method = method,
-			.url = url,
-			.redirected = request->own.location,
-			.foreign = request->own.location_foreign,
-			.clock_offset_s = request->own.place->clock_offset_s,
-			.attempt = request->own.attempts,
-			.ret_url = attempt->address,
-			.headers = &attempt->headers};
-		int result = client->options.sign(client->options.context, &signing, fault);
+	if (attempt->client->options.sign && !(request->flags & CLIENT_UNSIGNED)) {
+		int result = attempt_ask_sign(attempt, method, url, fault);
 		if (result < 0)
 			return result;
 	}
@@ -157,8 +181,7 @@ static void attempt_note_host(const struct client_attempt *attempt)
 
 static int attempt_begin(struct client_attempt *attempt, const char *method, struct fault *fault)
 {
-	const struct client_request *request = attempt->request;
-	attempt->direct = client_direct_fits(attempt->client, request, attempt->address);
+	attempt->direct = client_direct_fits(attempt);
 	int result = attempt->direct ? client_direct_begin(attempt, method)
 				     : client_transfer_begin(attempt);
 	return result < 0

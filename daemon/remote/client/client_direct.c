@@ -21,8 +21,8 @@
 #include <sys/uio.h>
 
 enum {
-	DIRECT_INPUT = 4096, /* of headers; more where a line is longer */
-	DIRECT_INPUT_LEAST = 1024, /* free room to receive into */
+	DIRECT_INPUT = 2048, /* of headers; more where a line is longer */
+	DIRECT_INPUT_LEAST = 512, /* free room to receive into */
 	DIRECT_TURN = 2 << 20, /* bytes until other connections have a turn */
 	DIRECT_SLOW = 64 << 10, /* bytes at once where bandwidth is limited */
 };
@@ -33,25 +33,30 @@ static void direct_heard(struct client_attempt *attempt)
 	attempt->heard_ns = UTIL_MAX(attempt->client->now_ns, attempt->started_ns);
 }
 
-/* Whether text that is sent as it is needs nothing that libcurl does to addresses: no user, no
- * fragment, no dots to be resolved. `*ret_path` is where the path begins. */
-static bool direct_address(const char *address, const char **ret_path)
+static bool direct_is_host(char c)
 {
-	const char *host = strstr(address, "://") + 3;
-	const char *path =
-		host + strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-._:[]");
+	return (c >= 'a' && c <= 'z') || (c >= '-' && c <= ':' && c != '/') ||
+	       (c >= 'A' && c <= 'Z') || c == '_' || c == '[' || c == ']';
+}
+
+/* Where the path begins of an address that needs nothing that libcurl does to addresses: no user,
+ * no fragment, no dots to be resolved; NULL: of another one. */
+static const char *direct_path(const char *address)
+{
+	const char *host = strstr(address, "://") + 3, *path = host;
+	while (direct_is_host(*path))
+		path++;
 	if (path == host || *path != '/')
-		return false;
-	size_t size = strcspn(path, "?");
+		return NULL;
+	bool query = false;
 	for (const char *p = path; *p; p++) {
 		if (*p <= ' ' || *p > '~' || *p == '#')
-			return false;
-		if (*p == '/' && (size_t)(p - path) < size && p[1] == '.')
-			return false;
+			return NULL;
+		query |= *p == '?';
+		if (*p == '/' && !query && p[1] == '.')
+			return NULL;
 	}
-	*ret_path = path;
-	return true;
+	return path;
 }
 
 /* Headers of the caller that this file sends itself, or that libcurl gives a meaning. */
@@ -66,39 +71,38 @@ static bool direct_headers(const char *const *lines)
 	return true;
 }
 
-bool client_direct_fits(
-	const struct client *client, const struct client_request *request, const char *address)
+bool client_direct_fits(struct client_attempt *attempt)
 {
-	const char *path;
-	bool tls = strncasecmp(address, "https://", 8) == 0;
-	return (request->method == CLIENT_GET || request->method == CLIENT_HEAD) &&
-	       !(request->flags & CLIENT_DIRECT) && (tls || !client->proxied) &&
-	       direct_headers(request->headers) && direct_address(address, &path);
+	const struct client_request *request = attempt->request;
+	bool tls = strncasecmp(attempt->address, "https://", 8) == 0;
+	attempt->path = NULL;
+	if ((request->method == CLIENT_GET || request->method == CLIENT_HEAD) &&
+		!(request->flags & CLIENT_DIRECT) && (tls || !attempt->client->proxied) &&
+		direct_headers(request->headers))
+		attempt->path = direct_path(attempt->address);
+	return attempt->path;
 }
 
 /* The text of the request: its first lines before the headers that are there already. */
 static int direct_text(struct client_attempt *attempt, const char *method)
 {
-	const char *path;
-	if (!direct_address(attempt->address, &path))
-		return -EINVAL;
 	const char *host = strstr(attempt->address, "://") + 3;
-	size_t size = (size_t)(path - host);
+	size_t size = (size_t)(attempt->path - host);
 	const char *port = attempt->connection->tls ? ":443" : ":80";
 	size_t own = strlen(port);
-	if (size > own && memcmp(path - own, port, own) == 0)
+	if (size > own && memcmp(attempt->path - own, port, own) == 0)
 		size -= own;
 	struct client_headers *text = &attempt->text;
 	text->used = 0;
-	const char *const parts[] = {method, " ", path, " HTTP/1.1\r\nHost: "};
+	const char *const parts[] = {method, " ", attempt->path, " HTTP/1.1\r\nHost: "};
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < UTIL_COUNT(parts); i++)
-		result = client_headers_append(text, parts[i], strlen(parts[i]));
+		result = client_headers_text(text, parts[i]);
 	if (result == 0)
 		result = client_headers_append(text, host, size);
-	static const char more[] = "\r\nUser-Agent: " CLIENT_AGENT "\r\nAccept: */*\r\n";
 	if (result == 0)
-		result = client_headers_append(text, more, sizeof more - 1);
+		result = client_headers_text(
+			text, "\r\nUser-Agent: " CLIENT_AGENT "\r\nAccept: */*\r\n");
 	if (result == 0)
 		result = client_headers_append(text, attempt->headers.text, attempt->headers.used);
 	return result < 0 ? result : client_headers_append(text, "\r\n", 2);
@@ -188,7 +192,8 @@ static void direct_wrong(struct client_attempt *attempt)
 /* Where a redirect leads, until client_direct_redirect. */
 static void direct_location(struct client_attempt *attempt, const char *line, size_t size)
 {
-	if (size < 9 || size >= CLIENT_URL || strncasecmp(line, "location:", 9) != 0)
+	if ((*line | 0x20) != 'l' || size < 9 || size >= CLIENT_URL ||
+		strncasecmp(line, "location:", 9) != 0)
 		return;
 	const char *value = line + 9, *end = line + size;
 	while (value < end && (*value == ' ' || *value == '\t'))
@@ -404,11 +409,9 @@ void client_direct_event(struct client_connection *connection, int fd, uint32_t 
 
 int client_direct_begin(struct client_attempt *attempt, const char *method)
 {
-	const char *path;
 	char origin[PLACE_NAME];
-	size_t size =
-		direct_address(attempt->address, &path) ? (size_t)(path - attempt->address) : 0;
-	if (size == 0 || size >= sizeof origin)
+	size_t size = (size_t)(attempt->path - attempt->address);
+	if (size >= sizeof origin)
 		return -EINVAL;
 	memcpy(origin, attempt->address, size);
 	origin[size] = 0;

@@ -48,3 +48,18 @@ int client_header_add(struct client_headers *headers, const char *name, const ch
 		headers->used = before;
 	return result;
 }
+
+int client_headers_number(struct client_headers *headers, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+	do
+		digits[--at] = (char)('0' + value % 10);
+	while (value /= 10);
+	return client_headers_append(headers, digits + at, sizeof digits - at);
+}
+
+int client_headers_text(struct client_headers *headers, const char *text)
+{
+	return client_headers_append(headers, text, strlen(text));
+}

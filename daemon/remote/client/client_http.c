@@ -92,6 +92,9 @@ static bool http_field(struct client_http *http, const char *line, size_t size)
 	size_t name = (size_t)(colon - line);
 	if (name == 0 || http_blank(colon[-1]))
 		return false;
+	/* Most fields mean nothing here. */
+	if ((*line | 0x20) != 'c' && (*line | 0x20) != 't')
+		return true;
 	const char *value = colon + 1;
 	size -= name + 1;
 	for (; size && http_blank(*value); size--)

@@ -24,6 +24,7 @@ enum {
 	CONNECTION_IDLE_S = 4, /* S3 closes connections that are idle for 5 s */
 	CLIENT_SCRATCH = 64 << 10,
 	CLIENT_EXCESS = 64,
+	SIGNED_MAX = 64, /* URLs for which an answer of `sign` is kept */
 };
 
 #define CLIENT_MS 1000000u
@@ -33,6 +34,7 @@ enum {
 /* A server: the scheme, host and port of a request's URL (for s3:// the bucket). */
 struct client_place {
 	char name[PLACE_NAME]; /* "" while unused */
+	size_t name_size;
 	char host[PLACE_NAME]; /* scheme, host and port that the last attempt was sent to */
 	char why[96]; /* of the last failure */
 	struct list_head queue; /* requests that wait for a connection */
@@ -70,26 +72,29 @@ struct client_headers {
 };
 
 struct client_attempt {
+	/* What each tick looks at, together. */
 	struct list_node node; /* of the client's running ones, or of its spare ones */
-	struct client *client;
 	struct client_request *request;
-	struct client_headers headers; /* what was asked for, without what every request has */
-	struct answer_head head;
-	uint64_t started_ns, heard_ns; /* heard: last time anything came, or was sent */
+	uint64_t heard_ns; /* last time anything came, or was sent */
+	uint64_t started_ns;
 	uint64_t first_ns; /* first byte that counts; 0 */
 	uint64_t mark_ns, mark_bytes; /* the window in which slow drip is noticed */
-	uint64_t skip; /* bytes to pass over */
 	uint64_t got; /* bytes of the body */
-	uint64_t expected; /* bytes that were in the buffer when it began */
-	enum attempt_mode mode;
-	int wrong; /* why what the server sent ended it: a negative errno with `fault`; 0 */
+	bool paused, is_rival;
+
 	bool retry_wrong; /* `wrong` may be different in another attempt */
 	bool complete; /* all bytes that are wanted came: it was ended on purpose */
 	bool lost; /* another attempt of the request won */
 	bool tired; /* the limit of bandwidth is used up: it is to be paused */
-	bool paused, is_rival;
 	bool direct; /* it is sent by client_direct.c, not by client_transfer.c */
+	enum attempt_mode mode;
+	int wrong; /* why what the server sent ended it: a negative errno with `fault`; 0 */
 	int os_error; /* errno of connecting; 0 */
+	struct client *client;
+	uint64_t skip; /* bytes to pass over */
+	uint64_t expected; /* bytes that were in the buffer when it began */
+	struct client_headers headers; /* what was asked for, without what every request has */
+	struct answer_head head;
 	size_t error_size;
 	char error[ANSWER_ERROR_MAX + 1];
 	char curl_error[CURL_ERROR_SIZE]; /* libcurl's words, or words as libcurl has them */
@@ -97,6 +102,7 @@ struct client_attempt {
 	struct fault fault;
 
 	/* Of client_direct.c. */
+	const char *path; /* in `address`: where the path begins */
 	struct client_connection *connection; /* NULL: it has ended */
 	struct client_http http;
 	struct client_headers text; /* the whole request */
@@ -137,6 +143,15 @@ struct client_connection {
 	char origin[]; /* "https://host:port", as in the address */
 };
 
+/* An answer of `sign`: URL and address, each with its zero, then headers. */
+struct client_signed {
+	uint64_t until_ns; /* 0: unused */
+	enum client_method method;
+	int64_t clock_offset_s;
+	struct client_headers text;
+	size_t address, lines; /* where they begin */
+};
+
 struct client {
 	struct client_options options;
 	char *ca_file, *ca_path; /* of the environment; NULL: libcurl's */
@@ -156,6 +171,7 @@ struct client {
 	struct list_head making, idle; /* connections; of idle ones the latest first */
 	unsigned idle_count;
 	struct list_head over; /* attempts that have ended, until client_request_ended */
+	struct client_signed signed_ones[SIGNED_MAX];
 	uint8_t scratch[CLIENT_SCRATCH]; /* for bytes that are not stored */
 	uint8_t excess[CLIENT_EXCESS]; /* and for those after a body */
 	uint64_t now_ns, tick_ns;
@@ -169,7 +185,9 @@ struct client {
 	double bandwidth_tokens; /* bytes */
 	uint64_t bandwidth_ns;
 	bool throttled;
-	unsigned next_place;
+	unsigned next_place, ticks;
+	unsigned places_end; /* after the last place that was ever used */
+	uint64_t published_ns;
 	struct client_place places[PLACE_MAX];
 	struct client_stats stats;
 };
@@ -239,6 +257,16 @@ void client_place_answered(struct client_place *place, uint64_t now);
 
 /* client_headers.c. 0 or -ENOMEM. */
 int client_headers_append(struct client_headers *headers, const char *text, size_t size);
+int client_headers_text(struct client_headers *headers, const char *text);
+int client_headers_number(struct client_headers *headers, uint64_t value);
+
+/* client_signed.c. */
+/* Fills the address and adds the headers that were kept for such a request. False: none were. */
+bool client_signed_find(struct client_attempt *attempt);
+/* Keeps the address, and the headers after the first `before` bytes. */
+void client_signed_keep(struct client_attempt *attempt, size_t before, unsigned valid_s);
+void client_signed_forget(struct client *client);
+void client_signed_free(struct client *client);
 
 /* client_curl.c. */
 int client_curl_start(struct client *client);
@@ -301,8 +329,8 @@ uint8_t *client_body_target(const struct client_attempt *attempt, size_t *ret_sp
 void client_body_settle(struct client_attempt *attempt);
 
 /* client_direct.c and client_transfer.c: the two ways of an attempt. */
-bool client_direct_fits(
-	const struct client *client, const struct client_request *request, const char *address);
+/* Whether it can go directly; sets its `path`. */
+bool client_direct_fits(struct client_attempt *attempt);
 int client_direct_begin(struct client_attempt *attempt, const char *method);
 int client_transfer_begin(struct client_attempt *attempt);
 /* Nothing of it is called any more. Also of one that did not begin. */

@@ -11,6 +11,7 @@ enum {
 	TOKENS_SECOND = 20, /* retries that each second adds */
 	SAMPLES_LEAST = 20,
 	SAMPLES_STEP = 16, /* the quantiles are computed after so many more */
+	SAMPLES_STEP_LATER = 128, /* and once all places are filled */
 	/* How long after a halving a first retry waits as long as any. */
 	PLACE_BUSY_S = 2,
 	PLACE_HEDGES_MANY = 8, /* saved hedges from which on one begins at the p95 */
@@ -34,6 +35,7 @@ void client_place_begin(
 		.grown_ns = now,
 		.used_ns = now};
 	(void)snprintf(place->name, sizeof place->name, "%s", name);
+	place->name_size = strlen(place->name);
 }
 
 bool client_place_slow_down(struct client_place *place, bool plainly, uint64_t now)
@@ -74,7 +76,8 @@ void client_place_first_byte(struct client_place *place, uint64_t ns)
 	place->refused = UTIL_MAX(place->refused + place_served, 0);
 	place->first_us[place->samples++ % PLACE_SAMPLES] =
 		(uint32_t)UTIL_MIN(ns / 1000, (uint64_t)UINT32_MAX);
-	if (place->samples < SAMPLES_LEAST || place->samples % SAMPLES_STEP)
+	const unsigned step = place->samples > PLACE_SAMPLES ? SAMPLES_STEP_LATER : SAMPLES_STEP;
+	if (place->samples < SAMPLES_LEAST || place->samples % step)
 		return;
 	uint32_t sorted[PLACE_SAMPLES];
 	size_t count = UTIL_MIN(place->samples, (unsigned)PLACE_SAMPLES);

@@ -26,6 +26,8 @@ enum {
 	REQUEST_STEP = 1 << 20, /* bytes that begin the time of timeout_s anew */
 	REQUEST_DRIP = 16 << 10, /* bytes that must come in four times the limit of a stall */
 	REQUEST_HEDGES_SAVED = 16,
+	REQUEST_TICKS = 8, /* ticks in which each attempt is watched once */
+	REQUEST_PUBLISH_MS = 5, /* between two publications of counters while requests run */
 };
 #define REQUEST_DATE_FIRST INT64_C(1577836800) /* 2020: no server's clock is before it */
 #define REQUEST_DATE_LAST INT64_C(4102444800) /* 2100 */
@@ -56,6 +58,11 @@ static struct client_place *request_place(struct client *client, const char *url
 {
 	char name[PLACE_NAME];
 	struct client_place *free_one = NULL;
+	for (size_t i = 0; i < client->places_end; i++) {
+		size_t size = client->places[i].name_size;
+		if (size && strncmp(client->places[i].name, url, size) == 0 && url[size] == '/')
+			return &client->places[i];
+	}
 	client_error_origin(url, name, sizeof name);
 	if (!*name) /* the name of unused places */
 		(void)strcpy(name, "?");
@@ -70,6 +77,8 @@ static struct client_place *request_place(struct client *client, const char *url
 	if (!free_one)
 		return &client->places[0];
 	client_place_begin(free_one, name, client->options.connections, client->now_ns);
+	client->places_end =
+		UTIL_MAX(client->places_end, (unsigned)(free_one - client->places) + 1);
 	return free_one;
 }
 
@@ -77,7 +86,7 @@ static void request_say_waiting(const struct client *client, char *buffer, size_
 {
 	const struct client_place *longest = NULL;
 	*buffer = 0;
-	for (size_t i = 0; i < PLACE_MAX; i++) {
+	for (size_t i = 0; i < client->places_end; i++) {
 		const struct client_place *place = &client->places[i];
 		if (place->users && place->gone_ns &&
 			(!longest || place->gone_ns < longest->gone_ns))
@@ -93,7 +102,8 @@ static void request_say_waiting(const struct client *client, char *buffer, size_
 void client_request_publish(struct client *client)
 {
 	double limit = 0;
-	for (size_t i = 0; i < PLACE_MAX; i++)
+	client->published_ns = client->now_ns;
+	for (size_t i = 0; i < client->places_end; i++)
 		if (client->places[i].users)
 			limit += client->places[i].limit;
 	client->stats.connections = client->active;
@@ -183,7 +193,10 @@ static void request_finish(struct client *client, struct client_request *request
 	client->stats.done += result == 0;
 	client->stats.canceled += result == -ECANCELED;
 	client->stats.failed += result < 0 && result != -ECANCELED;
-	client_request_publish(client);
+	/* Readers of counters see the end of the last request at once, and others soon. */
+	if ((!client->active && !client->queued) ||
+		client->now_ns - client->published_ns > REQUEST_PUBLISH_MS * CLIENT_MS)
+		client_request_publish(client);
 	(void)pthread_mutex_lock(&client->lock);
 	if (request->own.canceling)
 		list_remove(&client->cancels, &request->own.cancel_node);
@@ -267,8 +280,9 @@ static bool request_may_start(const struct client *client, const struct client_p
 
 void client_request_launch(struct client *client)
 {
-	for (unsigned i = 0; i < PLACE_MAX && client->queued && !client->throttled; i++) {
-		struct client_place *place = &client->places[(client->next_place + i) % PLACE_MAX];
+	const unsigned count = client->places_end;
+	for (unsigned i = 0; i < count && client->queued && !client->throttled; i++) {
+		struct client_place *place = &client->places[(client->next_place + i) % count];
 		while (!list_is_empty(&place->queue) && request_may_start(client, place)) {
 			struct client_request *request = request_of(place->queue.first);
 			request_unlist(client, request);
@@ -439,6 +453,8 @@ static bool request_ask_again(struct client *client, struct client_request *requ
 	if (!again && told && class == ERROR_REFUSED && client->options.refused &&
 		!(request->flags & CLIENT_UNSIGNED))
 		again = client->options.refused(client->options.context, request, &refusal);
+	if (again)
+		client_signed_forget(client);
 	request->own.refusals += again;
 	return again;
 }
@@ -498,17 +514,23 @@ static void request_transport_error(
 		request_finish(client, request, result);
 }
 
-/* A body that came to its end. */
+static bool request_is_whole(const struct client_request *request)
+{
+	return !client_body_is_ranged(request) || request->received == request->size;
+}
+
+/* All that was asked for is there. */
+static void request_whole(struct client *client, struct client_request *request)
+{
+	*request->fault.text = 0;
+	*request->code = 0;
+	request_finish(client, request, 0);
+}
+
+/* A body that came to its end before that of what was asked for. */
 static void request_body_ended(
 	struct client *client, struct client_request *request, struct ended *ended)
 {
-	bool ranged = request->method == CLIENT_GET && request->size > 0;
-	if (!ranged || request->received == request->size) {
-		*request->fault.text = 0;
-		*request->code = 0;
-		request_finish(client, request, 0);
-		return;
-	}
 	if (ended->progress) { /* a part of the range: the rest is asked for */
 		request_queue(client, request, true);
 		return;
@@ -567,9 +589,16 @@ void client_request_ended(struct client *client, struct client_attempt *attempt,
 	}
 	if (code == CURLE_OK)
 		client_body_settle(attempt);
-	request_keep(attempt, code, &ended);
-	bool stored = ended.mode == ATTEMPT_STORE && (code == CURLE_OK || attempt->complete);
+	bool stored = attempt->mode == ATTEMPT_STORE && (code == CURLE_OK || attempt->complete);
 	int wrong = attempt->wrong;
+	/* Most attempts: nothing else of it is of interest. */
+	if (stored && !wrong && request_is_whole(request)) {
+		request->status = attempt->head.status;
+		client_place_answered(request->own.place, client->now_ns);
+		request_whole(client, request);
+		return;
+	}
+	request_keep(attempt, code, &ended);
 	bool retry_wrong = attempt->retry_wrong;
 	struct fault fault = attempt->fault;
 	if (ended.head.status)
@@ -773,6 +802,8 @@ static void request_resume_paused(struct client *client, uint64_t passed_ns)
 void client_request_tick(struct client *client)
 {
 	uint64_t now = client->now_ns, passed = now - client->tick_ns;
+	/* What has heard of its server since the last tick need not be watched each time. */
+	const bool all = client->ticks++ % REQUEST_TICKS == 0;
 	client->tick_ns = now;
 	request_resume_paused(client, passed);
 	/* What a watch ends is this attempt, or all of its request: the next one is another
@@ -782,11 +813,13 @@ void client_request_tick(struct client *client)
 		next = node->next;
 		if (next && attempt_of(next)->request == attempt->request)
 			next = next->next;
-		request_watch(client, attempt);
+		if (all || !attempt->first_ns || attempt->paused ||
+			now - passed > attempt->heard_ns)
+			request_watch(client, attempt);
 	}
 	request_watch_waiting(client);
 	bool gone = false;
-	for (size_t i = 0; i < PLACE_MAX; i++) {
+	for (size_t i = 0; i < client->places_end; i++) {
 		struct client_place *place = &client->places[i];
 		if (!place->users)
 			continue;
@@ -801,6 +834,7 @@ void client_request_tick(struct client *client)
 
 void client_request_credentials_changed(struct client *client)
 {
+	client_signed_forget(client);
 	list_each (request, &client->waiting, struct client_request, own.node)
 		if (request->own.state == REQUEST_SIGNING)
 			request->own.due_ns = 0;

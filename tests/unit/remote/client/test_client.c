@@ -335,6 +335,7 @@ static void test_secrets_are_not_shown(void **state)
 
 static int sign_calls, refused_calls;
 static int64_t sign_offset;
+static unsigned sign_valid_s;
 static char sign_token[32], sign_region[32];
 
 static int sign(void *context, struct client_signing *signing, struct fault *fault)
@@ -346,6 +347,7 @@ static int sign(void *context, struct client_signing *signing, struct fault *fau
 	if (strcmp(sign_token, "coming") == 0)
 		return -EAGAIN;
 	sign_offset = signing->clock_offset_s;
+	signing->ret_valid_s = sign_valid_s;
 	(void)snprintf(text, sizeof text, "%lld", (long long)time(NULL) + signing->clock_offset_s);
 	assert_int_equal(client_header_add(signing->headers, "x-test-time", text), 0);
 	assert_int_equal(client_header_add(signing->headers, "x-region", sign_region), 0);
@@ -428,6 +430,48 @@ static void test_signs_again(void **state)
 		-EACCES);
 	assert_int_equal(refused_calls, 4);
 	fixture_stop();
+}
+
+/* What was signed for a URL serves other ranges of it, until the store refuses it or there are
+ * other credentials. */
+static void test_signs_once(void **state)
+{
+	static const char *const more[] = {"X-More: y", NULL};
+	struct fault fault;
+	sign_calls = 0;
+	sign_valid_s = 30;
+	(void)strcpy(sign_token, "new");
+	fixture_client(signing_options);
+	for (uint64_t i = 0; i < 20; i++)
+		fixture_get_right("?fault=need:x-token:new:403:No", i * 1000, 500);
+	assert_int_equal(sign_calls, 1);
+	fixture_get_right("?fault=need:x-token:new:403:Other", 1, 5);
+	struct client_request request = {.method = CLIENT_HEAD, .url = fixture_url("")};
+	assert_int_equal(client_perform(fixture.client, &request, &fault), 0);
+	assert_int_equal(sign_calls, 3);
+	/* Headers of the caller may have to be signed. */
+	for (int i = 0; i < 2; i++) {
+		request = (struct client_request){.url = fixture_url(""),
+			.size = 5,
+			.buffer = fixture_buffer,
+			.headers = more};
+		assert_int_equal(client_perform(fixture.client, &request, &fault), 0);
+	}
+	assert_int_equal(sign_calls, 5);
+	client_credentials_changed(fixture.client);
+	fixture_get_right("?fault=need:x-token:new:403:No", 1, 5);
+	assert_int_equal(sign_calls, 6);
+	/* Credentials that have expired: `refused` gets new ones. */
+	(void)strcpy(sign_token, "old");
+	fixture_get_right("?fault=need:x-token:new:400:ExpiredToken", 1, 5);
+	fixture_get_right("?fault=need:x-token:new:400:ExpiredToken", 2, 5);
+	assert_string_equal(sign_token, "new");
+	/* A retry is signed again, too. */
+	sign_calls = 0;
+	fixture_get_right("?fault=status:503", 1, 5);
+	assert_int_equal(sign_calls, 2);
+	fixture_stop();
+	sign_valid_s = 0;
 }
 
 static void *credentials_come(void *context)
@@ -513,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_addresses_that_are_none),
 		cmocka_unit_test(test_secrets_are_not_shown),
 		cmocka_unit_test(test_signs_again),
+		cmocka_unit_test(test_signs_once),
 		cmocka_unit_test(test_waits_for_credentials),
 		cmocka_unit_test(test_addresses_of_sign),
 		cmocka_unit_test(test_redirects),

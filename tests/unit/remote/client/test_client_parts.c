@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -48,6 +49,43 @@ static void test_headers(void **state)
 	assert_int_equal(head.answer.modified_s, 1000000000);
 	assert_string_equal(head.region, "eu-west-1");
 	assert_int_equal(head.retry_after_s, 7);
+}
+
+/* Dates are read here where they have the usual form, and as libcurl reads them. */
+static void test_dates(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t date;
+	} dates[] = {{"Thu, 01 Jan 1970 00:00:00 GMT", 0},
+		{"Sun, 06 Nov 1994 08:49:37 GMT", 784111777},
+		{"Sunday, 06-Nov-94 08:49:37 GMT", 784111777},
+		{"Sun Nov  6 08:49:37 1994", 784111777},
+		{"Tue, 29 Feb 2000 23:59:59 GMT", 951868799},
+		{"Wed, 01 Mar 2000 00:00:00 GMT", 951868800},
+		{"Fri, 31 Dec 2100 12:00:00 GMT", 4133937600},
+		{"Sun, 06 Nov 1994 08:49:37", 784111777}, {"Sun, 06 Nov 1994 08:49", 784111740},
+		{"Sun, 06 Now 1994 08:49:37 GMT", -1}, {"never", -1}, {"", -1}};
+	char line[80], text[40];
+	for (size_t i = 0; i < UTIL_COUNT(dates); i++) {
+		struct answer_head head = {0};
+		client_answer_reset(&head);
+		(void)snprintf(line, sizeof line, "Last-Modified: %s\r\n", dates[i].text);
+		assert_int_equal(header(&head, line), 0);
+		if (head.answer.modified_s != dates[i].date)
+			fail_msg("%s: %lld", dates[i].text, (long long)head.answer.modified_s);
+	}
+	for (time_t date = 0; date < INT64_C(5000000000); date += 86400 * 5 + 12345) {
+		struct answer_head head = {0};
+		struct tm tm;
+		client_answer_reset(&head);
+		assert_non_null(gmtime_r(&date, &tm));
+		assert_true(strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm));
+		(void)snprintf(line, sizeof line, "DATE:%s", text);
+		assert_int_equal(header(&head, line), 0);
+		if (head.answer.date_s != date)
+			fail_msg("%s: %lld", text, (long long)head.answer.date_s);
+	}
 }
 
 static void test_headers_that_lie(void **state)
@@ -254,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_dates),
 		cmocka_unit_test(test_headers_that_lie),
 		cmocka_unit_test(test_headers_of_noise),
 		cmocka_unit_test(test_etags),
