@@ -15,6 +15,7 @@
 #include "decode/jpeg/jpegdec.h"
 #include "decode/jpeg/kernels/planes_kernels.h"
 #include "decode/jpegwalk.h"
+#include "decode/png/kernels/png_kernels.h"
 #include "decode/pngwalk.h"
 #include "decode/scratch.h"
 #include "decode/sentence.h"
@@ -149,12 +150,16 @@ static bool jpegdec_pays(void)
 }
 
 /* Makes penstock's decoder where it pays, unless the environment says otherwise. */
+static bool only_libraries(void)
+{
+	const char *which = getenv("PENSTOCK_DECODER");
+	return which && strcmp(which, "libjpeg") == 0;
+}
+
 static int decoder_new_jpegdec(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
-	if (decoder->limits.whole)
-		return 0;
-	if (which && strcmp(which, "libjpeg") == 0)
+	if (decoder->limits.whole || only_libraries())
 		return 0;
 	if (which && *which && strcmp(which, "own") != 0 && strcmp(which, "auto") != 0)
 		return fault_set(fault, -EINVAL,
@@ -176,13 +181,16 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 	if (scratch_init(&decoder->scratch, limits->whole ? DECODER_SCRATCH_WHOLE : limits->scratch,
 		    limits->large, limits->spill))
 		goto no_memory;
-	const struct planes_kernels *kernels = NULL;
-	int result = planes_kernels_choose(&kernels, fault);
+	struct reader_tools tools = {.scratch = &decoder->scratch,
+		.sentence = &decoder->sentence,
+		.stages = &decoder->stages};
+	int result = planes_kernels_choose(&tools.kernels, fault);
+	if (!result && !only_libraries())
+		result = png_kernels_choose(&tools.png_kernels, fault);
 	if (result) {
 		decoder_free(decoder);
 		return result;
 	}
-	const struct reader_tools tools = {&decoder->scratch, &decoder->sentence, kernels};
 	for (size_t i = 0; i < UTIL_COUNT(readers); i++)
 		if (readers[i]->make(&tools, &decoder->self[i]))
 			goto no_memory;

@@ -23,9 +23,9 @@
  *   sentence.[ch]     the sentence that goes with an outcome
  *   stages.h          the clock that says where a decoder's time goes
  *
- * PENSTOCK_DECODER=libjpeg in the environment leaves all JPEGs to libjpeg-turbo. So does a
- * processor without vector kernels, where penstock's decoder is slower, unless
- * PENSTOCK_DECODER=own.
+ * PENSTOCK_DECODER=libjpeg in the environment leaves all JPEGs to libjpeg-turbo, and all PNGs to
+ * libpng. A processor without vector kernels does the same for JPEGs, where penstock's decoder is
+ * slower there, unless PENSTOCK_DECODER=own.
  *
  * A decoder belongs to one thread. Its working memory is allocated when it is made, and reused.
  * Some rare images need more (coefficients of a progressive JPEG, an interlaced PNG): that memory

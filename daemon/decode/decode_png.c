@@ -1,5 +1,8 @@
 /* decode_png: see decode_png.h.
  *
+ * Penstock's decoder (png/) makes the rows of images that are not interlaced. Where it gives up,
+ * and for all others, libpng makes them; rows that were delivered already are left out.
+ *
  * libpng never sees the file. pngwalk judges the chunks as Pillow does and hands out the compressed
  * pixels. From them this file makes a plain PNG on the fly, a header and the pixel chunks with
  * their lengths, which libpng inflates, unfilters and deinterlaces. Palette images are declared as
@@ -15,6 +18,7 @@
 #include "decode/decode_png.h"
 
 #include "decode/jpeg/kernels/planes_kernels.h"
+#include "decode/png/pngdec.h"
 #include "decode/pngwalk.h"
 #include "decode/sniff.h"
 
@@ -50,6 +54,8 @@ struct png_reader {
 	struct scratch *scratch;
 	struct sentence *sentence;
 	const struct planes_kernels *kernels;
+	const struct png_kernels *png_kernels; /* NULL: libpng makes all rows */
+	struct stages *stages;
 	struct pngwalk walk;
 	/* The PNG that libpng reads: bytes made here, then the current chunk's, then four for its
 	 * checksum. */
@@ -71,6 +77,7 @@ struct png_reader {
 	uint64_t *sum; /* of each of the others in the file; 0: it was never written */
 	uint8_t *rgb[DECODE_PLANES]; /* of the region */
 	uint32_t y;
+	uint32_t delivered; /* rows of the region, by penstock's decoder */
 };
 
 static void put32(uint8_t *p, uint32_t value)
@@ -79,10 +86,17 @@ static void put32(uint8_t *p, uint32_t value)
 		p[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
+static const uint8_t channels[7] = {1, 0, 3, 1, 2, 0, 4}; /* of the color types */
+
+/* Bytes of that many pixels of a row. */
+static size_t row_bytes(const struct png_reader *png, uint32_t pixels)
+{
+	return ((size_t)pixels * channels[png->walk.color] * png->walk.depth + 7) / 8;
+}
+
 static size_t raw_bytes(const struct png_reader *png)
 {
-	static const uint8_t channels[7] = {1, 0, 3, 1, 2, 0, 4};
-	return ((size_t)png->walk.width * channels[png->walk.color] * png->walk.depth + 7) / 8;
+	return row_bytes(png, png->walk.width);
 }
 
 static void on_error(png_structp lib, png_const_charp text)
@@ -205,6 +219,8 @@ static int png_make(const struct reader_tools *tools, void **ret)
 	png->scratch = tools->scratch;
 	png->sentence = tools->sentence;
 	png->kernels = tools->kernels;
+	png->png_kernels = tools->png_kernels;
+	png->stages = tools->stages;
 	*ret = png;
 	return 0;
 }
@@ -244,17 +260,32 @@ static int png_begin(void *self, const struct decode_limits *limits, const uint8
 	return DECODE_OK;
 }
 
-static uint64_t png_need(void *self, bool spilled)
+/* Bytes of a whole pixel, from one to that of the same kind to its right. */
+static unsigned pixel_bytes(const struct png_reader *png)
 {
-	const struct png_reader *png = self;
+	return UTIL_MAX(channels[png->walk.color] * png->walk.depth / 8u, 1u);
+}
+
+/* The scratch that libpng or penstock's decoder takes, whichever takes more: the second begins
+ * where the first gave up. */
+static uint64_t rows_need(const struct png_reader *png)
+{
 	/* libpng's structs, its piece of input, zlib's state and window; its two rows, the raw row
 	 * here, and the RGB row. */
 	enum { FIXED = 128 << 10, ROW_EXTRA = 512, PIXEL_BYTES = 8 };
 	uint64_t row = raw_bytes(png) + ROW_EXTRA;
-	uint64_t lib_row = row + 8 * PIXEL_BYTES;
+	uint64_t library = FIXED + 2 * (row + 8 * PIXEL_BYTES);
+	bool own = png->png_kernels && !png->walk.interlaced;
+	return UTIL_MAX(library, own ? pngdec_scratch_bytes(raw_bytes(png)) : 0);
+}
+
+static uint64_t png_need(void *self, bool spilled)
+{
+	const struct png_reader *png = self;
+	enum { ROW_EXTRA = 512 };
 	uint64_t rows = png->walk.interlaced && !spilled ? png->walk.height : 1;
 	uint64_t sums = spilled ? png->walk.height * sizeof(uint64_t) + SCRATCH_ALIGN : 0;
-	return sums + FIXED + 2 * lib_row + rows * raw_bytes(png) + ROW_EXTRA +
+	return sums + rows_need(png) + rows * raw_bytes(png) + ROW_EXTRA +
 	       DECODE_PLANES * (png->walk.width + (uint64_t)ROW_EXTRA) + pngwalk_scratch_bytes();
 }
 
@@ -272,6 +303,24 @@ static void expand_gray(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, u
 	for (uint32_t x = x0; x < x1; x++)
 		rgb[0][x - x0] = rgb[1][x - x0] = rgb[2][x - x0] =
 			(uint8_t)(packed(row, x, depth) * scale);
+}
+
+static void expand_gray8(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
+{
+	(void)walk;
+	for (int c = 0; c < DECODE_PLANES; c++)
+		memcpy(rgb[c], row + x0, x1 - x0);
+}
+
+static void expand_palette8(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
+	uint32_t x1, const struct pngwalk *walk)
+{
+	for (uint32_t x = x0; x < x1; x++) {
+		const uint8_t *color = walk->palette[row[x]];
+		for (int c = 0; c < DECODE_PLANES; c++)
+			rgb[c][x - x0] = color[c];
+	}
 }
 
 static void expand_palette(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row, uint32_t x0,
@@ -310,7 +359,9 @@ static void expand_samples(uint8_t *const rgb[DECODE_PLANES], const uint8_t *row
 static expand_fn *expand_for(const struct pngwalk *walk)
 {
 	if (walk->color == 3)
-		return expand_palette;
+		return walk->depth == 8 ? expand_palette8 : expand_palette;
+	if (walk->color == 0 && walk->depth == 8)
+		return expand_gray8;
 	if (walk->color == 0)
 		return walk->depth == 16 ? expand_gray16 : expand_gray;
 	return walk->color == 2 && walk->depth == 8 ? NULL : expand_samples;
@@ -319,7 +370,13 @@ static expand_fn *expand_for(const struct pngwalk *walk)
 static void deliver(struct png_reader *png, const uint8_t *raw)
 {
 	const struct decode_region *r = &png->region;
-	if (png->expand)
+	if (png->delivered) {
+		png->delivered--;
+		return;
+	}
+	if (png->png_kernels && png->walk.color == 6 && png->walk.depth == 8)
+		png->png_kernels->split4(png->rgb, raw + (size_t)r->x0 * 4, r->x1 - r->x0);
+	else if (png->expand)
 		png->expand(png->rgb, raw, r->x0, r->x1, &png->walk);
 	else
 		png->kernels->split(png->rgb, raw + (size_t)r->x0 * 3, r->x1 - r->x0);
@@ -493,6 +550,60 @@ static bool take_rows(struct png_reader *png)
 	return taken && png->raw;
 }
 
+static void own_row(void *context, const uint8_t *row)
+{
+	struct png_reader *png = context;
+	uint32_t y = png->y++;
+	if (y >= png->region.y0 && y < png->region.y1)
+		deliver(png, row);
+}
+
+static void own_read(void *context)
+{
+	drop_read(context);
+}
+
+/* Lets penstock's decoder make the rows. False: libpng has to, from the first row on; those of the
+ * region that were delivered are left out. */
+static bool own_rows(struct png_reader *png)
+{
+	const struct pngwalk walk = png->walk;
+	const size_t used = png->scratch->used, dropped = png->dropped;
+	const struct decode_region *r = &png->region;
+	const struct pngdec_rows rows = {
+		.kernels = png->png_kernels,
+		.walk = &png->walk,
+		.stride = raw_bytes(png),
+		.bytes = row_bytes(png, r->x1),
+		.pixel = pixel_bytes(png),
+		.rows = png->to_end ? png->walk.height : r->y1,
+		.give = own_row,
+		.read = own_read,
+		.context = png,
+		.stages = png->stages,
+	};
+	uint32_t given;
+	png->y = 0;
+	bool made = pngdec_make(&rows, png->scratch, &given);
+	png->scratch->used = used;
+	if (made)
+		return true;
+	png->walk = walk;
+	png->dropped = dropped;
+	png->delivered = given > r->y0 ? UTIL_MIN(given, r->y1) - r->y0 : 0;
+	return false;
+}
+
+static int library_rows(struct png_reader *png)
+{
+	int outcome = guarded(png, step_open);
+	if (!outcome)
+		outcome = png->walk.interlaced ? read_interlaced(png) : read_rows(png);
+	if (!outcome && png->to_end)
+		png->walk.at = png->rows_end;
+	return outcome;
+}
+
 static int png_rows(
 	void *self, struct decode_region region, bool to_end, decode_row_fn *row, void *context)
 {
@@ -507,14 +618,11 @@ static int png_rows(
 	if (!take_rows(png))
 		return sentence_set(png->sentence, DECODE_E_MEMORY,
 			"PNG: its rows do not fit into the memory that was provided for them");
-	int outcome = guarded(png, step_open);
-	if (!outcome)
-		outcome = png->walk.interlaced ? read_interlaced(png) : read_rows(png);
-	if (!outcome && to_end) {
-		png->walk.at = png->rows_end;
-		outcome = pngwalk_finish(&png->walk);
-	}
-	return outcome;
+	int outcome = DECODE_OK;
+	png->delivered = 0;
+	if (png->walk.interlaced || !png->png_kernels || !own_rows(png))
+		outcome = library_rows(png);
+	return outcome || !to_end ? outcome : pngwalk_finish(&png->walk);
 }
 
 const struct reader decode_png = {

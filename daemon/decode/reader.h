@@ -10,12 +10,16 @@
 #include "decode/sentence.h"
 
 struct planes_kernels;
+struct png_kernels;
+struct stages;
 
 /* What a decoder lends its readers; all of it outlives them. */
 struct reader_tools {
 	struct scratch *scratch;
 	struct sentence *sentence;
 	const struct planes_kernels *kernels;
+	const struct png_kernels *png_kernels; /* NULL: libpng decodes all PNGs */
+	struct stages *stages;
 };
 
 struct reader {
