@@ -150,16 +150,16 @@ static bool jpegdec_pays(void)
 }
 
 /* Makes penstock's decoder where it pays, unless the environment says otherwise. */
-static bool only_libraries(void)
+static bool only_libraries(const struct decoder *decoder)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
-	return which && strcmp(which, "libjpeg") == 0;
+	return decoder->limits.libraries || (which && strcmp(which, "libjpeg") == 0);
 }
 
 static int decoder_new_jpegdec(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
-	if (decoder->limits.whole || only_libraries())
+	if (decoder->limits.whole || only_libraries(decoder))
 		return 0;
 	if (which && *which && strcmp(which, "own") != 0 && strcmp(which, "auto") != 0)
 		return fault_set(fault, -EINVAL,
@@ -185,7 +185,7 @@ int decoder_new(const struct decode_limits *limits, struct decoder **ret, struct
 		.sentence = &decoder->sentence,
 		.stages = &decoder->stages};
 	int result = planes_kernels_choose(&tools.kernels, fault);
-	if (!result && !only_libraries())
+	if (!result && !only_libraries(decoder))
 		result = png_kernels_choose(&tools.png_kernels, fault);
 	if (result) {
 		decoder_free(decoder);

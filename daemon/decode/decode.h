@@ -79,9 +79,10 @@ struct decode_limits {
 	 * same, whatever the pool has. Outlives the decoder; NULL: DECODE_E_MEMORY. */
 	const struct spill *spill;
 	bool mapped; /* the files are mapped: pages that were read are dropped */
-	/* Judge all images to their end. Penstock's decoder never does that, so it is left out, and
-	 * its memory too. */
+	/* Judge all images to their end. Penstock's JPEG decoder never does that, so it is left
+	 * out, and its memory too. */
 	bool whole;
+	bool libraries; /* as PENSTOCK_DECODER=libjpeg */
 };
 struct decode_limits decode_limits_default(void);
 

@@ -634,9 +634,9 @@ static int decode_make(struct decode *decode)
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault = {{0}};
 	limits.large = &decode->large;
-	limits.whole = true;
+	limits.whole = limits.libraries = true;
 	int r = decoder_new(&limits, &decode->library, &fault);
-	limits.whole = false;
+	limits.whole = limits.libraries = false;
 	if (r == 0 && decode->which != DECODE_BY_LIBRARY)
 		r = decoder_new(&limits, &decode->own, &fault);
 	if (r == 0 && decode->resize_text)
