@@ -143,7 +143,7 @@ static struct form form_make(struct recipe *recipe)
 		{16, 2, 6}, {16, 6, 8}, {16, 0, 2}, {16, 4, 4}, {1, 0, 1}, {2, 3, 1}, {4, 0, 1}};
 	const uint8_t which = recipe_byte(recipe);
 	const uint8_t *f = forms[which % UTIL_COUNT(forms)];
-	const uint32_t most = which >= 240 ? PIXELS_MOST : which >= 200 ? 400 : 40;
+	const uint32_t most = which >= 252 ? PIXELS_MOST : which >= 240 ? 300 : 30;
 	struct form form = {.depth = f[0], .color = f[1]};
 	form.width = 1 + (uint32_t)recipe_number(recipe, 2) % most;
 	form.height = 1 + (uint32_t)recipe_number(recipe, 2) % most;

@@ -62,8 +62,8 @@ struct inflate {
 	 * what is left, together with the 8 bytes before it. */
 	void (*more)(void *context, struct inflate *inflate);
 	void *context;
-	/* Bits that were taken from `in`, the next one lowest: `count` of them, of which `made` were
-	 * not in the input. Above them may be those that come next. */
+	/* Bits that were taken from `in`, the next one lowest: `count` of them. `made` bytes of
+	 * these were not in the input. Above them may be those that come next. */
 	uint64_t bits;
 	unsigned count, made;
 
@@ -88,12 +88,12 @@ enum inflate_stop {
 /* The fast loop: needs INFLATE_INPUT_MARGIN bytes of input, and a symbol's room before `stop`. */
 typedef enum inflate_stop inflate_coded_fn(struct inflate *inflate, const uint8_t *stop);
 
-/* Begins a stream; in, in_end, in_last, more and context are the caller's. Reads the header. False:
- * not a zlib stream without a dictionary. */
+/* Begins a stream, of which the caller has set in, in_end, in_last, more and context. Reads the
+ * header. False: not a zlib stream, or one with a dictionary. */
 bool inflate_begin(struct inflate *inflate);
 
-/* Inflates until `out` has reached `stop`, or the state is INFLATE_ENDED. False: an error, at `out`.
- */
+/* Inflates until `out` has reached `stop`, or the state is INFLATE_ENDED. False: an error, at
+ * `out`. */
 bool inflate_run(struct inflate *inflate, inflate_coded_fn *coded, const uint8_t *stop);
 
 /* After INFLATE_ENDED: the stream's Adler-32. False: it is not there. */

@@ -1,5 +1,5 @@
-/* The kernels of PNGs: every table against a plain rule, at odd sizes, with all filters and mixtures
- * of them, and beside forbidden pages. */
+/* The kernels of PNGs: every table against a plain rule, at odd sizes, with all filters and
+ * mixtures of them, and beside forbidden pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

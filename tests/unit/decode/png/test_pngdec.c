@@ -89,8 +89,8 @@ static void image_free(struct image *image)
 	free(image->file.data);
 }
 
-/* Makes `wanted` rows, `width` pixels of each. Returns whether it gave up; *ret_given: the rows that
- * came, all of which were right. */
+/* Makes `wanted` rows, `width` pixels of each. Returns whether it gave up; *ret_given: the rows
+ * that came, all of which were right. */
 static bool gives_up(const struct image *image, uint32_t wanted, uint32_t width,
 	const struct png_kernels *kernels, uint32_t *ret_given)
 {
