@@ -16,7 +16,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { BODY_ERROR_LEAST = 64 << 10 /* bytes of an error that are read to keep a connection */ };
+enum {
+	BODY_ERROR_LEAST = 64 << 10, /* bytes of an error that are read to keep a connection */
+	BODY_PASSED_MOST = 4 << 20, /* bytes that a server may send in front of a range */
+};
 
 bool client_body_is_ranged(const struct client_request *request)
 {
@@ -120,6 +123,15 @@ static void body_decide_whole(struct client_attempt *attempt)
 			"the object has %llu bytes, and bytes up to %llu were asked for: it was "
 			"replaced or truncated",
 			(unsigned long long)head->length, (unsigned long long)end);
+		return;
+	}
+	/* To pass over what comes before costs more the further the range is: a server that says
+	 * that it serves ranges is asked again, and another one cannot be read from. */
+	if (request->offset > BODY_PASSED_MOST) {
+		client_body_wrong(attempt, -EPROTO, head->answer.ranges,
+			"the server sent the whole object where a range was asked for: it, or a "
+			"proxy before it, does not serve ranges; use a server that does "
+			"(python -m http.server does not, nginx does)");
 		return;
 	}
 	attempt->skip = request->offset + attempt->expected;

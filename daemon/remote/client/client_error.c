@@ -133,6 +133,21 @@ static bool error_shows(const struct error_body *body, const char *word, size_t 
 	       (strstr(body->message, begin) || strstr(body->code, begin));
 }
 
+/* Whether the body shows one of the words from `at` to `end`, which are parted by `between`. */
+static bool error_shows_word(
+	const struct error_body *body, const char *at, const char *end, const char *between)
+{
+	for (; at < end; at++) {
+		size_t size = 0;
+		while (at + size < end && !strchr(between, at[size]))
+			size++;
+		if (error_shows(body, at, size))
+			return true;
+		at += size;
+	}
+	return false;
+}
+
 /* One line, which ends at `end`. Whether the body repeats what it authorizes with. */
 static bool error_repeats(const struct error_body *body, const char *at, const char *end)
 {
@@ -143,30 +158,37 @@ static bool error_repeats(const struct error_body *body, const char *at, const c
 	memcpy(name, at, UTIL_MIN((size_t)(colon - at), sizeof name - 1));
 	if (strcasecmp(name, "authorization") != 0 && !strcasestr(name, "token"))
 		return false;
-	for (at = colon + 1; at < end; at++) {
-		size_t size = 0;
-		while (at + size < end && !strchr(" ,=", at[size]))
-			size++;
-		if (error_shows(body, at, size))
-			return true;
-		at += size;
-	}
-	return false;
+	return error_shows_word(body, colon + 1, end, " ,=");
 }
 
-void client_error_hide(struct error_body *body, const struct client_headers *headers)
+/* The user and the query of an address may have a password or a signature in them, and libcurl
+ * makes a header of the user. */
+static bool error_repeats_address(const struct error_body *body, const char *address)
 {
+	const char *host = strstr(address, "://"), *end = address + strlen(address);
+	host = host ? host + 3 : address;
+	const char *path = host + strcspn(host, "/?"), *query = strchr(host, '?');
+	const char *user = memchr(host, '@', (size_t)(path - host));
+	if (user && (strstr(body->message, "Basic ") || error_shows_word(body, host, user, ":")))
+		return true;
+	return query && error_shows_word(body, query + 1, end, "&=");
+}
+
+void client_error_hide(
+	struct error_body *body, const struct client_headers *headers, const char *address)
+{
+	bool repeats = error_repeats_address(body, address);
 	const char *at = headers->text, *end = at + headers->used;
-	for (const char *next; at < end; at = next + 2) {
+	for (const char *next; !repeats && at < end; at = next + 2) {
 		next = memmem(at, (size_t)(end - at), "\r\n", 2);
 		if (!next)
-			return;
-		if (!error_repeats(body, at, next))
-			continue;
-		*body->code = 0;
-		(void)strcpy(body->message, "the server repeats the request's credentials");
-		return;
+			break;
+		repeats = error_repeats(body, at, next);
 	}
+	if (!repeats)
+		return;
+	*body->code = 0;
+	(void)strcpy(body->message, "the server repeats the request's credentials");
 }
 
 /* What to do, by the store's code or the status. The first that fits. */

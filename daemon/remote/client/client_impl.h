@@ -211,7 +211,8 @@ struct error_body {
 };
 void client_error_read(const char *body, size_t size, struct error_body *ret);
 /* Empties what repeats a header that authorizes: some servers show the request. */
-void client_error_hide(struct error_body *body, const struct client_headers *headers);
+void client_error_hide(
+	struct error_body *body, const struct client_headers *headers, const char *address);
 /* The result and the sentence for an answer that is an error. */
 int client_error_answer(const struct client_request *request, unsigned status,
 	const struct error_body *body, struct fault *fault);

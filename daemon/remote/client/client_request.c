@@ -23,8 +23,9 @@ enum {
 	REQUEST_REFUSALS = 4,
 	REQUEST_WRONG = 4, /* answers that do not fit until a request fails */
 	REQUEST_SIGN_MS = 50,
-	REQUEST_STEP = 1 << 20, /* bytes that begin the time of timeout_s anew */
-	REQUEST_DRIP = 16 << 10, /* bytes that must come in four times the limit of a stall */
+	/* Bytes that must come in four times the limit of a stall, and that begin the time of
+	 * timeout_s anew. */
+	REQUEST_DRIP = 16 << 10,
 	REQUEST_HEDGES_SAVED = 16,
 	REQUEST_TICKS = 8, /* ticks in which each attempt is watched once */
 	REQUEST_PUBLISH_MS = 5, /* between two publications of counters while requests run */
@@ -552,7 +553,7 @@ static void request_keep(struct client_attempt *attempt, CURLcode code, struct e
 		.tls = strncasecmp(attempt->address, "https://", 8) == 0};
 	attempt->error[attempt->error_size] = 0;
 	client_error_read(attempt->error, attempt->error_size, &ret->body);
-	client_error_hide(&ret->body, &attempt->headers);
+	client_error_hide(&ret->body, &attempt->headers, attempt->address);
 	memcpy(ret->curl_error, attempt->curl_error, sizeof ret->curl_error);
 	int error = code == CURLE_COULDNT_CONNECT ? client_attempt_os_error(attempt) : 0;
 	if (error > 0)
@@ -720,7 +721,8 @@ static void request_watch(struct client *client, struct client_attempt *attempt)
 {
 	struct client_request *request = attempt->request;
 	uint64_t now = client->now_ns, stall = request_stall_ns(client, request);
-	if (request->received - request->own.step_bytes >= REQUEST_STEP) {
+	/* The client's own limit of bandwidth is no lack of progress. */
+	if (request->received - request->own.step_bytes >= REQUEST_DRIP || attempt->paused) {
 		request->own.step_bytes = request->received;
 		request->own.step_ns = now;
 	}

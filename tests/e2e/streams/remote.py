@@ -2,6 +2,7 @@
 """Streams from URLs give the rows of the same files on disk: tars, a ZIP and a folder; cold and with a warm cache; what is
 said where a URL cannot be read. A web server on loopback with ranges; S3 is rclone's, where it is installed."""
 import contextlib
+import functools
 import hashlib
 import http.server
 import io
@@ -537,6 +538,39 @@ def test_labels_are_local():
                          {"indices": f"{url}/l.csv"}):
                 said = daemon.trainer(source=f"{url}/t-0.tar", **{**KEYS, **keys}).error()
                 assert f"{url}/l.csv" in said and "is read from local files only" in said and "copy it" in said, (keys, said)
+
+
+class WholeFiles(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_words):
+        pass
+
+
+def test_no_ranges():
+    """A server that sends whole objects only: what is near their beginning is read, and the rest is refused with a sentence."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        image = next(make_dataset(home / "images", per_class=1, min_side=32, max_side=64).glob("*/*.jpg")).read_bytes()
+        for name, members in (("small", 2), ("large", 9)):
+            with tarfile.open(home / f"data/{name}.tar", "w") as tar:
+                for number in range(members):
+                    info = tarfile.TarInfo(f"{number:04}.jpg")
+                    info.size = 1 << 20
+                    tar.addfile(info, io.BytesIO(image + bytes(info.size - len(image))))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(WholeFiles, directory=home / "data"))
+        # A client that does not want the rest closes the connection.
+        server.handle_error = lambda *_request: None
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            assert checked(home, f"{url}/small.tar")["decoded"] == 2
+            said = checked(home, f"{url}/large.tar", good=False)
+            assert "large.tar" in said and "does not serve ranges; use a server that does" in said, said
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
 
 
 def test_beside_fails():

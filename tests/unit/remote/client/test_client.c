@@ -328,6 +328,21 @@ static void test_secrets_are_not_shown(void **state)
 		assert_non_null(strstr(fault.text, "repeats the request's credentials"));
 		assert_null(strstr(request.code, "s3cr3t"));
 	}
+	/* Or what the address has: a signature, here in a header, too; and a user. */
+	static const char *const copy[] = {"X-Copy: s3cr3ts1gnature0123", NULL};
+	(void)snprintf(url, sizeof url,
+		"%s?fault=echo:x-copy&times=0&X-Amz-Signature=s3cr3ts1gnature0123",
+		fixture_url(""));
+	request = (struct client_request){
+		.url = url, .size = 5, .buffer = fixture_buffer, .headers = copy};
+	assert_int_equal(client_perform(fixture.client, &request, &fault), -EACCES);
+	assert_null(strstr(fault.text, "s3cr3t"));
+	(void)snprintf(url, sizeof url,
+		"http://user:s3cr3ts3cr3t@127.0.0.1:%u/object?fault=echo:authorization&times=0",
+		fixture.port);
+	request = (struct client_request){.url = url, .size = 5, .buffer = fixture_buffer};
+	assert_int_equal(client_perform(fixture.client, &request, &fault), -EACCES);
+	assert_non_null(strstr(fault.text, "repeats the request's credentials"));
 	fixture_stop();
 }
 
