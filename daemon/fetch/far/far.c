@@ -279,7 +279,8 @@ static void far_cancel(struct far_job *job)
 	pthread_mutex_unlock(&far->lock);
 }
 
-/* Whether only `reader` waits for the job; its own followers are canceled already. */
+/* Whether only `reader` waits for the job. A follower of another reader is asked for again: its
+ * leader, which is canceled, must not wait for storage. */
 static bool far_serves(const struct far_job *job, const struct fetch_reader *reader)
 {
 	if (!reader)
@@ -287,8 +288,8 @@ static bool far_serves(const struct far_job *job, const struct fetch_reader *rea
 	if (job->op->kind != FETCH_OP_RANGE && job->op->kind != FETCH_OP_FILE)
 		return false;
 	const struct fetch_read *read = (const struct fetch_read *)(const void *)job->op;
-	for (struct fetch_item *item = read->items; item; item = item->next)
-		if (item->reader != reader || fetch_state(item)->followers)
+	for (const struct fetch_item *item = read->items; item; item = item->next)
+		if (item->reader != reader)
 			return false;
 	return true;
 }
