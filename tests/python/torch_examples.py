@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,26 @@ class ImageNet(unittest.TestCase):
         rest = run_here("train_imagenet.py", *common, "--epochs", epoch + 1, "--resume")
         # One rank needs two steps for one step of two ranks.
         self.assertEqual([int(number) for number in re.findall(r"\((\d+) of 8\)", rest)], list(range(2 * done + 1, 9)), rest)
+
+
+class Elastic(unittest.TestCase):
+    """192 images, 24 in a step of all ranks. tests/torchrun/run.py kills nodes under it."""
+
+    def test_another_number_of_ranks(self) -> None:
+        home = support.folder / "elastic"
+        common = (examples.pictures(), "--checkpoints", home, "--image-size", 32, "--global-batch", 24, "--checkpoint-steps", 3)
+        text = run("torchrun_elastic.py", *common, "--epochs", 1, launcher=TORCHRUN)
+        self.assertIn("2 ranks begin after step 0, in epoch 0", text)
+        self.assertEqual(sorted(path.name for path in home.iterdir()), ["step-000000006.pt", "step-000000008.pt"])
+        text = run("torchrun_elastic.py", *common, "--epochs", 2, launcher=(*TORCHRUN[:-1], "1"))
+        self.assertIn("1 ranks begin after step 8, in epoch 1", text)
+        self.assertRegex(text, r"epoch 1: loss \d")
+
+    def test_a_batch_that_ranks_cannot_divide(self) -> None:
+        share_of = runpy.run_path(str(examples.FOLDER / "torchrun_elastic.py"))["share_of"]
+        self.assertEqual([share_of(48, world) for world in (6, 8)], [8, 6])
+        with self.assertRaisesRegex(SystemExit, "--global-batch is 47, and 6 ranks cannot divide it evenly"):
+            share_of(47, 6)
 
 
 class Recipes(unittest.TestCase):

@@ -2,6 +2,7 @@
 # A map of this folder:
 #   train_small.py       PyTorch on the CPU, the smallest one: start here
 #   train_imagenet.py    PyTorch on ImageNet: one GPU, many under torchrun, or the CPU
+#   torchrun_elastic.py  PyTorch under torchrun, while nodes die and come back
 #   train_accelerate.py  Hugging Face Accelerate
 #   train_lightning.py   Lightning
 #   ray_train.py         Ray Train
