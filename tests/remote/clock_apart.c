@@ -1,6 +1,7 @@
 /* clock_apart: a machine whose clock is PENSTOCK_CLOCK_APART_S seconds off, for tests. It is
  * preloaded, and moves the wall clock of one process; clocks that measure intervals stay as they
- * are. */
+ * are. The parameters do not have glibc's names, which are reserved:
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <time.h>
@@ -33,3 +34,4 @@ EXPORTED time_t time(time_t *ret)
 		*ret = now.tv_sec;
 	return now.tv_sec;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
