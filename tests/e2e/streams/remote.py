@@ -26,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import LIMIT, ROOT, Daemon, Link, Skip, folder, make_dataset, rows, run_tests, tool, wait_until
 
+DISTURBED = 47  # the seed of a server whose stalls are far apart: requests 121, 347, 392, 449
 KEYS = {"image_size": 24, "batch_size": 4, "seed": 5, "epochs": 2, "train": 1, "max_broken": 0, "on_broken": "fail"}
 REFUSED = "this build reads no URLs"
 
@@ -526,6 +527,25 @@ def test_gone():
             assert url in said and "timeout_s" in said and "check that it runs" in said, said
 
 
+def test_disturbed():
+    """5 % of the answers are 503, 1 % stall for a minute, 1 % end short, 2 % are reset: every row is right, and what would cost most
+    does not happen: a limit of connections that is halved for a few 503, and a stream that waits until a stall counts as one."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        heavy(home / "data", samples=128, size=40_000)
+        keys = {"epochs": 4, "batch_size": 16}
+        with Daemon(home, config="cache: off\nremote: {connections: 16}\n") as daemon:
+            wanted = rows_of(daemon, home / "data/b-{0..1}.tar", **keys)
+            with counted(home / "data", "--disturb", f"{DISTURBED}:60") as (url, _asked):
+                assert rows_of(daemon, f"{url}/b-{{0..1}}.tar", **keys) == wanted
+                remote = daemon.status()["remote"]
+        retried = remote["retried"]
+        assert remote["requests"] > 500 and retried["slowdown"] > 15 and retried["reset"] > 3, remote
+        assert remote["slowdowns"] == 0 and remote["connections_limit"] == 16, remote
+        assert remote["hedges_won"] >= 3 and remote["hedges"] <= 1 + remote["done"] / 50 and retried.get("stall", 0) <= 1, remote
+
+
 def test_labels_are_local():
     """Files beside the dataset are local ones; a URL gets a sentence."""
     needs_urls()
@@ -599,10 +619,10 @@ def test_beside_fails():
 
 
 @contextlib.contextmanager
-def counted(root):
+def counted(root, *options):
     """The URL of tests/remote/fault_server.py, and how many requests it has had."""
-    server = subprocess.Popen([sys.executable, str(ROOT / "tests/remote/fault_server.py"), str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True)
+    server = subprocess.Popen([sys.executable, str(ROOT / "tests/remote/fault_server.py"), str(root), *options], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{server.stdout.readline().split()[1]}"
         yield url, lambda: int(urllib.request.urlopen(f"{url}/stats", timeout=LIMIT).read().split()[0])
