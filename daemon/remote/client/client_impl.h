@@ -181,6 +181,7 @@ struct client {
 	unsigned queued, active; /* requests on a list; attempts */
 	bool losers; /* an attempt lost, and is still there */
 	double hedge_tokens; /* requests that may be sent a second time */
+	bool behind; /* the last look at the attempts was put off */
 	double hedge_owed; /* of these, what the requests to come pay for */
 	double bandwidth_tokens; /* bytes */
 	uint64_t bandwidth_ns;
@@ -245,6 +246,9 @@ void client_place_first_byte(struct client_place *place, uint64_t ns);
  * requests may be sent: the p95, and up to three times as long while few are saved, so that these
  * go to the requests that wait longest. */
 uint64_t client_place_hedge_ns(const struct client_place *place, double saved);
+/* How long an attempt may be without a byte until it is given up: 20 times the p99 of first bytes,
+ * and 5 times while few requests fail; from 1 to 10 s. */
+uint64_t client_place_stall_ns(const struct client_place *place, uint64_t now);
 /* Whether a second attempt may begin now: a little beyond the limit, but not while the store wants
  * fewer requests. */
 bool client_place_may_hedge(const struct client_place *place, unsigned connections, uint64_t now);

@@ -109,6 +109,14 @@ static bool place_is_calm(const struct client_place *place, uint64_t now)
 	       (!place->halved_ns || now - place->halved_ns > PLACE_BUSY_S * (uint64_t)CLIENT_S);
 }
 
+uint64_t client_place_stall_ns(const struct client_place *place, uint64_t now)
+{
+	const uint64_t usual = place->p99_ns * (place_is_calm(place, now) ? 5 : 20);
+	if (!usual)
+		return 10ull * CLIENT_S;
+	return UTIL_MIN(UTIL_MAX(usual, (uint64_t)CLIENT_S), 10ull * CLIENT_S);
+}
+
 static uint64_t place_random(uint64_t *random)
 {
 	uint64_t x = *random;

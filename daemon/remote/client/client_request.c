@@ -29,6 +29,9 @@ enum {
 	REQUEST_HEDGES_SAVED = 16,
 	REQUEST_TICKS = 8, /* ticks in which each attempt is watched once */
 	REQUEST_PUBLISH_MS = 5, /* between two publications of counters while requests run */
+	/* A thread that did not run for so long may not have seen what came: it looks at the
+	 * sockets before it judges who is silent. */
+	REQUEST_BEHIND_MS = 200,
 };
 #define REQUEST_DATE_FIRST INT64_C(1577836800) /* 2020: no server's clock is before it */
 #define REQUEST_DATE_LAST INT64_C(4102444800) /* 2100 */
@@ -647,9 +650,7 @@ static uint64_t request_stall_ns(const struct client *client, const struct clien
 {
 	uint64_t limit = (uint64_t)client->options.stall_ms * CLIENT_MS;
 	if (!limit) {
-		uint64_t usual = request->own.place->p99_ns * 20;
-		limit = usual ? UTIL_MIN(UTIL_MAX(usual, (uint64_t)CLIENT_S), 10ull * CLIENT_S)
-			      : 10ull * CLIENT_S;
+		limit = client_place_stall_ns(request->own.place, client->now_ns);
 		/* A listing, and the end of an upload, take a store longer. */
 		if (request->method != CLIENT_GET || request->size == 0)
 			limit = UTIL_MAX(limit, 30ull * CLIENT_S);
@@ -810,7 +811,9 @@ void client_request_tick(struct client *client)
 	request_resume_paused(client, passed);
 	/* What a watch ends is this attempt, or all of its request: the next one is another
 	 * request's unless it is the rival, so the rival is passed over by beginning again. */
-	for (struct list_node *node = client->running.first, *next; node; node = next) {
+	client->behind = !client->behind && passed > REQUEST_BEHIND_MS * (uint64_t)CLIENT_MS;
+	for (struct list_node *node = client->running.first, *next; node && !client->behind;
+		node = next) {
 		struct client_attempt *attempt = attempt_of(node);
 		next = node->next;
 		if (next && attempt_of(next)->request == attempt->request)

@@ -292,6 +292,15 @@ static void test_waits(void **state)
 	}
 	assert_in_range(quick, 40, 75);
 	assert_true(spent / 500 > CLIENT_S);
+	/* A stall is told sooner while few requests fail. */
+	place.p99_ns = 400 * CLIENT_MS;
+	assert_int_equal(client_place_stall_ns(&place, now), 8ull * CLIENT_S);
+	client_place_begin(&place, "s3://bucket", CONNECTIONS, now);
+	assert_int_equal(client_place_stall_ns(&place, now), 10ull * CLIENT_S);
+	place.p99_ns = 400 * CLIENT_MS;
+	assert_int_equal(client_place_stall_ns(&place, now), 2ull * CLIENT_S);
+	place.p99_ns = 4 * CLIENT_MS;
+	assert_int_equal(client_place_stall_ns(&place, now), CLIENT_S);
 }
 
 int main(void)
