@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM_SLOTS_MIN = 2 };
+enum { STREAM_SLOTS_MIN = 2, STREAM_SLOTS_DEFAULT = 4 /* of the key prefetch */ };
 
 struct extent_geometry stream_geometry(
 	const struct stream_spec *spec, const struct dataset *dataset)
@@ -118,6 +118,30 @@ static uint32_t stream_slots_in(const struct stream *stream, uint64_t room)
 	return slots;
 }
 
+/* How many slots more than `slots`, the default, a stream from remote storage gets. A request that
+ * fails or stalls takes several times as long as others, and the batch of its row waits for it:
+ * further batches must be there to be filled meanwhile. With `shuffle: blocks`, ahead_far reads
+ * ahead. They take at most a quarter of what is free. */
+static uint32_t stream_far_slots(const struct stream *stream, uint32_t slots, uint64_t room)
+{
+	const struct stream_spec *spec = &stream->spec;
+	const struct order *order = &stream->sampler.order[0];
+	const uint64_t limit = stream->environment->stream_memory;
+	const uint64_t now = stream_needs(stream, spec, slots);
+	uint32_t wanted = (STREAM_FAR_ROWS + spec->batch_size - 1) / spec->batch_size;
+	if (slots != STREAM_SLOTS_DEFAULT || spec->prefetch != STREAM_SLOTS_DEFAULT ||
+		(order->shuffle && order->window) ||
+		dataset_shard_path(stream->parts.dataset[0], 0)[0] == '/')
+		return 0;
+	wanted = UTIL_MIN(wanted, (uint32_t)EXTENT_SLOTS_MAX);
+	room = now + (room - now) / 4;
+	if (limit)
+		room = UTIL_MIN(room, limit);
+	while (wanted > slots && stream_needs(stream, spec, wanted) > room)
+		wanted--;
+	return wanted > slots ? wanted - slots : 0;
+}
+
 /* Reserves the slots that are wanted, or fewer where the budget is short, but never fewer than two:
  * one to be read while the other is filled. */
 static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fault *fault)
@@ -133,6 +157,7 @@ static int stream_reserve(struct stream *stream, uint32_t *ret_slots, struct fau
 		slots = stream_slots_in(stream, room);
 		if (slots < STREAM_SLOTS_MIN)
 			return stream_refuse(stream, room, fault);
+		slots += stream_far_slots(stream, slots, room);
 		(void)snprintf(name, sizeof name, "stream %.40s (%u slots)",
 			stream->spec.name[0] ? stream->spec.name : "of a client", slots);
 		result = ledger_reserve(ledger, stream_needs(stream, &stream->spec, slots), name,

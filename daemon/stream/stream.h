@@ -55,6 +55,8 @@
 
 enum {
 	STREAM_TICKETS = 256,
+	/* Rows that the slots of a stream from remote storage hold, if memory allows. */
+	STREAM_FAR_ROWS = 512,
 	STREAM_ATTEMPTS = 16,
 	STREAM_REASONS = FETCH_OUTCOMES + DECODE_OUTCOMES
 };

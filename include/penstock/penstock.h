@@ -107,7 +107,7 @@ struct penstock_options {
 	uint64_t seed;
 	/* 0: endless. Otherwise penstock_stream_next returns PENSTOCK_END after this many. */
 	uint64_t epochs;
-	/* 0: the daemon's default (4). Slots: batches that may exist at once. */
+	/* 0: the daemon's default (4; more from a URL). Slots: batches that may exist at once. */
 	uint32_t prefetch;
 	/* NULL: "auto". Or "none", "folder", "cls", "json"; or, beginning with '{', a JSON mapping:
 	 * `{"manifest": "labels.csv", "type": "multi_hot"}`. See LABELS in penstock.yaml(5). */

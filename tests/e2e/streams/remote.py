@@ -533,8 +533,8 @@ def test_disturbed():
     needs_urls()
     with folder() as home:
         (home / "data").mkdir()
-        heavy(home / "data", samples=128, size=40_000)
-        keys = {"epochs": 4, "batch_size": 16}
+        heavy(home / "data", samples=560, size=10_000)
+        keys = {"epochs": 1, "batch_size": 16}
         with Daemon(home, config="cache: off\nremote: {connections: 16}\n") as daemon:
             wanted = rows_of(daemon, home / "data/b-{0..1}.tar", **keys)
             with counted(home / "data", "--disturb", f"{DISTURBED}:60") as (url, _asked):
@@ -544,6 +544,36 @@ def test_disturbed():
         assert remote["requests"] > 500 and retried["slowdown"] > 15 and retried["reset"] > 3, remote
         assert remote["slowdowns"] == 0 and remote["connections_limit"] == 16, remote
         assert remote["hedges_won"] >= 3 and remote["hedges"] <= 1 + remote["done"] / 50 and retried.get("stall", 0) <= 1, remote
+
+
+def slots(daemon, source, **keys):
+    """How many slots a stream has."""
+    trainer = daemon.trainer(source=source, **{**KEYS, "epochs": 0, "batch_size": 16, "sleep_ms": 20, **keys})
+    while not trainer.line()[:1].isdigit():
+        pass
+    found = daemon.status()["streams"][0]["slots"]
+    trainer.process.kill()
+    trainer.process.wait()
+    wait_until(lambda: not daemon.status()["streams"], "the end of the stream")
+    return found
+
+
+def test_slots():
+    """A stream from a URL has slots for 512 samples, unless the trainer says how many, memory is short, or blocks are read ahead."""
+    needs_urls()
+    with folder() as home:
+        (home / "data").mkdir()
+        dataset(home / "data")
+        with web(home / "data") as (url, _asked):
+            source = f"{url}/t-{{0..2}}.tar"
+            with Daemon(home) as daemon:
+                assert slots(daemon, home / "data/t-{0..2}.tar") == 4
+                assert slots(daemon, source) == 32
+                assert slots(daemon, source, batch_size=4) == 64
+                assert slots(daemon, source, prefetch=2) == 2
+                assert slots(daemon, source, shuffle=2) == 4
+            with Daemon(home, config="stream_memory: 4M\n") as daemon:
+                assert 4 < slots(daemon, source, image_size=100) < 10
 
 
 def test_labels_are_local():
