@@ -177,7 +177,8 @@ void auth_begin(struct auth *auth, struct client *client)
 {
 	auth->client = client;
 	/* It may have ended with a client whose start failed. */
-	auth->ended = auth->ending = false;
+	auth->ended = false;
+	auth->ending = false;
 }
 
 void auth_end(struct auth *auth)
