@@ -251,8 +251,8 @@ uint64_t store_bytes(int fd)
 
 const char *store_error(int code)
 {
-	return code == -EDQUOT ? "cache_size has no room for it"
-			       : strerror(code < 0 ? -code : code);
+	return code == STORE_E_BOUND ? "cache_size has no room for it"
+				     : strerror(code < 0 ? -code : code);
 }
 
 int store_commit(struct store_file *file)

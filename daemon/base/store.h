@@ -55,10 +55,13 @@ int store_folder_make(const char *folder);
  * NULL without memory. */
 char *store_cache_path(const char *folder, const char *shard, const char *suffix);
 
+/* A bound leaves no room. No call to a file system gives this code. */
+#define STORE_E_BOUND (-EXFULL)
+
 /* A folder whose files count in a bound that another module keeps: the cache of remote data. Before
  * store_commit puts a file there, `take` is asked for the bytes of disk that it has: 0; or a
  * negative errno, and then the file is not put there. Afterwards `settle` is told how many of these
- * bytes are in use. -EDQUOT: the bound leaves no room.
+ * bytes are in use. STORE_E_BOUND: the bound leaves no room.
  *
  * There is one bound at a time. It stays until another one, or NULL, is set, which waits until no
  * thread uses it. Any thread. */
@@ -82,7 +85,7 @@ void store_bound_settle(const char *path, uint64_t taken, uint64_t stored);
 /* What a file takes of the disk. 0 where that is not known. */
 uint64_t store_bytes(int fd);
 
-/* "cache_size has no room for it" for -EDQUOT, else what strerror says. */
+/* "cache_size has no room for it" for STORE_E_BOUND, else what strerror says. */
 const char *store_error(int code);
 
 /* The folder for indexes that cannot be stored beside their shard: `given` unless it is NULL or "",

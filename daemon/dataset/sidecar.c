@@ -133,9 +133,10 @@ static void notice_set(
 			"entry points of %.400s %s (%s): its images are decoded without them, "
 			"which takes longer and changes no pixel; %s",
 			shard, what, why,
-			error == -EDQUOT ? "raise cache_size"
-					 : "free disk space or grant write permission beside it or "
-					   "in the cache folder");
+			error == STORE_E_BOUND
+				? "raise cache_size"
+				: "free disk space or grant write permission beside it or "
+				  "in the cache folder");
 	sidecar->noticed = true;
 	(void)pthread_mutex_unlock(&sidecar->lock);
 }
@@ -152,7 +153,7 @@ bool sidecar_notice(struct sidecar *sidecar, char *ret_text, size_t room)
 }
 
 /* In a bounded folder: allocates all of an open file, which has `all` bytes when every sample was
- * visited; 0: the folder has no bound. 0, or -EDQUOT and other errors of the bound. */
+ * visited; 0: the folder has no bound. 0, or STORE_E_BOUND and other errors of the bound. */
 static int file_reserve(int fd, const char *path, uint64_t all)
 {
 	const uint64_t now = store_bytes(fd);
@@ -340,7 +341,8 @@ static void nothing_kept(struct sidecar *sidecar)
 	const struct dataset *dataset = sidecar->dataset;
 	for (uint32_t i = 0; i < dataset->shards; i++)
 		shard_remove(dataset, i);
-	notice_set(sidecar, dataset->shard[0].path, "are not kept", store_error(-EDQUOT), -EDQUOT);
+	notice_set(sidecar, dataset->shard[0].path, "are not kept", store_error(STORE_E_BOUND),
+		STORE_E_BOUND);
 }
 
 int sidecar_new(const struct dataset *dataset, struct sidecar **ret)
@@ -421,8 +423,9 @@ bool sidecar_keeps(struct sidecar *sidecar, const struct sidecar_place *place)
 	enum sidecar_state state = state_of(sidecar, place);
 	if (state == STATE_READ_ONLY || state == STATE_FULL)
 		notice_set(sidecar, sidecar->dataset->shard[place->shard].path, "cannot be written",
-			state == STATE_FULL ? store_error(-EDQUOT) : "their file is read-only",
-			state == STATE_FULL ? -EDQUOT : -EROFS);
+			state == STATE_FULL ? store_error(STORE_E_BOUND)
+					    : "their file is read-only",
+			state == STATE_FULL ? STORE_E_BOUND : -EROFS);
 	return (state == STATE_UNKNOWN || state == STATE_OPEN) &&
 	       !atomic_load_explicit(&sidecar->full, memory_order_relaxed);
 }

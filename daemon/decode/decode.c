@@ -149,13 +149,14 @@ static bool jpegdec_pays(void)
 	return (forced && *forced) || planes_kernels_at(1);
 }
 
-/* Makes penstock's decoder where it pays, unless the environment says otherwise. */
+/* Whether images are left to libjpeg-turbo and libpng, by the caller's or the environment's wish. */
 static bool only_libraries(const struct decoder *decoder)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
 	return decoder->limits.libraries || (which && strcmp(which, "libjpeg") == 0);
 }
 
+/* Makes penstock's decoder of JPEGs where it pays. */
 static int decoder_new_jpegdec(struct decoder *decoder, struct fault *fault)
 {
 	const char *which = getenv("PENSTOCK_DECODER");

@@ -16,7 +16,8 @@
  *   decode_jpeg.[ch]  decodes by libjpeg-turbo all JPEGs that Pillow reads
  *   jpegmem.[ch]      libjpeg's memory manager, on top of scratch
  *   pngwalk.[ch]      reads a PNG's chunks by Pillow's rules
- *   decode_png.[ch]   decodes by libpng all color types and depths, interlaced or not
+ *   decode_png.[ch]   decodes PNGs by png/, and by libpng what that leaves to it
+ *   png/              penstock's decoder of PNGs: inflating, unfiltering, the rows of a crop
  *   types/            the other types of images
  *   reader.h          what decode.c asks of the code for one type of images
  *   scratch.[ch]      a decoder's working memory, and borrowed memory under a permit

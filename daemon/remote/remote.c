@@ -137,7 +137,7 @@ static struct disk *disk_start(void)
 static int bound_take(void *context, uint64_t bytes)
 {
 	const int code = disk_reserve(context, bytes);
-	return code == DISK_E_FULL ? -EDQUOT : code;
+	return code == DISK_E_FULL ? STORE_E_BOUND : code;
 }
 
 static void bound_settle(void *context, uint64_t taken, uint64_t stored)

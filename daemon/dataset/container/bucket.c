@@ -208,9 +208,10 @@ static bool etags_hold(struct bucket *bucket, const char *name, uint64_t size, c
 		return bucket->trusted;
 	if (asprintf(&url, "%s%s", bucket->text, name) < 0)
 		url = NULL;
+	/* Where objects can be listed but not opened, one question is enough. */
+	bucket->looked = true;
 	if (!url || remote_object_open(url, &object, NULL) < 0)
 		return false;
-	bucket->looked = true;
 	bucket->trusted =
 		remote_object_size(object) == size && strcmp(remote_object_etag(object), etag) == 0;
 	remote_object_unref(object);

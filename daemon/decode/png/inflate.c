@@ -213,6 +213,8 @@ static bool tables(
 	struct inflate *inflate, const uint8_t *of, unsigned litlens, unsigned dists, bool fixed)
 {
 	inflate->fixed = false;
+	if (inflate->tables++ == INFLATE_TABLES_MOST)
+		return false;
 	if (!table_build(&litlen_plan, inflate->litlen, of, litlens) ||
 		!table_build(&dist_plan, inflate->dist, of + litlens, dists))
 		return false;
@@ -270,6 +272,7 @@ bool inflate_begin(struct inflate *inflate)
 	inflate->count = inflate->made = 0;
 	inflate->state = INFLATE_HEAD;
 	inflate->last = inflate->fixed = false;
+	inflate->tables = 0;
 	input(inflate);
 	top_up(inflate);
 	unsigned method = take(inflate, 8), flags = take(inflate, 8);

@@ -20,6 +20,10 @@ enum {
 	INFLATE_HISTORY = 32768, /* bytes before `out` that a match may refer to */
 	/* Bytes after the place asked for that may be written, and how many of them may count. */
 	INFLATE_OVERSHOOT = 320,
+	/* Tables that are built for one stream. Encoders begin a block every 16 KB of output or
+	 * more, so only a stream that is made to cost time has as many: a block of 12 bytes that
+	 * makes nothing costs 10 us. */
+	INFLATE_TABLES_MOST = 1 << 16,
 	/* The least input that `more` leaves, unless the input ends: a block's header, and more. */
 	INFLATE_INPUT_LEAST = 1024,
 	/* Input that the fast loop looks at beyond what it takes. */
@@ -73,6 +77,7 @@ struct inflate {
 	enum inflate_state state;
 	bool last; /* the block is the last one */
 	bool fixed; /* the tables are those of the fixed codes */
+	unsigned tables; /* that were built */
 	unsigned stored; /* bytes of a stored block that are left */
 	uint32_t litlen[INFLATE_LITLEN_ENTRIES];
 	uint32_t dist[INFLATE_DIST_ENTRIES];
@@ -93,7 +98,7 @@ typedef enum inflate_stop inflate_coded_fn(struct inflate *inflate, const uint8_
 bool inflate_begin(struct inflate *inflate);
 
 /* Inflates until `out` has reached `stop`, or the state is INFLATE_ENDED. False: an error, at
- * `out`. */
+ * `out`, or more than INFLATE_TABLES_MOST. */
 bool inflate_run(struct inflate *inflate, inflate_coded_fn *coded, const uint8_t *stop);
 
 /* After INFLATE_ENDED: the stream's Adler-32. False: it is not there. */

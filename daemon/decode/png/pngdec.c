@@ -43,7 +43,8 @@ static unsigned group_rows(uint64_t stride)
 uint64_t pngdec_scratch_bytes(uint64_t stride)
 {
 	return sizeof(struct pngdec) + INPUT_KEPT + INPUT_BYTES + window_bytes(stride) +
-	       INFLATE_OVERSHOOT + (group_rows(stride) + 1) * (stride + 2 * PNG_ROW_SLACK) +
+	       INFLATE_OVERSHOOT + PNG_ROW_SLACK +
+	       (group_rows(stride) + 1) * (stride + 2 * PNG_ROW_SLACK) +
 	       (3 + ROW_BUFFERS) * SCRATCH_ALIGN;
 }
 
@@ -95,12 +96,13 @@ static struct pngdec *begin(const struct pngdec_rows *rows, struct scratch *scra
 	dec->failed = false;
 	dec->cut = rows->walk->pixels_cut;
 	dec->input = scratch_take(scratch, INPUT_KEPT + INPUT_BYTES);
-	dec->window = scratch_take(scratch, window_bytes(rows->stride) + INFLATE_OVERSHOOT);
+	dec->window = scratch_take(
+		scratch, window_bytes(rows->stride) + INFLATE_OVERSHOOT + PNG_ROW_SLACK);
 	bool taken = dec->input && dec->window;
 	for (unsigned i = 0; i <= group_rows(rows->stride); i++) {
 		uint8_t *row = scratch_take(scratch, rows->stride + 2 * PNG_ROW_SLACK);
-		dec->row[i] = row + PNG_ROW_SLACK;
 		taken &= row != NULL;
+		dec->row[i] = row ? row + PNG_ROW_SLACK : NULL;
 	}
 	if (!taken)
 		return NULL;

@@ -420,7 +420,10 @@ static int reserve(struct disk *disk, uint64_t bytes)
 
 int disk_reserve(struct disk *disk, uint64_t bytes)
 {
-	if (disk_stopped(disk) || disk->slot == SLOTS || bytes > disk->size)
+	/* Nothing is kept of data then, and nothing is counted. */
+	if (disk_stopped(disk) || disk->slot == SLOTS)
+		return 0;
+	if (bytes > disk->size)
 		return DISK_E_FULL;
 	int code = -EBUSY;
 	for (unsigned i = 0; i < RESERVE_TRIES && code == -EBUSY; i++)
@@ -447,6 +450,8 @@ static void settle(struct disk *disk, uint64_t unused)
 
 void disk_settle(struct disk *disk, uint64_t taken, uint64_t stored)
 {
+	if (disk_stopped(disk) || disk->slot == SLOTS)
+		return;
 	const bool locked = disk_lock(disk) == 0;
 	disk_spend(disk, taken);
 	if (!locked)

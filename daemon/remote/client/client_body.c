@@ -314,8 +314,11 @@ uint8_t *client_body_target(const struct client_attempt *attempt, size_t *ret_sp
 		attempt->complete)
 		return NULL;
 	uint64_t space = body_space(request);
+	/* What comes beyond the buffer is received elsewhere, and refused. */
+	if (!space)
+		return NULL;
 	*ret_space = (size_t)UTIL_MIN(space, (uint64_t)SIZE_MAX / 2);
-	return space ? request->buffer + request->received : NULL;
+	return request->buffer + request->received;
 }
 
 void client_body_settle(struct client_attempt *attempt)

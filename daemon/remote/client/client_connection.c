@@ -67,6 +67,9 @@ void client_connection_close(struct client_connection *connection)
 		client->idle_count--;
 	}
 	bool own = connection->fd >= 0 && !connection->easy;
+	/* While the socket is open: another process may have it, too, and then closing it does not
+	 * take it from the epoll. */
+	client_sockets_disown(client, connection);
 	connection_leave_curl(connection);
 	client_sockets_disown(client, connection);
 	if (own)
@@ -143,8 +146,8 @@ static struct client_connection *connection_idle(struct client *client, const ch
 		bool old = client->now_ns > connection->idle_ns &&
 			   client->now_ns - connection->idle_ns > CONNECTION_IDLE_S * CLIENT_S;
 		bool same = !old && strcmp(connection->origin, origin) == 0;
-		/* Without TLS, the epoll tells, and what came since is told by the next read. */
-		if (same && (!connection->tls || client_connection_is_quiet(connection)))
+		/* What came unasked must not pass for the next answer. */
+		if (same && client_connection_is_quiet(connection))
 			return connection;
 		if (old || same)
 			client_connection_close(connection);

@@ -113,7 +113,9 @@ static void direct_end(struct client_attempt *attempt, CURLcode code)
 {
 	struct client_connection *connection = attempt->connection;
 	attempt->connection = NULL;
-	if (connection && code == CURLE_OK && !attempt->http.ends)
+	/* A server may answer before it has the whole request. */
+	const bool sent = attempt->text_sent == attempt->text.used;
+	if (connection && code == CURLE_OK && !attempt->http.ends && sent)
 		client_connection_give(connection);
 	else if (connection)
 		client_connection_close(connection);

@@ -449,6 +449,9 @@ static bool request_ask_again(struct client *client, struct client_request *requ
 	 * than AccessDenied. */
 	bool again = (class != ERROR_REFUSED || !*ended->body.code) && ended->head.status >= 400 &&
 		     request_set_clock(client, request, ended);
+	/* A signature that was kept may be old where the machine was suspended. */
+	if (class == ERROR_CLOCK && request->own.attempts == 1 && client->options.sign)
+		again = true;
 	struct client_refusal refusal = {.status = ended->head.status,
 		.code = ended->body.code,
 		.region = *ended->head.region ? ended->head.region : ended->body.region};

@@ -410,7 +410,7 @@ static int bound_take(void *context, uint64_t bytes)
 {
 	struct bound *bound = context;
 	if (bytes > bound->left)
-		return -EDQUOT;
+		return STORE_E_BOUND;
 	bound->left -= bytes;
 	bound->taken += bytes;
 	return 0;

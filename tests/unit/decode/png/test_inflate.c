@@ -320,9 +320,81 @@ static void test_cut(void **state)
 	free(s);
 }
 
+/* Four blocks in 47 bytes that have tables of their own and make nothing: each two codes, a literal
+ * that is never sent and the end. */
+struct empty {
+	uint8_t bytes[47];
+	unsigned bit;
+	uint8_t input[KEPT + INPUT + 64];
+	unsigned rounds; /* of the bytes that `more` appends yet */
+};
+
+static void empty_put(struct empty *empty, unsigned value, unsigned bits)
+{
+	for (unsigned i = 0; i < bits; i++, empty->bit++)
+		empty->bytes[empty->bit / 8] |= (uint8_t)((value >> i & 1) << empty->bit % 8);
+}
+
+static void empty_fill(struct empty *empty)
+{
+	for (unsigned block = 0; block < 4; block++) {
+		empty_put(empty, 2 << 1, 3); /* dynamic, and not the last one */
+		empty_put(empty, 0 | 0 << 5 | 14 << 10, 14);
+		/* Lengths of the codes' code: 18 has 1 bit, 0 and 1 have 2. */
+		for (unsigned i = 0; i < 18; i++)
+			empty_put(empty, i == 2 ? 1 : i == 3 || i == 17 ? 2 : 0, 3);
+		empty_put(empty, 3, 2); /* a literal of 1 bit */
+		empty_put(empty, 127 << 1, 8); /* 138 codes that are not used */
+		empty_put(empty, 106 << 1, 8); /* 117 more */
+		empty_put(empty, 3, 2); /* the end, of 1 bit */
+		empty_put(empty, 1, 2); /* no distances */
+		empty_put(empty, 1, 1); /* the end */
+	}
+	assert_int_equal(empty->bit, 8 * sizeof empty->bytes);
+}
+
+static void more_empty(void *context, struct inflate *inflate)
+{
+	struct empty *empty = context;
+	size_t left = (size_t)(inflate->in_end - inflate->in);
+	memmove(empty->input, inflate->in - KEPT, KEPT + left);
+	for (; left + sizeof empty->bytes <= INPUT && empty->rounds; empty->rounds--) {
+		memcpy(empty->input + KEPT + left, empty->bytes, sizeof empty->bytes);
+		left += sizeof empty->bytes;
+	}
+	inflate->in = empty->input + KEPT;
+	inflate->in_end = inflate->in + left;
+	inflate->in_last = !empty->rounds;
+}
+
+/* Tables cost more than the bytes that describe them: a stream of nothing else ends. */
+static void test_tables(void **state)
+{
+	static struct empty empty;
+	static struct inflate inflate;
+	static uint8_t out[1 + INFLATE_OVERSHOOT];
+	const uint8_t head[2] = {0x78, 0x01};
+	(void)state;
+	empty_fill(&empty);
+	memcpy(empty.input + KEPT, head, sizeof head);
+	empty.rounds = INFLATE_TABLES_MOST;
+	inflate = (struct inflate){.in = empty.input + KEPT,
+		.in_end = empty.input + KEPT + sizeof head,
+		.more = more_empty,
+		.context = &empty,
+		.start = out,
+		.out = out};
+	assert_true(inflate_begin(&inflate));
+	assert_false(inflate_run(&inflate, png_kernels_at(0)->coded, out + 1));
+	assert_int_equal(inflate.tables, INFLATE_TABLES_MOST + 1);
+	assert_true(empty.rounds > INFLATE_TABLES_MOST / 2);
+	assert_ptr_equal(inflate.out, out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_zlib),
 		cmocka_unit_test(test_codes),
 		cmocka_unit_test(test_refused),
