@@ -86,15 +86,13 @@ int disk_lock(struct disk *disk)
 
 int disk_lock_short(struct disk *disk)
 {
-	unsigned waited = 0;
-	/* It takes seconds to walk a large folder. */
-	if (atomic_load_explicit(&disk->measuring, memory_order_relaxed))
-		return -EBUSY;
-	while (pthread_mutex_trylock(&disk->lock) != 0) {
-		if (waited >= DISK_SHORT_MS)
+	/* Other threads have it for a moment, except for a walk of a large folder, which takes
+	 * seconds. */
+	for (unsigned waited = 0; pthread_mutex_trylock(&disk->lock) != 0; waited += PAUSE_MS) {
+		if (waited >= DISK_WAIT_MS ||
+			atomic_load_explicit(&disk->measuring, memory_order_relaxed))
 			return -EBUSY;
 		lock_pause();
-		waited += PAUSE_MS;
 	}
 	return lock_within(disk, DISK_SHORT_MS);
 }
@@ -327,7 +325,7 @@ static uint64_t kept_free(const struct disk *disk, uint64_t indexes)
 /* Measures what is used, and removes objects until `wanted` more bytes fit; of blocks, also what
  * is kept free. Under the lock. Credit is summed before files are measured: what is written in
  * between counts twice rather than never. */
-static int measure(
+static int measure_walk(
 	struct disk *disk, uint64_t wanted, bool blocks, uint64_t *ret_used, uint64_t *ret_indexes)
 {
 	uint64_t used;
@@ -357,6 +355,16 @@ static int measure(
 		*ret_used = used;
 		*ret_indexes = indexes;
 	}
+	return code;
+}
+
+/* The same, of which readers know (disk_lock_short). */
+static int measure(
+	struct disk *disk, uint64_t wanted, bool blocks, uint64_t *ret_used, uint64_t *ret_indexes)
+{
+	atomic_store_explicit(&disk->measuring, true, memory_order_relaxed);
+	const int code = measure_walk(disk, wanted, blocks, ret_used, ret_indexes);
+	atomic_store_explicit(&disk->measuring, false, memory_order_relaxed);
 	return code;
 }
 
@@ -430,9 +438,7 @@ int disk_reserve(struct disk *disk, uint64_t bytes)
 		code = disk_lock(disk);
 	if (code < 0)
 		return code;
-	atomic_store_explicit(&disk->measuring, true, memory_order_relaxed);
 	code = reserve(disk, bytes);
-	atomic_store_explicit(&disk->measuring, false, memory_order_relaxed);
 	disk_unlock(disk);
 	return code;
 }
@@ -468,9 +474,7 @@ int disk_credit(struct disk *disk, uint64_t bytes, bool may_drop)
 	/* A reader does not wait while this process, or another one, walks the folder. */
 	int code = may_drop ? disk_lock(disk) : disk_lock_short(disk);
 	if (code == 0) {
-		atomic_store_explicit(&disk->measuring, may_drop, memory_order_relaxed);
 		code = credit_add(disk, bytes, may_drop);
-		atomic_store_explicit(&disk->measuring, false, memory_order_relaxed);
 		disk_unlock(disk);
 	}
 	return code == -EBUSY ? DISK_E_FULL : code;

@@ -29,8 +29,8 @@ enum { DISK_WAIT_MS = 500, DISK_SHORT_MS = 20 };
 /* The account's lock, of this process and among processes. 0, or -EBUSY where another process keeps
  * it for DISK_WAIT_MS. */
 int disk_lock(struct disk *disk);
-/* The same for a reader, also where another thread of this process has it: -EBUSY after
- * DISK_SHORT_MS. */
+/* The same for a reader: -EBUSY after DISK_SHORT_MS where another process has it, and while another
+ * thread walks the folder. */
 int disk_lock_short(struct disk *disk);
 void disk_unlock(struct disk *disk);
 
