@@ -524,8 +524,10 @@ static int account_open(struct disk *disk)
 	const ssize_t n = whole_read(disk->account_fd, magic, sizeof magic, 0);
 	if (n < 0)
 		return (int)n;
-	return memcmp(magic, account_magic, (size_t)n) && memcmp(magic, none, sizeof magic) ? -EPERM
-											    : 0;
+	return memcmp(magic, account_magic, (size_t)n) != 0 &&
+			       memcmp(magic, none, sizeof magic) != 0
+		       ? -EPERM
+		       : 0;
 }
 
 static int begin(struct disk *disk, const char *cache_dir)
