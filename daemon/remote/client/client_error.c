@@ -178,7 +178,7 @@ void client_error_hide(
 	struct error_body *body, const struct client_headers *headers, const char *address)
 {
 	bool repeats = error_repeats_address(body, address);
-	const char *at = headers->text, *end = at + headers->used;
+	const char *at = client_headers_at(headers, 0), *end = at + headers->used;
 	for (const char *next; !repeats && at < end; at = next + 2) {
 		next = memmem(at, (size_t)(end - at), "\r\n", 2);
 		if (!next)

@@ -71,6 +71,12 @@ struct client_headers {
 	size_t used, room;
 };
 
+/* The text from a place on; "" where nothing was ever appended. */
+static inline const char *client_headers_at(const struct client_headers *headers, size_t at)
+{
+	return headers->text ? headers->text + at : "";
+}
+
 struct client_attempt {
 	/* What each tick looks at, together. */
 	struct list_node node; /* of the client's running ones, or of its spare ones */

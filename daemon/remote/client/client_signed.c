@@ -55,9 +55,8 @@ void client_signed_keep(struct client_attempt *attempt, size_t before, unsigned 
 	if (client_headers_append(&one->text, address, strlen(address) + 1) < 0)
 		return;
 	one->lines = one->text.used;
-	const size_t size = attempt->headers.used - before;
-	/* Without headers there is no text. */
-	if (size && client_headers_append(&one->text, attempt->headers.text + before, size) < 0)
+	if (client_headers_append(&one->text, client_headers_at(&attempt->headers, before),
+		    attempt->headers.used - before) < 0)
 		return;
 	one->method = request->method;
 	one->clock_offset_s = request->own.place->clock_offset_s;

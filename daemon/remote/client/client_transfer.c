@@ -123,7 +123,8 @@ static int transfer_headers(struct client_attempt *attempt)
 {
 	char line[CLIENT_HEADER];
 	int result = 0;
-	const char *at = attempt->headers.text, *end = at + attempt->headers.used;
+	const char *at = client_headers_at(&attempt->headers, 0);
+	const char *end = at + attempt->headers.used;
 	for (const char *next; result == 0 && at < end; at = next + 2) {
 		next = memmem(at, (size_t)(end - at), "\r\n", 2);
 		if (!next || (size_t)(next - at) >= sizeof line - 1)

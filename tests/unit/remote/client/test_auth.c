@@ -60,8 +60,9 @@ static int sign(struct fixture *fixture, const char *redirect, bool *ret_signed)
 		if (rc == -EAGAIN)
 			(void)nanosleep(&moment, NULL);
 	} while (rc == -EAGAIN);
-	*ret_signed = memmem(headers.text, headers.used, "authorization:", 14) ||
-		      memmem(headers.text, headers.used, "x-amz-security-token:", 21);
+	*ret_signed = headers.used &&
+		      (memmem(headers.text, headers.used, "authorization:", 14) ||
+			      memmem(headers.text, headers.used, "x-amz-security-token:", 21));
 	free(headers.text);
 	return rc;
 }
