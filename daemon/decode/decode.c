@@ -149,7 +149,7 @@ static bool jpegdec_pays(void)
 	return (forced && *forced) || planes_kernels_at(1);
 }
 
-/* Whether images are left to libjpeg-turbo and libpng, by the caller's or the environment's wish. */
+/* Whether images are left to libjpeg-turbo and libpng, as the caller or the environment wants. */
 static bool only_libraries(const struct decoder *decoder)
 {
 	const char *which = getenv("PENSTOCK_DECODER");
