@@ -136,6 +136,11 @@ static void arena_count(struct arena *arena, uint64_t used)
 		atomic_store_explicit(&arena->peak, used, memory_order_relaxed);
 }
 
+void arena_want(struct arena *arena)
+{
+	atomic_store_explicit(&arena->wanted, true, memory_order_seq_cst);
+}
+
 uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait)
 {
 	size_t count = arena_cost(bytes) / ARENA_PAGE;
@@ -151,17 +156,17 @@ uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait)
 		atomic_store_explicit(&arena->runs[first].holders, 1, memory_order_relaxed);
 		buffer = arena->base + first * ARENA_PAGE;
 	} else if (wait) {
-		arena->wanted = true;
+		arena_want(arena);
 	}
 	pthread_mutex_unlock(&arena->lock);
 	return buffer;
 }
 
-void arena_want(struct arena *arena)
+bool arena_wanted(struct arena *arena)
 {
-	pthread_mutex_lock(&arena->lock);
-	arena->wanted = true;
-	pthread_mutex_unlock(&arena->lock);
+	/* In order with what the caller did before: arena_want is followed by another look. */
+	return atomic_load_explicit(&arena->wanted, memory_order_seq_cst) &&
+	       atomic_exchange_explicit(&arena->wanted, false, memory_order_seq_cst);
 }
 
 static struct arena_run *arena_run(struct arena *arena, const uint8_t *buffer)
@@ -190,8 +195,6 @@ bool arena_drop(struct arena *arena, uint8_t *buffer)
 	pthread_mutex_lock(&arena->lock);
 	map_set(arena->map, (size_t)(buffer - arena->base) / ARENA_PAGE, run->pages, false);
 	arena_count(arena, arena->used - (uint64_t)run->pages * ARENA_PAGE);
-	bool wanted = arena->wanted;
-	arena->wanted = false;
 	pthread_mutex_unlock(&arena->lock);
-	return wanted;
+	return arena_wanted(arena);
 }

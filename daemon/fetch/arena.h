@@ -28,10 +28,10 @@ struct arena {
 	void *mapping;
 	size_t mapping_bytes;
 	struct arena_run *runs;
+	_Atomic bool wanted; /* the engine waits for pages */
 	pthread_mutex_t lock; /* guards everything below */
 	uint64_t *map; /* bit set: page taken */
 	size_t cursor; /* where the next search begins */
-	bool wanted; /* the engine waits for pages */
 	_Atomic uint64_t used, peak; /* bytes; written under the lock, read relaxed for status */
 };
 
@@ -54,8 +54,13 @@ static inline uint64_t arena_cost(uint64_t bytes)
  * returns true. */
 uint8_t *arena_take(struct arena *arena, uint64_t bytes, bool wait);
 
-/* Makes the next arena_drop that frees pages return true, as after an arena_take that failed. */
+/* Makes the next arena_drop that frees pages return true, as after an arena_take that failed.
+ * Ordered as all of the engine's seq_cst operations are. */
 void arena_want(struct arena *arena);
+
+/* Whether the engine waits for pages, and was not told yet: it has to be woken then, too, when a
+ * reader holds less than before and no pages became free. */
+bool arena_wanted(struct arena *arena);
 
 /* Sets the number of holders, at least 1, of a buffer that so far has one holder. Called before the
  * buffer is handed to others. */

@@ -339,6 +339,24 @@ static void lanes_kick(struct fetch *fetch)
 		fetch_kick(fetch->lanes[i]);
 }
 
+void fetch_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
+{
+	bool room = false;
+	if (large) {
+		(void)munmap(buffer, large);
+		permit_release(fetch->options.large, large);
+		/* Relaxed: the engine also tries again by itself (FETCH_RETRY_NS); this only makes
+		 * it sooner. */
+		if (atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed))
+			lanes_kick(fetch);
+	} else {
+		room = arena_drop(&fetch->arena, buffer);
+	}
+	/* Its reader holds less now: it may have room where others still hold the buffer. */
+	if (room || arena_wanted(&fetch->arena))
+		fetch_room(fetch);
+}
+
 void fetch_release(struct fetch *fetch, struct fetch_item *item)
 {
 	struct fetch_state *state = fetch_state(item);
@@ -350,18 +368,10 @@ void fetch_release(struct fetch *fetch, struct fetch_item *item)
 	state->block = NULL;
 	fetch_uncharge(item);
 	item->data = NULL;
-	if (block) {
+	if (block)
 		cache_release(fetch->cache, block);
-	} else if (state->large) {
-		(void)munmap(buffer, state->large);
-		permit_release(fetch->options.large, state->large);
-		/* Relaxed: the engine also tries again by itself (FETCH_RETRY_NS); this only makes
-		 * it sooner. */
-		if (atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed))
-			lanes_kick(fetch);
-	} else if (arena_drop(&fetch->arena, buffer)) {
-		fetch_room(fetch);
-	}
+	else
+		fetch_give_back(fetch, buffer, state->large);
 }
 
 /* --- starting and ending --- */

@@ -184,7 +184,8 @@ struct fetch_options {
 	uint64_t index_bytes; /* index pages kept; at least 64 pages */
 	enum fetch_cache cache;
 	struct ledger *ledger; /* the cache's memory; outlives fetch. NULL: no cache */
-	/* A sample larger than a quarter of the arena takes its buffer from here; outlives
+	/* A sample larger than a quarter of the arena takes its buffer from here, and so does one
+	 * whose reader has no buffer where the arena has no room for it; outlives
 	 * fetch. */
 	struct permit *large;
 };

@@ -352,6 +352,9 @@ void fetch_kick(struct lane *lane);
 /* A buffer that some lane waits for was dropped: wakes those that wait. */
 void fetch_room(struct fetch *fetch);
 
+/* Gives a buffer back, of the arena or, with `large` bytes, of its own. Any thread. */
+void fetch_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large);
+
 /* Called before the ring's thread sleeps: true if nothing has come in; it then counts as a sleeper
  * until fetch_sleep_end. */
 bool fetch_sleep_begin(struct fetch_inbox *inbox);
@@ -367,8 +370,8 @@ void fetch_threads_join(struct lane *lane);
 /* Called by each engine thread when it begins. */
 void fetch_thread_note(struct lane *lane);
 
-/* Charges `bytes` of the arena to an item's reader until fetch_uncharge. Relaxed: the arena wakes
- * the reads that wait for room. */
+/* Charges `bytes` of the arena to an item's reader until fetch_uncharge. seq_cst, as what the arena
+ * knows of reads that wait for room: they look at `held` once more after they have told it. */
 static inline void fetch_charge(struct fetch_item *item, uint64_t bytes)
 {
 	fetch_state(item)->charge = bytes;
@@ -378,7 +381,7 @@ static inline void fetch_charge(struct fetch_item *item, uint64_t bytes)
 static inline void fetch_uncharge(struct fetch_item *item)
 {
 	atomic_fetch_sub_explicit(
-		&item->reader->held, fetch_state(item)->charge, memory_order_relaxed);
+		&item->reader->held, fetch_state(item)->charge, memory_order_seq_cst);
 	fetch_state(item)->charge = 0;
 }
 

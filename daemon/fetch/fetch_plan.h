@@ -27,7 +27,3 @@ struct fetch_mode *fetch_plan_known(struct lane *lane, const struct dataset *dat
  * permits in order: if `large_waits`, another one waits for its permit, so this one does not
  * ask. */
 enum plan_step fetch_plan_read(struct lane *lane, struct fetch_request *request, bool large_waits);
-
-/* Frees a read's buffer that no item holds. `large`: its size if it is not in the arena; otherwise
- * 0. */
-void fetch_plan_give_back(struct lane *lane, uint8_t *buffer, uint64_t large);

@@ -180,7 +180,7 @@ static void plan_split(struct lane *lane, struct fetch_read *read)
 		fetch_queue_return(&lane->queue, item);
 		item = next;
 	}
-	fetch_plan_give_back(lane, read->buffer, read->large);
+	fetch_give_back(lane->fetch, read->buffer, read->large);
 }
 
 /* Gives each item its result; the items that were read hold the buffer from now on. */
@@ -219,7 +219,7 @@ static void plan_deal(struct lane *lane, struct fetch_read *read)
 		fetch_plan_finish(lane, item, result);
 	}
 	if (holders == 0)
-		fetch_plan_give_back(lane, read->buffer, read->large);
+		fetch_give_back(lane->fetch, read->buffer, read->large);
 	else if (!read->large)
 		arena_share(&lane->fetch->arena, read->buffer, holders);
 }

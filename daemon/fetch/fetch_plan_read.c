@@ -69,6 +69,14 @@ static bool plan_is_large(const struct lane *lane, uint64_t bytes)
 	return arena_cost(bytes) > arena_bytes(&lane->fetch->arena) / 4;
 }
 
+/* A reader that has no buffer at all must not wait for those that others may never give back: what
+ * they leave of the arena may be in pieces that are too small for its next sample. */
+static bool plan_is_starved(const struct lane *lane, const struct fetch_reader *reader)
+{
+	return lane->fetch->options.large &&
+	       atomic_load_explicit(&reader->held, memory_order_relaxed) == 0;
+}
+
 /* The buffer of a single request. `ret_large` is 0 if it is in the arena. A field never waits for
  * memory: its image may have the memory that it would wait for, and is not released before the
  * field is there. The caller reads such a field itself. */
@@ -92,6 +100,10 @@ static enum plan_step plan_buffer(struct lane *lane, struct fetch_request *reque
 		return PLAN_READ;
 	if (field)
 		return plan_too_large(lane, request);
+	if (plan_is_starved(lane, request->item->reader)) {
+		*ret_large = arena_cost(bytes);
+		return plan_large(lane, request, *ret_large, ret_buffer);
+	}
 	fetch_count(&lane->counters.arena_waits, 1);
 	lane->short_of_room = true;
 	return PLAN_STOP;
@@ -100,7 +112,7 @@ static enum plan_step plan_buffer(struct lane *lane, struct fetch_request *reque
 static bool plan_has_room(
 	const struct lane *lane, const struct fetch_reader *reader, uint64_t bytes)
 {
-	uint64_t own = atomic_load_explicit(&reader->held, memory_order_relaxed);
+	uint64_t own = atomic_load_explicit(&reader->held, memory_order_seq_cst);
 	uint64_t used = atomic_load_explicit(&lane->fetch->arena.used, memory_order_relaxed);
 	return quota_allows(own, used, arena_bytes(&lane->fetch->arena), arena_cost(bytes));
 }
@@ -122,7 +134,7 @@ static bool plan_may_read(struct lane *lane, const struct fetch_request *request
 	/* A field does not wait (plan_buffer). */
 	if (request->item->field || plan_is_large(lane, size) || plan_has_room(lane, reader, size))
 		return true;
-	/* Set before the second check: a buffer that is dropped in between would wake no thread. */
+	/* Before the second look: a buffer that is dropped in between would wake no thread. */
 	plan_want(lane);
 	arena_want(&lane->fetch->arena);
 	if (plan_has_room(lane, reader, size))
@@ -131,17 +143,6 @@ static bool plan_may_read(struct lane *lane, const struct fetch_request *request
 	lane->short_of_room = true;
 	place->pass = lane->pass;
 	return false;
-}
-
-void fetch_plan_give_back(struct lane *lane, uint8_t *buffer, uint64_t large)
-{
-	if (large) {
-		(void)munmap(buffer, large);
-		permit_release(lane->fetch->options.large, large);
-	} else {
-		if (arena_drop(&lane->fetch->arena, buffer))
-			fetch_room(lane->fetch);
-	}
 }
 
 /* --- beginning reads --- */
@@ -179,7 +180,8 @@ static void plan_begin(struct lane *lane, struct fetch_read *read, struct fetch_
 		item->label = label;
 		item->position = position;
 		item->shard = shard;
-		fetch_charge(item, read->large ? 0 : arena_cost(size));
+		/* What is large waits for permits, and not for a reader's share of the arena. */
+		fetch_charge(item, plan_is_large(lane, size) ? 0 : arena_cost(size));
 		fetch_share_begin(lane, item);
 		*tail = item;
 		tail = &item->next;
@@ -315,7 +317,7 @@ static void plan_use(struct fetch_read *read, struct file *file)
 static enum plan_step plan_no_memory(
 	struct lane *lane, struct fetch_read *read, struct fetch_request *request)
 {
-	fetch_plan_give_back(lane, read->buffer, read->large);
+	fetch_give_back(lane->fetch, read->buffer, read->large);
 	lane->far_used--;
 	read->next = lane->read_free;
 	lane->read_free = read;
@@ -405,7 +407,7 @@ static enum plan_step plan_file_read(struct lane *lane, struct fetch_request *re
 		return step;
 	int rc = plan_path(request, buffer);
 	if (rc != 0) {
-		fetch_plan_give_back(lane, buffer, large);
+		fetch_give_back(lane->fetch, buffer, large);
 		fetch_state(request->item)->told = rc < 0;
 		fetch_lookup_finish(lane, request, rc);
 		return PLAN_GONE;

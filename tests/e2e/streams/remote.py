@@ -516,7 +516,8 @@ def test_gone():
     with folder() as home:
         (home / "data").mkdir()
         dataset(home / "data")
-        with Daemon(home, config="remote: {timeout_s: 2}\n") as daemon:
+        # Without the cache: a dataset that is stored as a whole needs no server.
+        with Daemon(home, config="cache: off\nremote: {timeout_s: 2}\n") as daemon:
             with web(home / "data") as (url, _asked):
                 trainer = daemon.trainer(source=f"{url}/t-{{0..2}}.tar", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 5})
                 while not trainer.line()[:1].isdigit():

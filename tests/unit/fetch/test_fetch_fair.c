@@ -225,7 +225,10 @@ static void test_room_for_others(void **state)
 	struct fixture fixture, other;
 	fixture_tars(&fixture, 300, 300, false);
 	fixture_images(&other, 100, false);
+	struct permit large;
+	permit_init(&large, 1 << 20);
 	struct fetch_options options = options_of(FETCH_AUTO, 4);
+	options.large = &large;
 	each_engine (fetch, &options) {
 		struct reader keeps, reads[2];
 		struct fetch_item *held[300];
@@ -249,6 +252,46 @@ static void test_room_for_others(void **state)
 		assert_int_equal(keeps.outcome[FETCH_OK], 300);
 		reader_deinit(&keeps);
 	}
+	assert_int_equal(large.used, 0);
+	permit_deinit(&large);
+	fixture_free(&fixture);
+	fixture_free(&other);
+}
+
+/* What the first reader leaves of the arena is less than the other one's large samples need: they
+ * get buffers of their own, one at a time. */
+static void test_no_room_for_others(void **state)
+{
+	struct fixture fixture, other;
+	struct permit large;
+	fixture_tars(&fixture, 300, 300, false);
+	fixture_tars(&other, 200, 200, true);
+	permit_init(&large, FIXTURE_LARGE_BYTES * 2);
+	struct fetch_options options = options_of(FETCH_AUTO, 4);
+	options.arena_bytes = FIXTURE_LARGE_BYTES * 5;
+	options.large = &large;
+	each_engine (fetch, &options) {
+		struct reader keeps, reads;
+		struct fetch_item *held[300];
+		unsigned count = 0;
+		reader_init(&keeps, fetch, &fixture, 300);
+		reader_submit(&keeps, 0, 300);
+		while ((held[count] = reader_one(&keeps, 300)))
+			count++;
+		assert_true(count > 0 && count < 300);
+		reader_init(&reads, fetch, &other, 200);
+		reader_all(&reads);
+		assert_int_equal(reads.outcome[FETCH_OK], 200);
+		assert_int_equal(large.used, 0);
+		assert_true(large.peak >= FIXTURE_LARGE_BYTES);
+		reader_deinit(&reads);
+		for (unsigned i = 0; i < count; i++)
+			reader_finish(&keeps, held[i]);
+		reader_take(&keeps, 300 - count);
+		assert_int_equal(keeps.outcome[FETCH_OK], 300);
+		reader_deinit(&keeps);
+	}
+	permit_deinit(&large);
 	fixture_free(&fixture);
 	fixture_free(&other);
 }
@@ -344,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_turns_by_bytes),
 		cmocka_unit_test(test_urgent_reader),
 		cmocka_unit_test(test_room_for_others),
+		cmocka_unit_test(test_no_room_for_others),
 		cmocka_unit_test(test_hanging_storage),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
