@@ -281,7 +281,7 @@ def test_class_folders_replaced():
         local = dataset(home / "data/bucket")
         with web(home / "data", handler=Bucket) as (url, asked):
             environment = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}
-            with Daemon(home, environment=environment, config=f"cache_dir: {home}/cache\ncache_size: off\n") as daemon:
+            with Daemon(home, environment=environment, config=f"cache: off\ncache_dir: {home}/cache\ncache_size: off\n") as daemon:
                 trainer = daemon.trainer(source="s3://bucket/images/", **{**KEYS, "epochs": 0, "batch_size": 1, "sleep_ms": 2})
                 while not trainer.line()[:1].isdigit():
                     pass
