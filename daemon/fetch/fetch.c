@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -331,30 +330,6 @@ void fetch_forget(struct fetch *fetch, const struct dataset *dataset)
 		lane_forget(fetch->lanes[i], dataset);
 	if (fetch->cache)
 		cache_leave(fetch->cache, dataset);
-}
-
-static void lanes_kick(struct fetch *fetch)
-{
-	for (unsigned i = 0; i < fetch->lane_count; i++)
-		fetch_kick(fetch->lanes[i]);
-}
-
-void fetch_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large)
-{
-	bool room = false;
-	if (large) {
-		(void)munmap(buffer, large);
-		permit_release(fetch->options.large, large);
-		/* Relaxed: the engine also tries again by itself (FETCH_RETRY_NS); this only makes
-		 * it sooner. */
-		if (atomic_exchange_explicit(&fetch->large_wanted, false, memory_order_relaxed))
-			lanes_kick(fetch);
-	} else {
-		room = arena_drop(&fetch->arena, buffer);
-	}
-	/* Its reader holds less now: it may have room where others still hold the buffer. */
-	if (room || arena_wanted(&fetch->arena))
-		fetch_room(fetch);
 }
 
 void fetch_release(struct fetch *fetch, struct fetch_item *item)

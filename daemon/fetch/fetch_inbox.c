@@ -83,12 +83,3 @@ void fetch_sleep(struct fetch_inbox *inbox, bool retry)
 	inbox->kicked = false;
 	pthread_mutex_unlock(&inbox->lock);
 }
-
-void fetch_room(struct fetch *fetch)
-{
-	/* Relaxed: the arena's `wanted` comes between a lane's wish and this. */
-	for (unsigned i = 0; i < fetch->lane_count; i++)
-		if (atomic_exchange_explicit(
-			    &fetch->lanes[i]->wants_room, false, memory_order_relaxed))
-			fetch_kick(fetch->lanes[i]);
-}

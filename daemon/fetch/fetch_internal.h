@@ -349,10 +349,8 @@ void fetch_deliver(struct lane *lane, struct fetch_item *items);
 /* Makes a sleeping engine thread, or the next one that would sleep, plan again. */
 void fetch_kick(struct lane *lane);
 
-/* A buffer that some lane waits for was dropped: wakes those that wait. */
-void fetch_room(struct fetch *fetch);
-
-/* Gives a buffer back, of the arena or, with `large` bytes, of its own. Any thread. */
+/* Gives a buffer back, of the arena or, with `large` bytes, of its own, and wakes the lanes that
+ * wait for one (fetch_room.c). Any thread. */
 void fetch_give_back(struct fetch *fetch, uint8_t *buffer, uint64_t large);
 
 /* Called before the ring's thread sleeps: true if nothing has come in; it then counts as a sleeper
