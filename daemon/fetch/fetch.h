@@ -10,6 +10,7 @@
  *   fetch_queue.[ch]        items that wait, by urgency; readers take turns by bytes
  *   fetch_lookup.[ch]       the window: finds the places of the next items in the index
  *   fetch_pages.[ch]        the bounded cache of index pages
+ *   fetch_room.c            buffers come back, and the reads that wait for room go on
  *   fetch_share.[ch]        items without a read of their own: cached, or being read already
  *   fetch_plan.[ch]         the planner: which reads begin next
  *   fetch_plan_read.c       makes a read of one item, or of several neighbors
