@@ -202,8 +202,13 @@ static void direct_location(struct client_attempt *attempt, const char *line, si
 		value++;
 	while (end > value && (unsigned char)end[-1] <= ' ')
 		end--;
+	const size_t used = (size_t)(end - value);
 	free(attempt->location);
-	attempt->location = strndup(value, (size_t)(end - value));
+	attempt->location = malloc(used + 1);
+	if (!attempt->location)
+		return;
+	memcpy(attempt->location, value, used);
+	attempt->location[used] = 0;
 }
 
 /* The header has ended. Returns whether the transfer goes on. */
