@@ -41,8 +41,8 @@ class Accelerate(kills.Case):
 
     def check(self, job: Job, sizes: "list[int]", steps: "list[int]") -> None:
         begins = kills.check(self, job.records, sizes)
-        for begin, step in zip(begins[1:], steps):
-            self.assertGreaterEqual(kills.step_of(begin), kills.checkpoint_before(step - 1))
+        for first, begin, step in zip(begins, begins[1:], steps):
+            self.assertGreaterEqual(kills.step_of(begin), kills.checkpoint_before(step - 1, kills.step_of(first)))
 
     def test_rank_killed(self) -> None:
         whole = self.finish(self.job("whole"), 2)

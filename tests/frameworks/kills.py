@@ -116,9 +116,10 @@ def step_of(place: "tuple[int, int]") -> int:
     return (place[0] * SAMPLES + place[1]) // GLOBAL
 
 
-def checkpoint_before(step: int) -> int:
-    """The last step, up to this one, after which the examples save: every CHECKPOINT steps, and at the end of an epoch."""
-    return max((saved for saved in range(max(step, 0) + 1) if saved % CHECKPOINT == 0 or saved * GLOBAL % SAMPLES == 0), default=0)
+def checkpoint_before(step: int, first: int = 0) -> int:
+    """The last step, up to this one, after which a run of the examples that began with step `first` saves: every CHECKPOINT steps of
+    the run, and at the end of an epoch."""
+    return max((saved for saved in range(first, max(step, first) + 1) if (saved - first) % CHECKPOINT == 0 or saved * GLOBAL % SAMPLES == 0))
 
 
 def rounds() -> "list[list[int]]":

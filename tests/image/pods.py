@@ -27,9 +27,16 @@ WHY_NOT = ("scripts/install-deps prepares .venv-kubernetes" if not yaml else
            "neither kustomize nor kubectl is installed" if not kustomize.program() else
            "podman's pods for other users are not tested" if os.geteuid() else None)
 
+# Kills of a daemon in a test, and epochs of its trainer: each kill takes some seconds, in which it gets no batch.
+KILLS, EPOCHS = 20, "epochs=40"
+
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class Pods(run.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.long = cls.alone(EPOCHS)
+
     def setUp(self):
         self.node = Path(tempfile.mkdtemp(prefix="n", dir=self.room))
         self.node.chmod(0o755)
@@ -83,22 +90,32 @@ class Pods(run.Case):
         self.engine.until(lambda: self.engine.state(name)[0] == "exited", f"{name} to end", name)
         self.assertEqual(self.engine.state(name)[1], 0, self.engine.logs(name))
 
-    def under_way(self, name):
-        self.engine.until(lambda: len(run.batches(self.engine.logs(name))) >= 3, "three batches", name)
+    def under_way(self, name, before=0):
+        """At least three batches more than before; returns how many it has."""
+        self.engine.until(lambda: len(run.batches(self.engine.logs(name))) >= before + 3, "three batches", name)
+        return len(run.batches(self.engine.logs(name)))
+
+    def lost(self, pod):
+        self.engine.podman("kill", "--signal=KILL", f"{pod}-{pod}")
+        self.engine.podman("pod", "rm", "--force", "--time=0", pod)
 
     def test_sidecar(self):
-        """The sidecar is killed in mid-epoch and started again; the trainer goes on with the next batch."""
-        self.play(self.pod(kustomize.build("sidecar", ("metrics",)), "train-sidecar", "sleep_ms=200"))
+        """The sidecar is killed in mid-epoch and started again, time after time; the trainer goes on with the next batch."""
+        self.play(self.pod(kustomize.build("sidecar", ("metrics",)), "train-sidecar", "sleep_ms=200", EPOCHS))
         daemon, trainer = "train-sidecar-penstockd", "train-sidecar-trainer"
         self.engine.ready(daemon)
-        self.under_way(trainer)
+        had = self.under_way(trainer)
         # The processes are numbered together, so the daemon and its recorder see the trainer.
         self.assertRegex(self.engine.podman("exec", daemon, "penstock", "status"), r"trainer [1-9]\d*, at batch")
-        self.engine.podman("kill", "--signal=KILL", daemon)
-        self.engine.until(lambda: self.engine.state(daemon)[0] == "exited", "the sidecar to be gone")
-        self.engine.podman("start", daemon)
+        for _kill in range(KILLS):
+            self.engine.podman("kill", "--signal=KILL", daemon)
+            self.engine.until(lambda: self.engine.state(daemon)[0] == "exited", "the sidecar to be gone")
+            self.assertEqual(self.engine.state(trainer)[0], "running", "the trainer ended before its sidecar was killed so often")
+            self.engine.podman("start", daemon)
+            had = self.under_way(trainer, had)
         self.ends(trainer)
-        self.assertEqual(run.batches(self.engine.logs(trainer)), self.expected)
+        self.assertEqual(run.batches(self.engine.logs(trainer)), self.long)
+        print(f"the sidecar was killed {KILLS} times", flush=True)
         log = self.engine.logs(daemon)
         self.assertRegex(log, run.HIDDEN)
         self.assertIn('"message":"metrics and the page: http://0.0.0.0:9470/', log)
@@ -115,21 +132,26 @@ class Pods(run.Case):
         self.engine.until(lambda: "SIGKILL" in self.engine.podman("exec", daemon, "penstock", "why", check=False).stdout, "the record of it", daemon)
 
     def test_daemonset(self):
-        """A daemon for two trainers in pods of their own. Its pod is replaced in mid-epoch, as by an update."""
-        objects = kustomize.build("daemonset", ("metrics",))
+        """A daemon for two trainers in pods of their own. Its pod is replaced in mid-epoch, time after time, as by updates."""
         # The trainers' pods come first: they wait for the daemon in an init container.
         self.play(self.pod(kustomize.build("daemonset"), "penstockd"))
         self.engine.ready("penstockd-penstockd")
         for number in (1, 2):
-            self.play(self.pod(kustomize.build("daemonset"), "train-daemonset", "sleep_ms=300", also=f"-{number}"))
-        for number in (1, 2):
-            self.under_way(f"train-daemonset-{number}-trainer")
+            self.play(self.pod(kustomize.build("daemonset"), "train-daemonset", "sleep_ms=300", EPOCHS, also=f"-{number}"))
+        had = [self.under_way(f"train-daemonset-{number}-trainer") for number in (1, 2)]
         self.assertEqual(self.engine.podman("exec", "penstockd-penstockd", "stat", "-c", "%a %u", "/run/penstock/socket").strip(), "700 1000")
-        self.engine.podman("pod", "rm", "--force", "--time=20", "penstockd")
-        self.play(self.pod(objects, "penstockd"))
+        for kill in range(KILLS):
+            # Half of them are deleted, and half killed: as by an update, and as by the kernel.
+            if kill % 2:
+                self.lost("penstockd")
+            else:
+                self.engine.podman("pod", "rm", "--force", "--time=20", "penstockd")
+            self.play(self.pod(kustomize.build("daemonset", ("metrics",)), "penstockd"))
+            had = [self.under_way(f"train-daemonset-{number}-trainer", before) for number, before in zip((1, 2), had)]
         for number in (1, 2):
             self.ends(f"train-daemonset-{number}-trainer")
-            self.assertEqual(run.batches(self.engine.logs(f"train-daemonset-{number}-trainer")), self.expected)
+            self.assertEqual(run.batches(self.engine.logs(f"train-daemonset-{number}-trainer")), self.long)
+        print(f"the daemon's pod was replaced {KILLS} times", flush=True)
 
     def test_trainers_without_a_daemon(self):
         """They wait for it. A socket's folder that only root could make is refused by name."""

@@ -49,15 +49,19 @@ class Case(unittest.TestCase):
         cls.engine.try_starting()
         cls.data = cls.room / "data"
         subprocess.run([BUILD / "bin/make_dataset", cls.data, "--classes", "3", "--per-class", "20"], check=True, stdout=subprocess.DEVNULL)
-        home = cls.room / "home"
-        home.mkdir(mode=0o700)
+        cls.expected = cls.alone()
+        assert len(cls.expected) == 14, cls.expected
+
+    @classmethod
+    def alone(cls, *keys):
+        """The batches that a trainer gets without containers."""
+        home = Path(tempfile.mkdtemp(prefix="h", dir=cls.room))
         environment = {**os.environ, "PENSTOCKD": str(BUILD / "bin/penstockd"), "PENSTOCK_SOCKET": str(home / "s/s"), "XDG_CACHE_HOME": str(home),
                        "XDG_STATE_HOME": str(home)}
-        done = subprocess.run([BUILD / "bin/dump_batches", f"source={cls.data}", "private=1", *STREAM], check=True, stdout=subprocess.PIPE, text=True,
-                              env=environment)
+        done = subprocess.run([BUILD / "bin/dump_batches", f"source={cls.data}", "private=1", *STREAM, *keys], check=True, stdout=subprocess.PIPE,
+                              text=True, env=environment)
         subprocess.run([BUILD / "bin/penstock", "stop"], check=True, env=environment, stdout=subprocess.DEVNULL)
-        cls.expected = batches(done.stdout)
-        assert len(cls.expected) == 14, done.stdout
+        return batches(done.stdout)
 
     def remove(self, *names):
         self.addCleanup(self.engine.podman, "rm", "--force", "--time=0", *names, check=False)
