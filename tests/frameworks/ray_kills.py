@@ -66,10 +66,13 @@ class Nodes:
                 os.kill(pid, signal.SIGKILL)
 
     def until_free(self) -> None:
-        """Waits until no job has a CPU."""
+        """Waits until no job has a CPU, and Ray knows which nodes are there: for some seconds it counts the CPUs of one that was
+        killed, and a job that may have two or four workers would begin with two."""
+        wanted = {node.node_id for node in (self.cluster.head_node, *self.nodes.values())}
 
         def free() -> bool:
-            return ray.available_resources().get("CPU", 0) == 2 * len(self.nodes)
+            alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+            return alive == wanted and ray.available_resources().get("CPU", 0) == 2 * len(self.nodes)
 
         kills.support.wait_until(free, "the CPUs of the job before to be free")
 
