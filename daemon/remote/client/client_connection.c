@@ -14,6 +14,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -276,4 +278,11 @@ int client_connection_receive(
 		return -errno;
 	*ret_got = (size_t)got;
 	return 0;
+}
+
+void client_connection_acknowledge(const struct client_connection *connection)
+{
+	const int now = 1;
+	if (connection->fd >= 0)
+		(void)setsockopt(connection->fd, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
 }

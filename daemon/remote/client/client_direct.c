@@ -386,8 +386,13 @@ static void direct_ready(struct client_attempt *attempt)
 		if (attempt->tired || (!connection->tls && turn > DIRECT_TURN))
 			break;
 	}
-	if (attempt->over || !attempt->tired)
+	if (attempt->over || attempt->connection != connection)
 		return;
+	if (!attempt->tired) {
+		if (client_http_room(&attempt->http) > 0)
+			client_connection_acknowledge(connection);
+		return;
+	}
 	attempt->tired = false;
 	attempt->paused = true;
 	(void)client_connection_watch(attempt->connection, 0);

@@ -310,6 +310,9 @@ bool client_connection_advance(
 int client_connection_watch(struct client_connection *connection, uint32_t events);
 /* Whether nothing came on an idle one. */
 bool client_connection_is_quiet(struct client_connection *connection);
+/* Acknowledges at once what was received. A server that sends its last, short packet only after
+ * that (Nagle's algorithm) would otherwise wait for 40 ms. */
+void client_connection_acknowledge(const struct client_connection *connection);
 /* 0; -EAGAIN; another negative errno. */
 int client_connection_send(
 	struct client_connection *connection, const void *bytes, size_t size, size_t *ret_sent);
