@@ -21,7 +21,8 @@ kills.support.require("torch", "torchvision", "ray")
 # Before Ray is imported: how soon the head notices that a node is gone, and what the tests do not need.
 os.environ.update({"RAY_TMPDIR": str(kills.support.folder),
                    "RAY_health_check_initial_delay_ms": "0", "RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "3",
-                   "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0",
+                   "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5", "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "10",
+                   "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0",
                    "RAY_enable_metrics_collection": "0",
                    "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(HERE), str(kills.EXAMPLES)])})
 
@@ -64,17 +65,38 @@ class Nodes:
         for pid in self.processes(home):  # workers that Ray was just starting
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        kills.support.wait_until(self.known, "Ray to notice that the node is gone", kills.LIMIT)
+        self.offered()
+
+    def known(self) -> bool:
+        """Ray counts exactly the nodes that run."""
+        wanted = {node.node_id for node in (self.cluster.head_node, *self.nodes.values())}
+        return wanted == {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+
+    def offered(self) -> "dict[str, float] | None":
+        """The CPUs of each node that Ray Train would give to a job that asks for all now. None: no job has run yet.
+
+        An actor that outlives the jobs divides the CPUs. It looks at the nodes every 20 seconds: until then, a job
+        that may have two or four workers would begin with two where a node was killed and another one came. This
+        asks it as a job does, and makes it look at the nodes first."""
+        try:
+            coordinator = ray.get_actor("AutoscalingCoordinator", namespace="AutoscalingCoordinator")
+        except ValueError:
+            return None
+        ray.get(coordinator.request_resources.remote("test", [{"CPU": 1}] * (2 * len(self.nodes)), 60))
+        found = ray.get(coordinator.get_reserved_resources.remote("test", recompute=True))
+        ray.get(coordinator.cancel_request.remote("test"))
+        return {node: resources.get("CPU", 0) for node, resources in found.items()}
 
     def until_free(self) -> None:
-        """Waits until no job has a CPU, and Ray knows which nodes are there: for some seconds it counts the CPUs of one that was
-        killed, and a job that may have two or four workers would begin with two."""
-        wanted = {node.node_id for node in (self.cluster.head_node, *self.nodes.values())}
+        """Waits until no job has a CPU, and Ray and Ray Train offer exactly those of the nodes that run."""
 
         def free() -> bool:
-            alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-            return alive == wanted and ray.available_resources().get("CPU", 0) == 2 * len(self.nodes)
+            if not self.known() or ray.available_resources().get("CPU", 0) != 2 * len(self.nodes):
+                return False
+            return self.offered() in (None, {node.node_id: 2 for node in self.nodes.values()})
 
-        kills.support.wait_until(free, "the CPUs of the job before to be free")
+        kills.support.wait_until(free, "the CPUs of the job before to be free", kills.LIMIT)
 
     def end(self) -> None:
         ray.shutdown()
