@@ -243,6 +243,36 @@ def test_missing_cache_folder():
                 assert rows_of(daemon, source) == wanted
 
 
+def test_nodes_divide_the_work():
+    """Four nodes of a job, each with a daemon and a cache of its own, read together what one daemon reads for the whole job: the same
+    requests, a quarter each, also when each reads its part for the first time. Their caches together hold the dataset, and none alone."""
+    needs_urls()
+    with folder() as home:
+        (home / "data/bucket").mkdir(parents=True)
+        images = {path.relative_to(home / "data/bucket/images").as_posix() for path in dataset(home / "data/bucket").rglob("*.jpg")}
+        with web(home / "data", handler=Bucket) as (url, asked):
+            environment = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+            def read(node, **keys):
+                """The images that a node asks for in an epoch; twice, where the server was slow to answer."""
+                (home / node).mkdir(exist_ok=True)
+                del asked[:]
+                with Daemon(home / node, environment=environment, config=f"cache_dir: {home / node}/kept\ncache_size: 64M\n") as daemon:
+                    assert len(rows_of(daemon, "s3://bucket/images/", epochs=1, **keys)) == len(images) // 8
+                return {path.removeprefix("/bucket/images/") for method, path, _range in asked if method == "GET" and path.endswith(".jpg")}
+
+            def kept(node):
+                return sum(path.stat().st_size for path in (home / node / "kept/remote").rglob("*.data"))
+
+            assert read("whole", batch_size=8) == images
+            nodes = [dict(batch_size=2, group="g", share="split", rank=rank, world_size=4) for rank in range(4)]
+            parts = [read(f"node-{rank}", **keys) for rank, keys in enumerate(nodes)]
+            assert [len(part) for part in parts] == [len(images) // 4] * 4 and set().union(*parts) == images, parts
+            sizes = [kept(f"node-{rank}") for rank in range(4)]
+            assert sum(sizes) == kept("whole") > 2 * max(sizes), (sizes, kept("whole"))
+            assert [read(f"node-{rank}", **keys) for rank, keys in enumerate(nodes)] == [set()] * 4, "from their caches"
+
+
 def test_class_folders():
     """An image of a class folder in a bucket is one request, without a question for its ETag before: the listing gave it. One that is
     in the cache is none. ETags of parts, and weak ones, which no If-Match has; a store whose listing has others than its objects."""
