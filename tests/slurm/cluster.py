@@ -3,6 +3,7 @@
 The nodes have this machine's name and address and ports of their own, so `srun -N2` starts tasks "on" both. Processes are
 tracked by /proc (proctrack/linuxproc) and memory is polled and enforced by slurmd (OverMemoryKill): containers that run tests
 may not make cgroups. Slurm starts only as root, because slurmd sets the user of each job."""
+import contextlib
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue", "scancel")
+SILENT = 30  # seconds
 SEARCH = "/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", "")
 
 
@@ -40,7 +42,7 @@ def free_ports(count):
 
 
 class Cluster:
-    def __init__(self, folder, nodes=2, cpus=4, memory=4000):
+    def __init__(self, folder, nodes=2, cpus=32, memory=32000):
         self.folder = Path(folder)
         self.nodes = [f"n{number + 1}" for number in range(nodes)]
         self.cpus, self.memory = cpus, memory
@@ -59,10 +61,12 @@ class Cluster:
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core_Memory", "SlurmdParameters=config_overrides",
             "JobAcctGatherType=jobacct_gather/linux", "JobAcctGatherFrequency=1", "JobAcctGatherParams=OverMemoryKill",
             "SchedulerType=sched/builtin", "ReturnToService=2", "InactiveLimit=0", "KillWait=5", "MinJobAge=86400", "JobRequeue=1",
-            "SlurmctldTimeout=300", "SlurmdTimeout=300", "OverTimeLimit=0",
+            # A node that does not answer for so many seconds is down.
+            "SlurmctldTimeout=300", f"SlurmdTimeout={SILENT}", "OverTimeLimit=0",
         ]
-        for name, port in zip(self.nodes, ports):
-            lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={self.cpus} RealMemory={self.memory} State=UNKNOWN")
+        for weight, (name, port) in enumerate(zip(self.nodes, ports), start=1):  # of nodes that are free, the first ones are taken
+            lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={self.cpus} RealMemory={self.memory} "
+                         f"Weight={weight} State=UNKNOWN")
         lines.append(f"PartitionName=all Nodes={','.join(self.nodes)} Default=YES MaxTime=INFINITE State=UP")
         (self.folder / "slurm.conf").write_text("\n".join(lines) + "\n", encoding="ascii")
 
@@ -84,9 +88,7 @@ class Cluster:
         self.until(Path(where["socket"]).exists, "munged to listen")
         self.start("slurmctld", "slurmctld", "-D")
         for node in self.nodes:
-            # A mount namespace with a /tmp of its own, as each node has.
-            self.start(node, "unshare", "--mount", "--propagation", "private", "sh", "-c",
-                       f"mount --bind '{self.own(node)}' /tmp && exec slurmd -D -N {node}")
+            self.start_node(node)
         self.until(lambda: self.states().count("idle") == len(self.nodes), "all nodes to be idle")
         return self
 
@@ -109,6 +111,55 @@ class Cluster:
     def own(self, node):
         """What a node has as /tmp."""
         return self.folder / f"tmp-{node}"
+
+    def start_node(self, node):
+        """In a mount namespace with a /tmp of its own, as each node has."""
+        self.start(node, "unshare", "--mount", "--propagation", "private", "sh", "-c",
+                   f"mount --bind '{self.own(node)}' /tmp && exec slurmd -D -N {node}")
+
+    def processes(self, node):
+        """{pid: its environment} of slurmd, and of the steps of jobs and their daemons on a node."""
+        space, found = os.readlink(f"/proc/{self.running[node].pid}/ns/mnt"), {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/mnt") == space:
+                    found[int(pid)] = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return found
+
+    def daemons(self, job, node):
+        """The pids of a job's daemons on a node, without those of the processes that watch over them."""
+        found = []
+        for pid, environment in self.processes(node).items():
+            with contextlib.suppress(OSError):
+                if f"SLURM_JOB_ID={job}".encode() in environment and Path(f"/proc/{pid}/comm").read_text(encoding="utf-8") == "penstock-serve\n":
+                    found.append(pid)
+        return found
+
+    def kill_node(self, node):
+        """SIGKILL to all of its processes, as if its power had failed: they stop first, so none can report another's end."""
+        for pid in (self.running[node].pid, *self.processes(node)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        while True:
+            pids = [pid for pid in self.processes(node) if pid != self.running[node].pid]  # slurmd is last: its namespace is the node's
+            if not pids:
+                break
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self.running[node].kill()
+        self.running.pop(node).wait()
+
+    def boot_node(self, node):
+        """After kill_node(): with an empty /tmp."""
+        shutil.rmtree(self.own(node))
+        self.own(node).mkdir()
+        self.start_node(node)
+        self.until(lambda: self.node_state(node) == "IDLE", f"{node} to be idle again")
+
+    def node_state(self, node):
+        found = re.search(r"State=(\S+)", self.run("scontrol", "show", "node", node, check=False))
+        return found.group(1) if found else "GONE"
 
     def run(self, *command, check=True, **keys):
         done = subprocess.run(command, env=self.environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keys)
@@ -137,12 +188,19 @@ class Cluster:
         assert found
         return found.group(1)
 
-    def requeue(self, job):
-        """Ends a job and has it start again soon: Slurm would wait two minutes. Within the second in which it ended, a node refuses
-        it, because credentials of that second are revoked."""
-        self.run("scontrol", "requeue", job)
-        self.until(lambda: self.state(job) == "PENDING", f"job {job} to be pending")
-        self.run("scontrol", "update", f"JobId={job}", "StartTime=now+3", check=False)
+    def requeue(self, *jobs):
+        """Ends jobs and has them start again soon."""
+        for job in jobs:
+            self.run("scontrol", "requeue", job)
+        self.start_again(*jobs)
+
+    def start_again(self, *jobs):
+        """Requeued jobs start again soon: Slurm would wait two minutes. Within the second in which a job ended, a node refuses it,
+        because credentials of that second are revoked."""
+        for job in jobs:
+            self.until(lambda job=job: self.state(job) == "PENDING", f"job {job} to be pending", within=60 + 4 * SILENT)
+        for job in jobs:
+            self.run("scontrol", "update", f"JobId={job}", "TimeLimit=60", "StartTime=now+3", check=False)
 
     def state(self, job):
         found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job, check=False))

@@ -3,24 +3,32 @@
 
     tests/slurm/run.py BUILD SOURCE_DIR [CASE...]
 
-Exit status 77: Slurm is not installed, or cannot be started here. PENSTOCK_SLURM_ROUNDS: how often each case runs.
+Exit status 77: Slurm is not installed, or cannot be started here. PENSTOCK_SLURM_KILLS: how many jobs each case ends in mid-epoch and
+continues; 1, and 20 with PENSTOCK_TEST_NIGHTLY=1. Up to WAVE jobs run at a time.
 
 All nodes of the cluster are on this machine. Each slurmd has a mount namespace with a /tmp of its own, as nodes have, so the
 socket that the script puts there is the node's own. The trainers' records show what was read: every sample of every epoch exactly
 once, at the place that it has in the order of a single rank."""
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 import cluster
 
 BUILD, TOP = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-ROUNDS = int(os.environ.get("PENSTOCK_SLURM_ROUNDS", "1"))
+NIGHTLY = os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1"
+KILLS, WAVE = int(os.environ.get("PENSTOCK_SLURM_KILLS", "20" if NIGHTLY else "1")), 5
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "0")) or time.time_ns() % 1000000
+CHECKPOINT, LIMIT = 4, 600  # steps between two checkpoints of trainer.py; seconds for the jobs of a wave to end
+minutes = unittest.skipUnless(NIGHTLY, "takes minutes: PENSTOCK_TEST_NIGHTLY=1")
 SAMPLES, BATCH, EPOCHS, TASKS = 192, 4, 2, 2  # tasks of a node
 
 
@@ -49,8 +57,12 @@ def single_rank_order(source, home):
 
 
 class Slurm(unittest.TestCase):
+    counts = {}  # how many jobs were ended, by the way in which
+
     @classmethod
     def setUpClass(cls):
+        print(f"PENSTOCK_TEST_SEED={SEED}", flush=True)
+        cls.random = random.Random(SEED)
         # Not in /tmp, of which each node has its own.
         cls.room = Path(tempfile.mkdtemp(prefix="penstock-slurm-", dir="/var/tmp"))
         cls.addClassCleanup(shutil.rmtree, cls.room, ignore_errors=True)
@@ -69,12 +81,16 @@ class Slurm(unittest.TestCase):
         trainer = folder / "trainer"
         trainer.write_text(f"#!/bin/sh\nexec {sys.executable} {TOP}/tests/slurm/trainer.py\n", encoding="ascii")
         trainer.chmod(0o755)
-        given = {"HOME": folder, "OUT": folder, "SOURCE": self.source, "EPOCHS": EPOCHS, "PYTHONPATH": BUILD / "python",
-                 "PENSTOCKD": BUILD / "bin/penstockd", "PATH": f"{BUILD}/bin:{cluster.SEARCH}", "XDG_STATE_HOME": folder / "state", **variables}
-        export = ",".join(f"{name}={value}" for name, value in given.items())
+        export = ",".join(f"{name}={value}" for name, value in {**self.given(folder), **variables}.items())
         job = self.cluster.submit(TOP / "config/penstock.sbatch", f"--export={export}", "--nodes=2", f"--ntasks-per-node={TASKS}",
                                   "--cpus-per-task=1", "--mem=1000M", f"--output={folder}/output", *options, cwd=folder)
+        self.addCleanup(self.cluster.run, "scancel", "--full", job, check=False)  # of a test that failed
         return job, folder
+
+    def given(self, folder):
+        """The environment of a job."""
+        return {"HOME": str(folder), "OUT": str(folder), "SOURCE": str(self.source), "EPOCHS": str(EPOCHS), "PYTHONPATH": str(BUILD / "python"),
+                "PENSTOCKD": str(BUILD / "bin/penstockd"), "PATH": f"{BUILD}/bin:{cluster.SEARCH}", "XDG_STATE_HOME": str(folder / "state")}
 
     def steps(self, folder, run):
         """What each rank read in one run of a job."""
@@ -82,22 +98,26 @@ class Slurm(unittest.TestCase):
                 for path in folder.glob(f"rank-*.{run}")}
 
     def check_rows(self, folder, runs=1):
-        """Every sample of every epoch exactly once, at its place, with the runs before the last one counted up to their checkpoint."""
-        ends = {}
-        for run in range(1, runs):  # where each later run began
-            ends[run - 1] = min(line["step"] for lines in self.steps(folder, run).values() for line in lines[:1]) - 1
+        """Every sample of every epoch exactly once, at its place: of each run, the steps up to the checkpoint with which the next run
+        began, which is the last one that was there."""
+        read = [self.steps(folder, run) for run in range(runs)]
+        self.assertEqual([len(ranks) for ranks in read], [2 * TASKS] * runs, self.say(folder))
+        self.assertFalse(list(folder.glob(f"rank-*.{runs}")), "it was started more often than the test did")
+        begins = [{lines[0]["step"] for lines in ranks.values()} for ranks in read]
+        self.assertEqual([len(begin) for begin in begins], [1] * runs, f"ranks of a run began at different steps: {begins}")
+        begins = [min(begin) for begin in begins]
+        self.assertEqual(begins[0], 1)
+        for ranks, begin in zip(read, begins[1:]):
+            done = min(lines[-1]["step"] for lines in ranks.values())
+            self.assertIn(begin - 1, {(done - 1) // CHECKPOINT * CHECKPOINT, done // CHECKPOINT * CHECKPOINT}, "the last checkpoint")
         found = [{} for _ in range(EPOCHS)]
-        for run in range(runs):
-            for lines in self.steps(folder, run).values():
-                for line in lines:
-                    if line["step"] > ends.get(run, 1 << 30):
-                        continue
-                    for position, index in line["rows"]:
-                        self.assertNotIn(position, found[line["epoch"]], f"position {position} came twice")
-                        found[line["epoch"]][position] = index
+        for ranks, end in zip(read, [*begins[1:], 1 << 30]):
+            for line in (line for lines in ranks.values() for line in lines if line["step"] < end):
+                for position, index in line["rows"]:
+                    self.assertNotIn(position, found[line["epoch"]], f"position {position} came twice")
+                    found[line["epoch"]][position] = index
         for epoch in range(EPOCHS):
             self.assertEqual([found[epoch].get(position) for position in range(SAMPLES)], self.order[epoch])
-        return ends
 
     def say(self, folder):
         return (folder / "output").read_text(encoding="utf-8", errors="replace") if (folder / "output").exists() else "no output"
@@ -108,7 +128,7 @@ class Slurm(unittest.TestCase):
             found = self.steps(folder, run)
             return len(found) == 2 * TASKS and all(lines and lines[-1]["step"] >= step for lines in found.values())
 
-        self.cluster.until(there, f"step {step} of run {run}: {self.say(folder)}")
+        self.cluster.until(there, f"step {step} of run {run} in {folder}", within=240)
 
     # ---- cases
 
@@ -124,44 +144,114 @@ class Slurm(unittest.TestCase):
         sockets = [node for node in self.cluster.nodes if (self.cluster.own(node) / f"penstock-{job}").exists()]
         self.assertEqual(set(sockets), set().union(*nodes))
 
-    @unittest.skipUnless(os.environ.get("PENSTOCK_TEST_NIGHTLY") == "1", "takes three minutes: PENSTOCK_TEST_NIGHTLY=1")
+    # Jobs that are ended in mid-epoch and go on.
+
+    def waves(self, way, *options, pause="1" if NIGHTLY else "0.3", size=WAVE):
+        """For each wave: its jobs, {number: folder}, after each has taken some steps. Counts them."""
+        for first in range(0, KILLS, size):
+            jobs = dict(self.begin("--requeue", *options, PAUSE=pause) for _ in range(min(size, KILLS - first)))
+            for folder in jobs.values():
+                self.under_way(folder, 0, self.random.randrange(2, 9))
+            yield jobs
+            self.counts[way] = self.counts.get(way, 0) + len(jobs)
+            print(f"{self.counts[way]} of {KILLS} {way}, all rows exact", flush=True)
+
+    def nodes_of(self, folder, run=0):
+        return {line["node"] for lines in self.steps(folder, run).values() for line in lines}
+
+    def ends_well(self, jobs, runs=2, daemons=2):
+        """Each job comes to its end, with its daemons, and has read every row once."""
+        for folder in jobs.values():
+            (folder / "hurry").touch()
+        for job, folder in jobs.items():
+            self.assertEqual(self.cluster.wait(job, "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED", within=LIMIT), "COMPLETED", self.say(folder))
+            self.check_rows(folder, runs)
+            # The script's own daemons have served the last run, which replaces the output: a trainer that finds none starts another.
+            self.assertEqual(self.say(folder).count("penstockd ends"), daemons, self.say(folder))
+
+    @minutes
     def test_time_limit_and_requeue(self):
         # Slurm counts minutes, and looks at its jobs every 30 s.
-        job, folder = self.begin("--time=1", "--requeue", PAUSE="6")
-        self.under_way(folder, 0, 4)
-        self.assertEqual(self.cluster.wait(job, "TIMEOUT", "COMPLETED", "FAILED"), "TIMEOUT", self.say(folder))
-        self.cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=10", check=False)
-        self.cluster.requeue(job)
-        self.under_way(folder, 1, 1)
-        self.assertEqual(self.cluster.wait(job, "COMPLETED", "FAILED", "TIMEOUT"), "COMPLETED", self.say(folder))
-        ends = self.check_rows(folder, runs=2)
-        self.assertGreater(ends[0], 0, "the second run began anew")
+        for jobs in self.waves("jobs ended by their time limit", "--time=1", pause="5", size=2 * WAVE):
+            for job, folder in jobs.items():
+                self.assertEqual(self.cluster.wait(job, "TIMEOUT", "COMPLETED", "FAILED"), "TIMEOUT", self.say(folder))
+            self.cluster.requeue(*jobs)
+            self.ends_well(jobs)
 
     def test_requeue_in_mid_epoch(self):
-        for turn in range(ROUNDS):
-            with self.subTest(turn=turn):
-                job, folder = self.begin("--requeue", PAUSE="0.05")
-                self.under_way(folder, 0, 5 + turn % 7)
-                self.cluster.requeue(job)
-                self.assertEqual(self.cluster.wait(job, "COMPLETED", "FAILED"), "COMPLETED", self.say(folder))
-                ends = self.check_rows(folder, runs=2)
-                self.assertGreater(ends[0], 0, "the second run began anew")
+        for jobs in self.waves("jobs requeued"):
+            self.cluster.requeue(*jobs)
+            self.ends_well(jobs)
 
     def test_drained_node(self):
-        for turn in range(ROUNDS):
-            with self.subTest(turn=turn):
-                job, folder = self.begin("--nodelist=n1,n2", PAUSE="0.05")
-                self.under_way(folder, 0, 3)
-                self.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
-                try:
-                    after, other = self.begin()
-                    self.assertEqual(self.cluster.wait(job, "COMPLETED", "FAILED"), "COMPLETED", self.say(folder))
-                    self.check_rows(folder)
-                    self.assertEqual(self.cluster.wait(after, "COMPLETED", "FAILED"), "COMPLETED", self.say(other))
-                    self.check_rows(other)
-                    self.assertEqual({line["node"] for lines in self.steps(other, 0).values() for line in lines}, {"n2", "n3"})
-                finally:
-                    self.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME", check=False)
+        """It finishes the jobs that it has, and gets no other."""
+        job, folder = self.begin("--nodelist=n1,n2", PAUSE="0.05")
+        self.under_way(folder, 0, 3)
+        self.cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
+        try:
+            after, other = self.begin()
+            self.assertEqual(self.cluster.wait(job, "COMPLETED", "FAILED"), "COMPLETED", self.say(folder))
+            self.check_rows(folder)
+            self.assertEqual(self.cluster.wait(after, "COMPLETED", "FAILED"), "COMPLETED", self.say(other))
+            self.check_rows(other)
+            self.assertEqual(self.nodes_of(other), {"n2", "n3"})
+        finally:
+            self.cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME", check=False)
+
+    def test_drained_node_and_requeue(self):
+        """Jobs that shall not wait for their end leave a node that is drained: they go on on the others."""
+        for jobs in self.waves("jobs moved from a drained node"):
+            node = sorted(set.intersection(*map(self.nodes_of, jobs.values())))[0]
+            self.cluster.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+            try:
+                self.cluster.requeue(*jobs)
+                self.ends_well(jobs)
+            finally:
+                self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+            for folder in jobs.values():
+                self.assertEqual(self.nodes_of(folder, 1), set(self.cluster.nodes) - {node})
+
+    @minutes
+    def test_killed_node(self):
+        """All processes of a node end, with slurmd and the daemons. Slurm notices, and starts its jobs again on the others."""
+        for jobs in self.waves("jobs that lost a node", pause="2"):
+            node = self.random.choice(sorted(set.intersection(*map(self.nodes_of, jobs.values()))))
+            self.cluster.kill_node(node)
+            self.cluster.until(lambda node=node: self.cluster.node_state(node).startswith("DOWN"), f"Slurm to notice that {node} is gone",
+                               within=60 + 4 * cluster.SILENT)
+            for job in jobs:
+                # srun may see it before Slurm does: then the job has failed, and is not started again by itself.
+                if self.cluster.wait(job, "PENDING", "FAILED", "NODE_FAIL", "CANCELLED") != "PENDING":
+                    self.cluster.run("scontrol", "requeue", job)
+            self.cluster.start_again(*jobs)
+            self.ends_well(jobs)
+            for folder in jobs.values():
+                self.assertEqual(self.nodes_of(folder, 1), set(self.cluster.nodes) - {node})
+            self.cluster.boot_node(node)
+
+    def test_killed_daemon(self):
+        """The daemon of one of a job's nodes is killed, and another one is started in the job: the trainers go on with it."""
+        for jobs in self.waves("jobs that lost a daemon"):
+            killed = {job: self.random.choice(sorted(self.nodes_of(folder))) for job, folder in jobs.items()}
+            before = {job: self.cluster.daemons(job, node) for job, node in killed.items()}
+            for job, node in killed.items():
+                self.assertEqual(len(before[job]), 1, f"daemons of job {job} on {node}")
+                os.kill(before[job][0], signal.SIGKILL)
+            for job, node in killed.items():
+                self.start_daemon(job, jobs[job], node)
+            for job, node in killed.items():
+                self.cluster.until(lambda job=job, node=node: set(self.cluster.daemons(job, node)) - set(before[job]), f"another daemon of job {job}")
+            self.ends_well(jobs, runs=1, daemons=1)
+
+    def start_daemon(self, job, folder, node):
+        """As the script does, on one node."""
+        environment = {**self.cluster.environment, **self.given(folder), "PENSTOCK_SOCKET": f"/tmp/penstock-{job}/penstock.sock"}
+        with open(folder / "daemon", "wb") as output:
+            one = subprocess.Popen(["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--cpu-bind=none",
+                                    "penstockd", "--config", folder / "penstock.yaml"], env=environment, cwd=folder,
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        self.addCleanup(one.wait)
+        self.addCleanup(one.kill)
 
     def test_memory_of_the_job(self):
         """slurmd ends a job that takes more than --mem: one with a greedy trainer, and not one whose daemon may have 64 MiB."""
@@ -185,4 +275,7 @@ if __name__ == "__main__":
     if WHY:
         print(f"skipped: {WHY}")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *(f"Slurm.test_{case}" for case in sys.argv[3:])], verbosity=2)
+    result = unittest.main(argv=[sys.argv[0], *(f"Slurm.test_{case}" for case in sys.argv[3:])], exit=False, verbosity=2).result
+    if result.wasSuccessful() and NIGHTLY:
+        print(f"promise: {', '.join(f'{count} {way}' for way, count in Slurm.counts.items())}; every row of every epoch exactly once", flush=True)
+    sys.exit(not result.wasSuccessful())
