@@ -23,8 +23,17 @@ static const double tokens_answer = 0.2; /* retries that each answer adds */
  * logarithm of how much more likely it is where 20 % are refused than where 5 % are, and the sum
  * never falls below 0. Shares above 11 % let it grow: eight refusals in a row, some 20 answers of
  * which half are refused, or 50 of which 30 % are, reach the bound. Where 5 % are refused, chance
- * reaches it once in 200,000 answers. */
-static const double place_refused = 1.386, place_served = -0.172, place_bound = 10;
+ * reaches it once in 200,000 answers.
+ *
+ * A refusal comes sooner than a body that was asked for at the same time. Of the requests that run,
+ * those that are refused may therefore all be counted first: the bound grows with their number. */
+static const double place_refused = 1.386, place_served = -0.172, place_bound = 10,
+		    place_usual = 0.05; /* the share of refusals that is usual */
+
+static double place_bound_now(const struct client_place *place)
+{
+	return place_bound + place_refused * place_usual * place->limit;
+}
 
 void client_place_begin(
 	struct client_place *place, const char *name, unsigned connections, uint64_t now)
@@ -40,8 +49,9 @@ void client_place_begin(
 
 bool client_place_slow_down(struct client_place *place, bool plainly, uint64_t now)
 {
-	place->refused = UTIL_MIN(place->refused + place_refused, place_bound);
-	if (place->refused < place_bound && !plainly)
+	const double bound = place_bound_now(place);
+	place->refused = UTIL_MIN(place->refused + place_refused, bound);
+	if (place->refused < bound && !plainly)
 		return false;
 	if (place->halved_ns && now - place->halved_ns < CLIENT_S / 2)
 		return false;
@@ -102,10 +112,11 @@ bool client_place_may_hedge(const struct client_place *place, unsigned connectio
 	return place->running < limit + (fewer ? 0 : UTIL_MAX(connections / 16, 1u));
 }
 
-/* Whether failures are rare, so that the next attempt very probably succeeds. */
+/* Whether failures are rare, so that the next attempt very probably succeeds. A few refusals in a
+ * row are usual: until they reach the bound, they say nothing. */
 static bool place_is_calm(const struct client_place *place, uint64_t now)
 {
-	return place->tokens > TOKENS_MAX / 2.0 && place->refused < place_bound / 2 &&
+	return place->tokens > TOKENS_MAX / 2.0 &&
 	       (!place->halved_ns || now - place->halved_ns > PLACE_BUSY_S * (uint64_t)CLIENT_S);
 }
 
