@@ -41,9 +41,20 @@ def free_ports(count):
     return ports
 
 
+def below_tmp(paths):
+    """Those of some folders that are below /tmp, without those that are in another one of them."""
+    found = []
+    for path in sorted(str(Path(path).resolve()) for path in paths):
+        if path.startswith("/tmp/") and not any(path == other or path.startswith(other + "/") for other in found):
+            found.append(path)
+    return found
+
+
 class Cluster:
-    def __init__(self, folder, nodes=2, cpus=32, memory=32000):
-        self.folder = Path(folder)
+    """`shared`: folders of programs and files that jobs use, as a file system that all nodes have."""
+
+    def __init__(self, folder, nodes=2, cpus=32, memory=32000, shared=()):
+        self.folder, self.shared = Path(folder), shared
         self.nodes = [f"n{number + 1}" for number in range(nodes)]
         self.cpus, self.memory = cpus, memory
         self.running = {}
@@ -113,9 +124,11 @@ class Cluster:
         return self.folder / f"tmp-{node}"
 
     def start_node(self, node):
-        """In a mount namespace with a /tmp of its own, as each node has."""
+        """In a mount namespace with a /tmp of its own, as each node has. Folders below /tmp that the jobs run from stay there."""
+        own = self.own(node)
+        kept = [f"mkdir -p '{own}{path[4:]}' && mount --bind '{path}' '{own}{path[4:]}' && " for path in below_tmp(self.shared)]
         self.start(node, "unshare", "--mount", "--propagation", "private", "sh", "-c",
-                   f"mount --bind '{self.own(node)}' /tmp && exec slurmd -D -N {node}")
+                   f"{''.join(kept)}mount --rbind '{own}' /tmp && exec slurmd -D -N {node}")
 
     def processes(self, node):
         """{pid: its environment} of slurmd, and of the steps of jobs and their daemons on a node."""

@@ -71,7 +71,7 @@ class Slurm(unittest.TestCase):
         (cls.room / "one").mkdir()
         cls.order = single_rank_order(cls.source, cls.room / "one")
         (cls.room / "cluster").mkdir()
-        cls.cluster = cluster.Cluster(cls.room / "cluster", nodes=3).__enter__()
+        cls.cluster = cluster.Cluster(cls.room / "cluster", nodes=3, shared=(TOP, BUILD, sys.prefix)).__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
 
     def begin(self, *options, memory="64M", **variables):
