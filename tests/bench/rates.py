@@ -37,11 +37,11 @@ class Bench:
         self.progressive = self.transcode(os.path.join(scratch, "progressive")) if shutil.which("jpegtran") else None
 
     def transcode(self, folder):
-        """Progressive files of the images, in one folder below this one; those that jpegtran refuses are left out."""
-        os.makedirs(os.path.join(folder, "all"))
+        """Progressive files of the images, in one flat folder, as a yardstick reads them; those that jpegtran refuses are left out."""
+        os.mkdir(folder)
         for where, _, names in os.walk(self.images):
             for name in names:
-                to = os.path.join(folder, "all", f"{os.path.basename(where)}-{os.path.splitext(name)[0]}.jpg")
+                to = os.path.join(folder, f"{os.path.basename(where)}-{os.path.splitext(name)[0]}.jpg")
                 with open(to, "wb") as out:
                     done = subprocess.run(["jpegtran", "-copy", "none", "-progressive", os.path.join(where, name)], stdout=out,
                                           stderr=subprocess.DEVNULL, check=False)
@@ -80,7 +80,10 @@ class Bench:
         return found
 
     def base(self, images):
-        return run([self.yardstick, images, str(THREADS), str(self.seconds)])["images_per_s"]
+        rate = run([self.yardstick, images, str(THREADS), str(self.seconds)])["images_per_s"]
+        if not rate:
+            sys.exit(f"{self.yardstick} decoded nothing in {images}; expected a folder whose own files are JPEGs")
+        return rate
 
     def round(self, states):
         """The yardstick's rate, what each state's is compared with, and each state's report."""
