@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import environment, refuse, run
-from harness import CLASSES, CLOSE, CONFIG, PATH, STREAM, Daemon, Link, Raw, folder, make_dataset, message, open_stream, run_tests, wait_until
+from harness import CLASSES, CLOSE, CONFIG, PATH, SLOW, STREAM, Daemon, Link, Raw, folder, make_dataset, message, open_stream, run_tests, wait_until
 from order_model import alias, drawn, endless, mixed, of_class, place, quotas, split_of, substitute, SUBSTITUTE
 from stream_checks import SUBSTITUTED, check_rank, npy, plan, refused, reserved, shown
 
@@ -379,7 +379,8 @@ def test_ten_million_weights_take_what_the_ledger_says():
         stream.opened()
         more, charged = resident(daemon) - before, reserved(daemon) - held
         assert 12 * count <= charged < 12 * count + (1 << 20), charged
-        assert more < charged + (4 << 20), (more, charged)
+        if SLOW == 1:  # a sanitizer's own memory is not the daemon's
+            assert more < charged + (4 << 20), (more, charged)
         assert stream.next().count == 2
     with served("--memory", "64M") as (home, daemon, source), Link(daemon.socket) as link:
         keys = dict(source=source, batch_size=2, prefetch=2, **TINY)
