@@ -4,7 +4,7 @@
     packaging/sbom.py VERSION WHEN OUTPUT.json FILE...
 
 WHEN is the release's time in seconds since 1970. A wheel contributes the libraries that are linked into it, with the versions that
-scripts/wheel stored in it; a Debian package the packages that it depends on. The same files give the same bytes."""
+scripts/wheel stored in it; a Debian package the packages that it depends on, and the sources of its static libraries. The same files give the same bytes."""
 import datetime
 import hashlib
 import json
@@ -35,12 +35,21 @@ def linked(wheel):
                "purl": f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}?arch=source&distro=bookworm"}
 
 
+def field(package, name):
+    value = subprocess.run(["dpkg-deb", "--field", package, name], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return filter(None, (word.strip() for word in value.split(",")))
+
+
 def needed(package):
-    depends = subprocess.run(["dpkg-deb", "--field", package, "Depends"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    for item in filter(None, (word.strip() for word in depends.split(","))):
+    """What a Debian package depends on, and the source packages whose static libraries are linked into it."""
+    for item in field(package, "Depends"):
         name = re.split(r"[ :(|]", item)[0]
         yield {"type": "library", "bom-ref": f"{package.name}#{name}", "name": name, "scope": "required", "description": item,
                "purl": f"pkg:deb/debian/{name}?distro=bookworm"}
+    for item in field(package, "Built-Using"):
+        name, version = re.fullmatch(r"(\S+) \(= (\S+)\)", item).groups()
+        yield {"type": "library", "bom-ref": f"{package.name}#source:{name}", "name": name, "version": version,
+               "purl": f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}?arch=source&distro=bookworm"}
 
 
 def main():
