@@ -38,6 +38,6 @@ def build_sdist(*_: object, **__: object) -> NoReturn:
     outside of it."""
     raise SystemExit(
         "penstock: a source distribution cannot be built, because it could not contain the daemon's source, which is "
-        "outside of client/python. Build a wheel from the repository instead: `pip wheel ./client/python`, `python -m "
-        "build --wheel client/python`, or scripts/wheel for a wheel that also runs on older systems."
+        "outside of client/python. scripts/release makes one of the whole repository. Or build a wheel: `pip wheel "
+        "./client/python`, `python -m build --wheel client/python`, or scripts/wheel for one that also runs on older systems."
     )

@@ -76,7 +76,7 @@ inside sh -c 'apt-get -qq install --no-install-recommends /check/*.deb' >"$folde
 	tail -n 20 "$folder/log" >&2
 	exit 1
 }
-inside penstock bench /check/images --seconds 1 >"$folder/bench"
+inside penstock bench /check/images --batch-size 4 --seconds 1 >"$folder/bench"
 head -n 3 "$folder/bench"
 echo "clean_root: installed, and benchmarked for 1 s, after $((($(date +%s%N) - begin) / 1000000)) ms"
 
@@ -85,7 +85,7 @@ inside python3 - <<'PYTHON'
 import importlib.metadata
 import penstock
 assert importlib.metadata.version("penstock") == penstock.__version__, importlib.metadata.version("penstock")
-for images, labels in penstock.Loader("/check/images", batch_size=4, image_size=64, seed=0, epochs=1):
+for images, labels in penstock.Loader("/check/images", batch_size=4, image_size=64, seed=0):
     print("first batch", images.shape, images.dtype, labels.tolist())
     break
 PYTHON
