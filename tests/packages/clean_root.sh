@@ -98,7 +98,8 @@ grep -q '^ExecStart=/usr/bin/penstockd ' "$root/lib/systemd/system/penstockd.ser
 	stop "the unit does not start /usr/bin/penstockd"
 inside penstockd --check-config --config /etc/penstock/penstock.yaml || stop "the installed configuration is refused"
 
-# A half-removed installation.
+# A half-removed installation. The private daemon of the loader above ends ten seconds after it.
+sleep 12
 inside dpkg --force-depends --remove penstock >"$folder/log" 2>&1
 if inside python3 -c 'import penstock; penstock.Loader("/check/images", batch_size=4, image_size=64)' 2>"$folder/refused"; then
 	stop "without penstockd, a loader was opened"
@@ -106,8 +107,6 @@ fi
 tail -n 1 "$folder/refused"
 grep -q penstockd "$folder/refused" || stop "the error does not name penstockd"
 
-# Private daemons end ten seconds after their last trainer.
-sleep 12
 inside sh -c 'apt-get -qq purge penstock libpenstock0 libpenstock-dev python3-penstock penstock-doc' >"$folder/log" 2>&1 || {
 	tail -n 20 "$folder/log" >&2
 	exit 1
