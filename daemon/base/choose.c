@@ -19,36 +19,60 @@ int choose_widest(const struct dispatch *known, const void **ret, struct fault *
 	return result < 0 ? choose_refuse(result, fault) : 0;
 }
 
-/* Nanoseconds of a table's fastest lap; UINT64_MAX where it does not compete. */
-static uint64_t choose_time(const struct choose_race *race, void *course, const void *table)
+/* A table in a race. */
+struct choose_runner {
+	const void *table;
+	void *course;
+	uint64_t best_ns; /* of its fastest lap */
+};
+
+/* Lines up the tables that compete, narrowest first, each with a course of its own out of `memory`.
+ * Returns how many. */
+static unsigned choose_line_up(const struct choose_race *race, uint8_t *memory, size_t bytes,
+	struct choose_runner runners[DISPATCH_NAMES])
 {
-	uint64_t best = UINT64_MAX;
-	if (race->prepare && !race->prepare(course, table))
-		return best;
-	for (unsigned i = 0; i < race->laps; i++) {
-		uint64_t time = race->lap(course, table);
-		best = i ? UTIL_MIN(best, time) : best;
+	const void *table;
+	unsigned count = 0;
+	for (unsigned i = 0; (table = dispatch_at(race->known, i)); i++) {
+		void *course = memory + count * bytes;
+		if (!race->prepare || race->prepare(course, table))
+			runners[count++] = (struct choose_runner){table, course, UINT64_MAX};
 	}
-	return best;
+	return count;
+}
+
+/* One lap each in turn, so that whatever else slows the machine down meets all of them alike. */
+static void choose_run(
+	const struct choose_race *race, struct choose_runner *runners, unsigned count)
+{
+	for (unsigned lap = 0; lap < race->laps; lap++)
+		for (unsigned i = 0; i < count; i++) {
+			struct choose_runner *r = &runners[i];
+			uint64_t time = race->lap(r->course, r->table);
+			if (lap)
+				r->best_ns = UTIL_MIN(r->best_ns, time);
+		}
 }
 
 static const void *choose_winner(const struct choose_race *race)
 {
-	const void *winner = dispatch_at(race->known, 0), *table;
-	size_t bytes = util_align(race->course_bytes, race->course_align);
-	cleanup(free_ptr) void *course = aligned_alloc(race->course_align, bytes);
-	if (!course)
-		return winner;
-	memset(course, 0, bytes);
-	uint64_t best = UINT64_MAX;
-	for (unsigned i = 0; (table = dispatch_at(race->known, i)); i++) {
-		uint64_t time = choose_time(race, course, table);
-		if (time < best) {
-			best = time;
-			winner = table;
-		}
-	}
-	return winner;
+	struct choose_runner runners[DISPATCH_NAMES];
+	size_t bytes = util_align(race->course_bytes, race->course_align), all;
+	cleanup(free_ptr) void *memory = NULL;
+	if (!__builtin_mul_overflow(bytes, (size_t)DISPATCH_NAMES, &all))
+		memory = aligned_alloc(race->course_align, all);
+	if (!memory)
+		return dispatch_at(race->known, 0);
+	memset(memory, 0, all);
+	unsigned count = choose_line_up(race, memory, bytes, runners);
+	if (!count)
+		return dispatch_at(race->known, 0);
+	choose_run(race, runners, count);
+	const struct choose_runner *winner = &runners[count - 1];
+	for (unsigned i = count - 1; i-- > 0;)
+		if (runners[i].best_ns < winner->best_ns - winner->best_ns / CHOOSE_MARGIN)
+			winner = &runners[i];
+	return winner->table;
 }
 
 int choose_fastest(struct choose_race *race, const void **ret, struct fault *fault)

@@ -2,9 +2,10 @@
  * widest one, or the winner of a race (proto/dispatch.h knows which tables can run at all).
  *
  * Wide vectors, gathers and byte shuffles are fast on some processors and slow on others that
- * report the same features. So kernels whose time matters race: each table that can run takes the
- * same course a few times, and the one with the fastest lap wins. That takes a few milliseconds,
- * once in a process. */
+ * report the same features. So kernels whose time matters race: the tables that can run take the
+ * same course a few times, in turn, and their fastest laps count. A narrower table wins only if it
+ * is clearly faster: on a machine that others use too, close times are chance, and the wider one is
+ * then the better guess. That takes a few milliseconds, once in a process. */
 #pragma once
 
 #include "base/fault.h"
@@ -15,10 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+	CHOOSE_MARGIN = 16
+}; /* a narrower table must be faster by more than this part of the time */
+
 /* A race; one static object for each kind of kernels, with CHOOSE_RACE_START in it. */
 struct choose_race {
 	const struct dispatch *known;
-	size_t course_bytes, course_align; /* of the memory that all laps use; zeroed at first */
+	size_t course_bytes, course_align; /* of the memory of a table's laps; zeroed at first */
 	unsigned laps; /* of each table; the first one warms up and does not count */
 	/* Prepares the course for a table; false: this table does not compete. NULL: nothing to
 	 * prepare. */

@@ -22,7 +22,7 @@ enum {
 	RACE_IN_MCU = 3,
 	RACE_RUN_BYTES = 288, /* from one run's start to the next: more than most take */
 	RACE_BYTES = RACE_RUNS * RACE_RUN_BYTES,
-	RACE_LAPS = 5,
+	RACE_LAPS = 7,
 	RACE_MORE = RACE_RUNS / 12, /* runs of a driver for chunks */
 };
 

@@ -1,4 +1,5 @@
-/* choose: a race has the right winner and runs once, and PENSTOCK_KERNELS overrides it. */
+/* choose: a race has the right winner and runs once, its laps in turn, and PENSTOCK_KERNELS
+ * overrides it. */
 #include "base/choose.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct course {
 
 static struct runner runner[3];
 static unsigned held; /* laps of all races so far */
+static const void *order[64]; /* whose laps they were */
 
 static bool prepare(void *course, const void *table)
 {
@@ -35,7 +37,7 @@ static bool prepare(void *course, const void *table)
 static uint64_t lap(void *course, const void *table)
 {
 	struct course *c = course;
-	held++;
+	order[held++ % 64] = table;
 	c->used = 1;
 	return ((const struct runner *)table)->laps[c->lap++];
 }
@@ -78,7 +80,7 @@ static void test_race(void **state)
 {
 	(void)state;
 	static const struct runner runners[3] = {
-		{{1, 500, 400}, true}, {{900, 300, 700}, true}, {{100, 310, 320}, true}};
+		{{1, 500, 400}, true}, {{900, 300, 700}, true}, {{100, 340, 330}, true}};
 	struct choose_race race = race_new();
 	const void *winner = NULL;
 	memcpy(runner, runners, sizeof runner);
@@ -86,6 +88,8 @@ static void test_race(void **state)
 	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
 	assert_ptr_equal(winner, &runner[1]);
 	assert_int_equal(held, 9);
+	for (unsigned i = 0; i < held; i++)
+		assert_ptr_equal(order[i], &runner[i % 3]);
 	runner[0].laps[1] = 1;
 	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
 	assert_ptr_equal(winner, &runner[1]);
@@ -96,6 +100,35 @@ static void test_race(void **state)
 	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
 	assert_ptr_equal(winner, &runner[1]);
 	assert_int_equal(held, 15);
+}
+
+/* Times of the fastest laps, and who wins. */
+static void test_close_times(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t best[3];
+		unsigned winner;
+	} races[] = {
+		{{1600, 1600, 1600}, 2},
+		{{1501, 1500, 1600}, 2}, /* a sixteenth is not enough */
+		{{1499, 1600, 1600}, 0},
+		{{1600, 1499, 1600}, 1},
+		{{1450, 1499, 1600}, 1}, /* not clearly faster than the one that is */
+		{{1400, 1499, 1600}, 0},
+		{{1499, 1700, 1600}, 0},
+		{{100, 200, 300}, 0},
+		{{300, 200, 100}, 2},
+	};
+	for (size_t i = 0; i < sizeof races / sizeof *races; i++) {
+		struct choose_race race = race_new();
+		const void *winner = NULL;
+		for (int t = 0; t < 3; t++)
+			runner[t] = (struct runner){{1, 2000, races[i].best[t]}, true};
+		held = 0;
+		assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
+		assert_ptr_equal(winner, &runner[races[i].winner]);
+	}
 }
 
 static void test_none_competes(void **state)
@@ -139,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_race),
+		cmocka_unit_test(test_close_times),
 		cmocka_unit_test(test_none_competes),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_forced),
