@@ -18,7 +18,7 @@
 
 enum {
 	SIDECAR_PAGE = 4096,
-	SIDECAR_VERSION = 1, /* of the places and their contents */
+	SIDECAR_VERSION = 2, /* of the places and their contents */
 	SIDECAR_FILES_PART = 8, /* a part of the files that a process may have */
 	SIDECAR_FILES_MIN = 16,
 	SIDECAR_FILES_MAX = 256,

@@ -1,20 +1,25 @@
 /* entry_pack: see entry_pack.h. Pure. */
 #include "decode/jpeg/entry_pack.h"
 
+#include "base/util.h"
+
 #include <stdbool.h>
 #include <string.h>
-#include <xxhash.h>
-
-enum {
-	PACK_VERSION = 1,
-	PACK_INTERVAL_MOST = 20, /* as a power of two */
-	RICE_MOST = 15, /* the largest parameter */
-	RICE_PLAIN = 24, /* after so many ones the value follows as it is */
-	RICE_PLAIN_BITS = 32,
-};
 
 /* What differs from one entry point to the next. */
 enum { FIELD_BITS, FIELD_STUFFED, FIELD_DC, FIELDS = FIELD_DC + BLOCKS_COMPONENTS };
+
+enum {
+	PACK_VERSION = 2,
+	PACK_INTERVAL_MOST = 20, /* as a power of two */
+	RICE_MOST = 15, /* the largest parameter of any field */
+	RICE_PLAIN = 24, /* after so many ones the value follows as it is */
+	RICE_PLAIN_BITS = 32,
+	LOOK_BITS = 57, /* valid bits of what look() returns */
+};
+
+/* The largest parameter of each field. Their sum is LOOK_BITS. */
+static const uint8_t rice_most[FIELDS] = {RICE_MOST, 6, 12, 12, 12};
 
 struct pack_head {
 	uint32_t check;
@@ -26,8 +31,9 @@ struct pack_head {
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct pack_head) == ENTRY_PACK_HEAD, "the head of a pack");
-/* Five codes of the greatest length, and the bytes that are loaded after them. */
-_Static_assert(FIELDS *(RICE_PLAIN + RICE_PLAIN_BITS) / 8 + sizeof(uint64_t) <= ENTRY_PACK_SLACK,
+/* The longest codes of an entry point, and the bytes that are loaded after them. */
+_Static_assert((LOOK_BITS + FIELDS * (RICE_PLAIN + RICE_PLAIN_BITS)) / 8 + 1 + sizeof(uint64_t) <=
+		       ENTRY_PACK_SLACK,
 	"an entry point's codes may begin at the pack's last bit");
 
 struct bits {
@@ -37,7 +43,7 @@ struct bits {
 
 static uint32_t pack_check(const uint8_t *pack, size_t bytes)
 {
-	return (uint32_t)XXH3_64bits(pack + sizeof(uint32_t), bytes - sizeof(uint32_t));
+	return (uint32_t)checksum_c(pack + sizeof(uint32_t), bytes - sizeof(uint32_t));
 }
 
 static uint32_t zigzag(int32_t value)
@@ -64,25 +70,41 @@ static bool fields_of(const struct entry_point *at, uint32_t *ret)
 static unsigned rice_bits(uint32_t value, unsigned k)
 {
 	uint32_t ones = value >> k;
-	return ones < RICE_PLAIN ? ones + 1 + k : RICE_PLAIN + RICE_PLAIN_BITS;
+	return k + (ones < RICE_PLAIN ? ones + 1 : RICE_PLAIN + RICE_PLAIN_BITS);
 }
 
-/* Chooses the parameters that make the codes shortest; returns how many bits all codes take.
- * UINT64_MAX: they cannot be coded. */
+/* The parameters that are tried for values of this mean: the best one is near its logarithm. */
+static void rice_range(uint64_t mean, unsigned most, unsigned *ret_least, unsigned *ret_most)
+{
+	unsigned log = mean ? 63 - (unsigned)__builtin_clzll(mean) : 0;
+	*ret_least = UTIL_MIN(log > 2 ? log - 2 : 0, most);
+	*ret_most = UTIL_MIN(log + 1, most);
+}
+
+/* Chooses the parameters that make the codes shortest, of those that are tried; returns how many
+ * bits all codes take. UINT64_MAX: they cannot be coded. */
 static uint64_t rice_choose(const struct entry_point *points, uint32_t count, uint8_t rice[FIELDS])
 {
-	uint64_t bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
+	uint64_t sum[FIELDS] = {0}, bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
 	uint32_t field[FIELDS];
+	unsigned least[FIELDS], most[FIELDS];
 	for (uint32_t i = 0; i + 1 < count; i++) {
 		if (!fields_of(points + i, field))
 			return UINT64_MAX;
 		for (int f = 0; f < FIELDS; f++)
-			for (unsigned k = 0; k <= RICE_MOST; k++)
+			sum[f] += field[f];
+	}
+	for (int f = 0; f < FIELDS; f++)
+		rice_range(sum[f] / (count - 1), rice_most[f], &least[f], &most[f]);
+	for (uint32_t i = 0; i + 1 < count; i++) {
+		(void)fields_of(points + i, field);
+		for (int f = 0; f < FIELDS; f++)
+			for (unsigned k = least[f]; k <= most[f]; k++)
 				bits[f][k] += rice_bits(field[f], k);
 	}
 	for (int f = 0; f < FIELDS; f++) {
-		unsigned best = 0;
-		for (unsigned k = 1; k <= RICE_MOST; k++)
+		unsigned best = least[f];
+		for (unsigned k = best; k <= most[f]; k++)
 			if (bits[f][k] < bits[f][best])
 				best = k;
 		rice[f] = (uint8_t)best;
@@ -93,23 +115,36 @@ static uint64_t rice_choose(const struct entry_point *points, uint32_t count, ui
 
 static void put(struct bits *to, uint64_t value, unsigned bits)
 {
-	for (unsigned i = 0; i < bits; i++, to->at++)
-		to->bytes[to->at / 8] |= (uint8_t)((value >> i & 1) << to->at % 8);
-}
-
-static void rice_put(struct bits *to, uint32_t value, unsigned k)
-{
-	uint32_t ones = value >> k;
-	if (ones >= RICE_PLAIN) {
-		put(to, (UINT64_C(1) << RICE_PLAIN) - 1, RICE_PLAIN);
-		put(to, value, RICE_PLAIN_BITS);
-		return;
+	while (bits) {
+		unsigned into = to->at % 8, taken = UTIL_MIN(bits, 8 - into);
+		to->bytes[to->at / 8] |= (uint8_t)((value & ((1u << taken) - 1)) << into);
+		value >>= taken;
+		to->at += taken;
+		bits -= taken;
 	}
-	put(to, (UINT64_C(1) << ones) - 1, ones + 1);
-	put(to, value, k);
 }
 
-/* At least 56 bits, from bit `at` on. */
+static uint32_t low_bits(uint32_t value, unsigned bits)
+{
+	return value & ((UINT32_C(1) << bits) - 1);
+}
+
+static void put_point(struct bits *to, const uint32_t field[FIELDS], const uint8_t rice[FIELDS])
+{
+	for (int f = 0; f < FIELDS; f++)
+		put(to, low_bits(field[f], rice[f]), rice[f]);
+	for (int f = 0; f < FIELDS; f++) {
+		uint32_t ones = field[f] >> rice[f];
+		if (ones < RICE_PLAIN) {
+			put(to, (UINT64_C(1) << ones) - 1, ones + 1);
+			continue;
+		}
+		put(to, (UINT64_C(1) << RICE_PLAIN) - 1, RICE_PLAIN);
+		put(to, field[f], RICE_PLAIN_BITS);
+	}
+}
+
+/* At least LOOK_BITS bits, from bit `at` on. */
 static uint64_t look(const uint8_t *bytes, size_t at)
 {
 	uint64_t word;
@@ -120,16 +155,34 @@ static uint64_t look(const uint8_t *bytes, size_t at)
 	return word >> at % 8;
 }
 
-static uint32_t rice_take(struct bits *from, unsigned k)
+/* Reads the fields of the next entry point. Nearly always, all quotients are in one word. */
+static void take_fields(struct bits *from, const uint8_t rice[FIELDS], uint32_t field[FIELDS])
 {
 	uint64_t word = look(from->bytes, from->at);
-	unsigned ones = (unsigned)__builtin_ctzll(~word | UINT64_C(1) << RICE_PLAIN);
-	if (ones == RICE_PLAIN) {
-		from->at += RICE_PLAIN + RICE_PLAIN_BITS;
-		return (uint32_t)(word >> RICE_PLAIN);
+	for (int f = 0; f < FIELDS; f++) {
+		field[f] = low_bits((uint32_t)word, rice[f]);
+		word >>= rice[f];
+		from->at += rice[f];
 	}
-	from->at += ones + 1 + k;
-	return ones << k | ((uint32_t)(word >> (ones + 1)) & ((UINT32_C(1) << k) - 1));
+	unsigned left = LOOK_BITS;
+	word = look(from->bytes, from->at);
+	for (int f = 0; f < FIELDS; f++) {
+		if (left <= RICE_PLAIN) {
+			word = look(from->bytes, from->at);
+			left = LOOK_BITS;
+		}
+		unsigned ones = (unsigned)__builtin_ctzll(~word | UINT64_C(1) << RICE_PLAIN);
+		field[f] |= ones << rice[f];
+		unsigned bits = ones + 1;
+		if (ones == RICE_PLAIN) {
+			field[f] = (uint32_t)(look(from->bytes, from->at) >> RICE_PLAIN);
+			bits = RICE_PLAIN + RICE_PLAIN_BITS;
+			left = bits; /* looks again */
+		}
+		from->at += bits;
+		left -= bits;
+		word >>= bits;
+	}
 }
 
 /* Drops every second entry point. False: too many zeros between those that stay. */
@@ -172,7 +225,8 @@ static uint32_t fit(struct entry_point *points, uint32_t count, struct pack_head
 }
 
 size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	struct entry_point *entry_points, uint32_t count, uint8_t *out, size_t room)
+	checksum_fn *checksum, struct entry_point *entry_points, uint32_t count, uint8_t *out,
+	size_t room)
 {
 	struct pack_head head = {.version = PACK_VERSION};
 	uint32_t field[FIELDS], interval = entry_pack_interval(parse) / ENTRY_PACK_INTERVAL;
@@ -186,13 +240,12 @@ size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t si
 		head = (struct pack_head){.version = PACK_VERSION};
 	head.count = (uint16_t)count;
 	head.size = (uint32_t)size;
-	head.checksum = XXH3_64bits(data, size);
+	head.checksum = checksum(data, size);
 	memset(out, 0, room);
 	struct bits to = {.bytes = out, .at = sizeof(head) * 8};
 	for (uint32_t i = 0; i + 1 < count; i++) {
 		(void)fields_of(entry_points + i, field);
-		for (int f = 0; f < FIELDS; f++)
-			rice_put(&to, field[f], head.rice[f]);
+		put_point(&to, field, head.rice);
 	}
 	head.bytes = (uint16_t)((to.at + 7) / 8);
 	memcpy(out, &head, sizeof(head));
@@ -207,8 +260,7 @@ static bool take_point(
 {
 	uint32_t field[FIELDS];
 	int32_t strange = 0;
-	for (int f = 0; f < FIELDS; f++)
-		field[f] = rice_take(from, rice[f]);
+	take_fields(from, rice, field);
 	at[1].bit = at[0].bit + field[FIELD_BITS];
 	at[1].stuffed = 0;
 	at[0].stuffed = (uint16_t)field[FIELD_STUFFED];
@@ -235,31 +287,31 @@ static bool take_points(const struct parse *parse, const struct pack_head *head,
 
 /* Whether the head may belong to a pack of this file. */
 static bool head_fits(const struct parse *parse, const uint8_t *data, size_t size,
-	const struct pack_head *head, const uint8_t *pack, size_t bytes)
+	checksum_fn *checksum, const struct pack_head *head, const uint8_t *pack, size_t bytes)
 {
 	if (head->version != PACK_VERSION || head->size != size || head->bytes < sizeof(*head) ||
 		head->bytes > bytes || head->interval > PACK_INTERVAL_MOST ||
 		head->count > ENTRY_PACK_POINTS || head->count == 1)
 		return false;
 	for (int f = 0; f < FIELDS; f++)
-		if (head->rice[f] > RICE_MOST)
+		if (head->rice[f] > rice_most[f])
 			return false;
 	uint32_t interval = (uint32_t)ENTRY_PACK_INTERVAL << head->interval;
 	return (!head->count || head->count == entry_point_count(parse, interval)) &&
 	       head->check == pack_check(pack, head->bytes) &&
-	       head->checksum == XXH3_64bits(data, size);
+	       head->checksum == checksum(data, size);
 }
 
 enum entry_pack_found entry_pack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
-	const uint8_t *pack, size_t bytes, struct entry_point *points, uint32_t *ret_count,
-	uint32_t *ret_interval)
+	checksum_fn *checksum, const uint8_t *pack, size_t bytes, struct entry_point *points,
+	uint32_t *ret_count, uint32_t *ret_interval)
 {
 	static const struct pack_head empty;
 	struct pack_head head = {0};
 	memcpy(&head, pack, bytes < sizeof(head) ? bytes : sizeof(head));
 	if (memcmp(&head, &empty, sizeof(head)) == 0)
 		return ENTRY_PACK_EMPTY;
-	if (!head_fits(parse, data, size, &head, pack, bytes))
+	if (!head_fits(parse, data, size, checksum, &head, pack, bytes))
 		return ENTRY_PACK_FOREIGN;
 	if (!head.count)
 		return ENTRY_PACK_NONE;

@@ -17,11 +17,16 @@
  *         24  the file's checksum (64 bits)
  *         32  the codes, least significant bit first; the first entry point is the scan's start
  *
+ * The codes of an entry point are the lower bits of its five values, as many as the parameters say,
+ * and then the five quotients in unary. Both parts nearly always fit one load each, so that reading
+ * them is a chain of five steps.
+ *
  * A pack without entry points says that the file can have none. The same file always gives the same
  * pack, on every processor. Numbers are in the machine's byte order, as in the index. Pure; any
  * thread. */
 #pragma once
 
+#include "decode/jpeg/checksum.h"
 #include "decode/jpeg/entry_points.h"
 
 enum {
@@ -38,9 +43,11 @@ uint32_t entry_pack_interval(const struct parse *parse);
 /* Packs `count` settled entry points, one every entry_pack_interval, of the file `data` to `out`,
  * which has `room` bytes, at most ENTRY_PACK_MOST. Where they do not fit, it packs only every
  * second, every fourth and so on. Overwrites the entry points. `count` 0: a pack of none. Returns
- * the bytes written; 0: not even a pack of none fits, or no useful one does. */
+ * the bytes written; 0: not even a pack of none fits, or no useful one does. Any of the functions
+ * may be `checksum`. */
 size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	struct entry_point *entry_points, uint32_t count, uint8_t *out, size_t room);
+	checksum_fn *checksum, struct entry_point *entry_points, uint32_t count, uint8_t *out,
+	size_t room);
 
 enum entry_pack_found {
 	ENTRY_PACK_FOUND, /* entry points for this file */
@@ -53,5 +60,5 @@ enum entry_pack_found {
  * on ENTRY_PACK_FOUND it sets *ret_interval and *ret_count of points[ENTRY_PACK_POINTS], which are
  * inside the file and in ascending order. */
 enum entry_pack_found entry_pack_unpack(const struct parse *parse, const uint8_t *data, size_t size,
-	const uint8_t *pack, size_t bytes, struct entry_point *points, uint32_t *ret_count,
-	uint32_t *ret_interval);
+	checksum_fn *checksum, const uint8_t *pack, size_t bytes, struct entry_point *points,
+	uint32_t *ret_count, uint32_t *ret_interval);

@@ -137,8 +137,8 @@ static enum jpegdec_entry jpegdec_recall(
 		return JPEGDEC_PLAIN;
 	size_t room = UTIL_MIN(job->entry_point_room, (size_t)ENTRY_PACK_MOST);
 	size_t bytes = rows->recall(rows->context, job, dec->pack, room);
-	switch (entry_pack_unpack(parse, job->data, job->size, dec->pack, bytes, dec->points,
-		&task->points, ret_interval)) {
+	switch (entry_pack_unpack(parse, job->data, job->size, dec->chosen->checksum, dec->pack,
+		bytes, dec->points, &task->points, ret_interval)) {
 	case ENTRY_PACK_FOUND:
 		return JPEGDEC_KEPT;
 	case ENTRY_PACK_NONE:
@@ -516,8 +516,8 @@ static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int r
 	uint32_t count = task->points;
 	if (reason || !entry_point_settle(&task->parse, job->data, job->size, points, count))
 		count = 0;
-	size_t bytes = entry_pack_pack(&task->parse, job->data, job->size, points, count, dec->pack,
-		job->entry_point_room);
+	size_t bytes = entry_pack_pack(&task->parse, job->data, job->size, dec->chosen->checksum,
+		points, count, dec->pack, job->entry_point_room);
 	if (bytes && rows->keep(rows->context, job, dec->pack, bytes) && count)
 		job->entry_points |= DECODE_ENTRY_POINTS_MADE;
 }

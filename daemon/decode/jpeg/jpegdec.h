@@ -13,6 +13,7 @@
  *   chunk_blocks.[ch]  makes blocks out of chunks
  *   entry_points.[ch]  places where decoding can start in a file
  *   entry_pack.[ch]    entry points as bytes that can be kept
+ *   checksum.h         by which kept entry points know their file's bytes
  *   blocks.h           the coefficients between the lanes and the planes
  *   planes.[ch]        makes rows of pixels from coefficients
  *   kernels/           the inner loops, once per instruction set

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/fault.h"
+#include "decode/jpeg/checksum.h"
 #include "decode/jpeg/huffman.h"
 #include "decode/jpeg/unstuff.h"
 
@@ -74,6 +75,7 @@ struct lanes {
 	/* Returns when the callback has refused every lane that had a run. */
 	void (*decode)(lane_next_fn *next, void *context);
 	unstuff_fn *unstuff;
+	checksum_fn *checksum;
 	/* The driver to use instead, with its form of tables, for images with fewer than few_below
 	 * chains of runs in all; NULL: none. */
 	const struct lanes *few;

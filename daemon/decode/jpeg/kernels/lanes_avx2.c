@@ -4,6 +4,7 @@
 #define LANES_TABLE lanes_avx2
 #define LANES_NAME "avx2"
 #define LANES_UNSTUFF unstuff_avx2
+#define LANES_CHECKSUM checksum_avx2
 #include "decode/jpeg/kernels/lanes_scalar_body.h"
 #else
 typedef int lanes_avx2_empty;

@@ -565,6 +565,7 @@ const struct lanes lanes_avx512_chunks = {
 	.width = LANES,
 	.decode = decode_chunks,
 	.unstuff = unstuff_avx512,
+	.checksum = checksum_avx512,
 	.chunks = &lanes_avx512_chunks,
 };
 
@@ -574,6 +575,7 @@ const struct lanes lanes_avx512 = {
 	.width = LANES,
 	.decode = decode,
 	.unstuff = unstuff_avx512,
+	.checksum = checksum_avx512,
 	/* An idle lane costs as much as a busy one: this pays if at least half of them are busy. */
 	.few = &lanes_avx2,
 	.few_below = LANES / 2,

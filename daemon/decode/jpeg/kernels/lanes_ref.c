@@ -112,4 +112,5 @@ const struct lanes lanes_ref = {
 	.width = 1,
 	.decode = decode,
 	.unstuff = unstuff_c,
+	.checksum = checksum_c,
 };

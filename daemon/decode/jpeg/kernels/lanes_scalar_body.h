@@ -1,10 +1,10 @@
 /* lanes_scalar_body: four lanes interleaved in one thread's scalar code; see lane.h.
  *
- * Included by a .c file that sets LANES_TABLE, LANES_NAME and LANES_UNSTUFF, and compiled once per
- * instruction set (BMI2's shifts save a quarter of the time). A stream is a lane in the processor's
- * registers. Four streams advance by a symbol in turn, so that their chains of look-up, shift and
- * look-up overlap. The symbol loop has one branch, taken when a block ends or the table does not
- * have the code.
+ * Included by a .c file that sets LANES_TABLE, LANES_NAME, LANES_UNSTUFF and LANES_CHECKSUM, and
+ * compiled once per instruction set (BMI2's shifts save a quarter of the time). A stream is a lane
+ * in the processor's registers. Four streams advance by a symbol in turn, so that their chains of
+ * look-up, shift and look-up overlap. The symbol loop has one branch, taken when a block ends or
+ * the table does not have the code.
  *
  * The window has the next bits at its top, at least 56 after a refill and at most 63. That is
  * enough for SYMBOLS symbols of HUFFMAN_VALUE_BITS; code that takes more bits refills the window
@@ -344,4 +344,5 @@ const struct lanes LANES_TABLE = {
 	.width = STREAMS,
 	.decode = decode,
 	.unstuff = LANES_UNSTUFF,
+	.checksum = LANES_CHECKSUM,
 };

@@ -14,6 +14,9 @@
  *   lanes_avx512.c        32 lanes in two vectors
  *   unstuff_avx2.c        removes stuffing, 32 bytes at a time (unstuff.h)
  *   unstuff_avx512.c      removes stuffing, 64 bytes at a time
+ *   checksum_c.c          the checksum of kept entry points, as the library has it (checksum.h)
+ *   checksum_avx2.c       that with vectors of 32 bytes
+ *   checksum_avx512.c     that with vectors of 64 bytes
  *
  * Plain C is the reference; the vector variants give the same bytes and the same verdicts for every
  * input of any value.

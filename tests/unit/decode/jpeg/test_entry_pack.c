@@ -4,6 +4,7 @@
 
 #include "decode/jpeg/entry_pack.h"
 #include "decode/jpeg/feed.h"
+#include "decode/jpeg/lane.h"
 
 #include <errno.h>
 
@@ -61,8 +62,8 @@ static void course_free(struct course *c)
 static enum entry_pack_found unpack(
 	struct course *c, size_t bytes, uint32_t *ret_count, uint32_t *ret_interval)
 {
-	return entry_pack_unpack(
-		&c->parse, c->data, c->size, c->pack, bytes, c->out, ret_count, ret_interval);
+	return entry_pack_unpack(&c->parse, c->data, c->size, checksum_c, c->pack, bytes, c->out,
+		ret_count, ret_interval);
 }
 
 /* Packs into `room` bytes, unpacks, and compares with every n-th entry point. Returns the bytes; 0
@@ -73,8 +74,8 @@ static size_t there_and_back(struct course *c, size_t room)
 	uint32_t count = 0, interval = 0;
 	memcpy(scratch, c->points, sizeof(scratch));
 	memset(c->pack, 0xee, sizeof(c->pack));
-	size_t bytes =
-		entry_pack_pack(&c->parse, c->data, c->size, scratch, c->count, c->pack, room);
+	size_t bytes = entry_pack_pack(
+		&c->parse, c->data, c->size, checksum_c, scratch, c->count, c->pack, room);
 	assert_in_range(bytes, ENTRY_PACK_HEAD, room);
 	for (size_t i = room; i < sizeof(c->pack); i++)
 		assert_int_equal(c->pack[i], 0xee);
@@ -123,10 +124,11 @@ static void test_none(void **state)
 	memset(c->pack, 0, sizeof(c->pack));
 	for (size_t bytes = 0; bytes < 100; bytes++)
 		assert_int_equal(unpack(c, bytes, &count, &interval), ENTRY_PACK_EMPTY);
-	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack,
-				 ENTRY_PACK_HEAD - 1),
+	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, 0,
+				 c->pack, ENTRY_PACK_HEAD - 1),
 		0);
-	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, c->points, 0, c->pack, ROOM),
+	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, 0,
+				 c->pack, ROOM),
 		ENTRY_PACK_HEAD);
 	assert_int_equal(unpack(c, ENTRY_PACK_HEAD, &count, &interval), ENTRY_PACK_NONE);
 	c->data[c->size - 1] ^= 1;
@@ -147,8 +149,8 @@ static void test_many_zeros(void **state)
 	c->data = calloc(1, c->size);
 	assert_non_null(c->data);
 	assert_true(there_and_back(c, ROOM) > 0);
-	(void)entry_pack_pack(
-		&c->parse, c->data, c->size, c->points, c->count, c->pack, ENTRY_PACK_HEAD + 60);
+	(void)entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, c->count, c->pack,
+		ENTRY_PACK_HEAD + 60);
 	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_NONE);
 	course_free(c);
 }
@@ -182,9 +184,23 @@ static void test_every_bit(void **state)
 	course_free(c);
 }
 
+/* All functions give the library's value. */
+static void test_checksums(void **state)
+{
+	(void)state;
+	struct course *c = course_new(40, 30, 2600, 12);
+	const struct lanes *lanes;
+	for (unsigned i = 0; (lanes = lanes_at(i)); i++)
+		for (size_t size = 0; size < c->size; size += 1 + size / 5)
+			assert_int_equal(lanes->checksum(c->data + size % 3, size - size % 3),
+				checksum_c(c->data + size % 3, size - size % 3));
+	course_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_checksums),
 		cmocka_unit_test(test_there_and_back),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_many_zeros),

@@ -707,8 +707,9 @@ static void test_false_packs(void **state)
 	for (unsigned round = 0; round < 300; round++) {
 		uint8_t pack[1 << 14] = {0};
 		memcpy(pack, item->pack, item->pack_bytes);
-		assert_int_equal(entry_pack_unpack(&parse, item->bytes.data, item->bytes.size, pack,
-					 item->pack_bytes, points, &count, &interval),
+		assert_int_equal(
+			entry_pack_unpack(&parse, item->bytes.data, item->bytes.size, checksum_c,
+				pack, item->pack_bytes, points, &count, &interval),
 			ENTRY_PACK_FOUND);
 		struct entry_point *at = &points[1 + draw(&course, count - 1)];
 		switch (draw(&course, 3)) {
@@ -722,7 +723,7 @@ static void test_false_packs(void **state)
 			at->dc[draw(&course, 3)] ^= 1;
 		}
 		item->pack_bytes = entry_pack_pack(&parse, item->bytes.data, item->bytes.size,
-			points, count, item->pack, item->pack_bytes);
+			checksum_c, points, count, item->pack, item->pack_bytes);
 		course_run(&course);
 	}
 	assert_int_equal(stepped(&course), 0);
