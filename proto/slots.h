@@ -115,7 +115,7 @@ struct slots_head {
 	uint32_t record_bytes; /* sizeof(struct slots_record) of the writer */
 	uint64_t row_bytes; /* of one image */
 	uint64_t images_offset, labels_offset, records_offset;
-	/* CLOCK_MONOTONIC when the batch was complete, just before the daemon announces it. */
+	/* CLOCK_MONOTONIC when the last row was written: the daemon then announces the batch. */
 	uint64_t ready_ns;
 	uint32_t views; /* rows of a sample, of all groups together, 1 .. SLOTS_VIEWS_MAX */
 	uint32_t groups; /* of views; 0: all views are alike, and no group is described */

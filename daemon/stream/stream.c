@@ -736,10 +736,11 @@ void stream_collect(struct stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 	for (; filled; filled &= filled - 1) {
 		uint32_t slot = (uint32_t)__builtin_ctzll(filled);
-		uint64_t now = clock_ns();
-		extent_head(&stream->extent, slot)->ready_ns = now;
+		uint64_t filled_ns = stream->slot[slot].filled_ns;
+		extent_head(&stream->extent, slot)->ready_ns = filled_ns;
 		if (stream->environment->fills)
-			histogram_add(stream->environment->fills, now - stream->assigned_ns[slot]);
+			histogram_add(
+				stream->environment->fills, filled_ns - stream->assigned_ns[slot]);
 		if (!tally_filled(&stream->tally, slot))
 			freed |= 1ull << slot;
 	}

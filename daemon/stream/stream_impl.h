@@ -52,6 +52,7 @@ struct stream_slot {
 	uint32_t issued, left; /* samples given to tickets; samples not yet written */
 	uint32_t place; /* shape_place of its epoch, or its bucket */
 	bool taken; /* a trainer has it, or no trainer wants it any more */
+	uint64_t filled_ns; /* when its last row was written */
 };
 
 /* How the views of one group are made. The views of a stream without groups are one group. */

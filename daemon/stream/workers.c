@@ -26,6 +26,12 @@ enum { WORKERS_THREADS_MAX = 1024, WORKERS_STACK = 512 << 10, WORKERS_URGENCY = 
  * limit, a job whose trainer begins to wait after the job was queued would be passed for ever. */
 #define WORKERS_PASS_NS WORKERS_COST_NS
 
+/* How long a worker may compute before another thread that computes has its turn. The kernel's
+ * usual turns are as long for all threads, and then one that wakes up, as the event loop and a
+ * trainer do for each batch, may have to wait for the end of a worker's turn: milliseconds, where
+ * all processors are busy. A thread whose turns are shorter takes over at once (Linux 6.12). */
+#define WORKERS_SLICE_NS ((uint64_t)20000000)
+
 struct workers_worker {
 	pthread_t thread;
 	_Atomic pid_t tid; /* relaxed; 0 until it runs */
@@ -123,6 +129,7 @@ static void *workers_main(void *argument)
 	(void)pthread_setname_np(pthread_self(), "penstock-work");
 	/* By number, since gettid() needs glibc 2.30. */
 	atomic_store_explicit(&worker->tid, (pid_t)syscall(SYS_gettid), memory_order_relaxed);
+	(void)cpu_lengthen_slice(WORKERS_SLICE_NS);
 	pthread_mutex_lock(&workers->lock);
 	for (;;) {
 		if (!workers->count && !workers->stopping) {

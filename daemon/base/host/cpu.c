@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The kernel refuses (EINVAL) a mask that is smaller than its own and does not report its size, so
@@ -129,4 +130,25 @@ bool cpu_idle_ns(uint64_t *ret)
 	if (known)
 		*ret = ticks * (1000000000u / (uint64_t)per_s);
 	return known;
+}
+
+/* The kernel's struct sched_attr, of its first version. Not every libc declares it. */
+struct cpu_attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+_Static_assert(sizeof(struct cpu_attributes) == 48, "the kernel's layout");
+
+bool cpu_lengthen_slice(uint64_t ns)
+{
+	struct cpu_attributes is = {0};
+	if (syscall(SYS_sched_getattr, 0, &is, sizeof is, 0) < 0 ||
+		(is.policy != SCHED_OTHER && is.policy != SCHED_BATCH))
+		return false;
+	is.size = sizeof is;
+	is.runtime_ns = ns;
+	return syscall(SYS_sched_setattr, 0, &is, 0) == 0;
 }

@@ -29,6 +29,11 @@ bool cpu_idle_ns(uint64_t *ret);
 /* The same of a line of /proc/stat, "cpu3 ...", in ticks. False for any other line. Pure. */
 bool cpu_idle_ticks(const char *line, unsigned *ret_cpu, uint64_t *ret_ticks);
 
+/* Asks the kernel for turns of this length for the calling thread, instead of its usual ones; its
+ * share of the processors stays the same. False where the kernel refuses, or the thread has another
+ * policy than the usual ones. Before Linux 6.12 it changes nothing. */
+bool cpu_lengthen_slice(uint64_t ns);
+
 /* cpu_threads where `cpus` may be used. Pure. */
 unsigned cpu_threads_of(unsigned cpus);
 

@@ -10,6 +10,7 @@
 #include "base/util.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void rounds_a_quota_up(void **state)
@@ -102,12 +103,35 @@ static void reads_how_long_a_cpu_was_idle(void **state)
 	assert_true(cpu_idle_ns(&later) && later >= idle);
 }
 
+/* Linux reports a thread's own slice since 6.12, where it began to obey it. */
+static void asks_for_long_turns(void **state)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} before = {0}, after = {0};
+	(void)state;
+	if (syscall(SYS_sched_getattr, 0, &before, sizeof before, 0) < 0)
+		skip(); /* a sandbox that forbids it */
+	bool granted = cpu_lengthen_slice(20000000);
+	assert_int_equal(syscall(SYS_sched_getattr, 0, &after, sizeof after, 0), 0);
+	assert_int_equal(after.policy, before.policy);
+	assert_int_equal(after.nice, before.nice);
+	if (!granted || before.runtime == 0)
+		skip(); /* another policy, or an older kernel */
+	assert_int_equal(after.runtime, 20000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rounds_a_quota_up),
 		cmocka_unit_test(leaves_one_to_the_trainer),
 		cmocka_unit_test(honours_the_mask),
+		cmocka_unit_test(asks_for_long_turns),
 		cmocka_unit_test(reads_how_long_a_cpu_was_idle),
 		cmocka_unit_test(tells_how_long_a_thread_waited),
 	};
