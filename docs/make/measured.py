@@ -5,8 +5,9 @@
     <!-- /measured -->
 
 A region of a page of docs/evidence has a section for each machine that was measured, which begins with a comment of its own:
-`<!-- machine: KEY -->`. A new result replaces the section of its machine, or becomes the first section; the others stay. On some pages a section has a heading of its own. The regions of
-README.md have one text, which follows from speed.csv and is replaced. scripts/measure calls this; only the standard library."""
+`<!-- machine: KEY -->`, and on some pages with a heading. A new result replaces the section of its machine, or becomes the first section;
+the others stay. The regions of README.md have one text, which follows from speed.csv and is replaced. scripts/measure calls this; only
+the standard library."""
 import csv
 import io
 import json
@@ -209,15 +210,24 @@ def footnote(rows, result):
     return textwrap.fill(words, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def speed_text(rows, run):
-    """The table of this run for docs/evidence/peers.md."""
+def speed_text(rows, result):
+    """The table of this run for docs/evidence/peers.md, and which loaders failed."""
+    run = run_words(result)
     lines = ["| loader | of full decode | least to most | |", "|---|---|---|---|"]
     for row in rows:
         if row["run"] == run:
             name = f"**{row['loader']}**" if row["loader"].startswith("penstock") else row["loader"]
             note = row["note"] if row["group"] == PLAIN else f"{row['group'].lower()}{'; ' if row['note'] else ''}{row['note']}"
             lines.append(f"| {name} | {row['median']} | {row['least']} to {row['most']} | {note} |")
-    return "\n".join(lines)
+    failed = sorted({name for round_ in result["figures"]["peers"] for name in round_["failed"]})
+    return "\n".join(lines) + (f"\n\nThese failed, and have no row of this run: {', '.join(failed)}." if failed else "")
+
+
+def shown(result):
+    """A result's section as it would be written, for a run that writes nothing."""
+    if result["region"] == "speed":
+        result = {**result, "text": speed_text(speed_rows([], ratios_of(result), run_words(result)), result)}
+    return section_of(result)
 
 
 def write_speed(root, result):
@@ -225,8 +235,7 @@ def write_speed(root, result):
     table = root / SPEED
     with table.open(newline="", encoding="utf-8") as file:
         old = list(csv.DictReader(file))
-    run = run_words(result)
-    rows = speed_rows(old, ratios_of(result), run)
+    rows = speed_rows(old, ratios_of(result), run_words(result))
     readme = root / "README.md"
     text = readme.read_text(encoding="utf-8")
     sentence = one_sentence(rows)
@@ -236,15 +245,14 @@ def write_speed(root, result):
     readme.write_text(text, encoding="utf-8")
     table.write_text(csv_text(rows), encoding="utf-8")
     (root / "docs/pictures/speed.svg").write_text(chart.draw(rows), encoding="utf-8")
-    failed = sorted({name for round_ in result["figures"]["peers"] for name in round_["failed"]})
-    said = speed_text(rows, run)
-    return said + (f"\n\nThese failed, and have no row of this run: {', '.join(failed)}." if failed else "")
+    return speed_text(rows, result)
 
 
 def write(root, result):
     """Writes a result into its page; returns the names of the files that it concerns."""
     root = Path(root)
     page = root / result["page"]
+    region(page.read_text(encoding="utf-8"), result["region"])  # a damaged page is found before anything is written
     if result["region"] == "speed":
         result = {**result, "text": write_speed(root, result)}
     text = page_with(page.read_text(encoding="utf-8"), result)

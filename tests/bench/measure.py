@@ -41,7 +41,8 @@ EVIDENCE = "docs/evidence/measured/"
 TARGETS = ("penstockd", "penstock", "yardstick", "ceiling", "ceiling_daemon", "hostile_bench", "dump_batches", "make_dataset", "make_index",
            "fault_trainer")
 BUSY = 5  # percent of the processors' time that other work may take on a machine that is called idle
-SHORT = {"--rounds": "1", "--seconds": "0.5", "--kills": "2", "--kernels": "chosen", "--samples": "2000", "--index": "2000"}
+SHORT = {"--rounds": "1", "--seconds": "0.5", "--kills": "2", "--kernels": "chosen", "--samples": "2000", "--index": "2000",
+         "--repeat": "1"}
 
 
 class Refused(Exception):
@@ -60,7 +61,7 @@ PARTS = [
     Part("rates", EVIDENCE + "decode.md", 15, "tests/bench/rates.py BUILD IMAGES --yardstick YARDSTICK --rounds 5 --seconds 3 --json JSON",
          needs=("pillow",), optional=("torch",), heading=True),
     Part("speed", "docs/evidence/peers.md", 12, "", needs=("peers",)),
-    Part("main-job", EVIDENCE + "main-job.md", 3, "tests/bench/main_job.py BUILD IMAGES --rounds 5 --seconds 4 --json JSON",
+    Part("main-job", EVIDENCE + "main-job.md", 3, "tests/bench/main_job.py BUILD IMAGES --rounds 5 --seconds 4 --samples 1000000 --json JSON",
          heading=True),
     Part("python", EVIDENCE + "python.md", 7, "tests/bench/python_loader.py BUILD IMAGES --rounds 5 --seconds 3 --json JSON",
          needs=("numpy",), optional=("torch",)),
@@ -76,10 +77,12 @@ PARTS = [
          needs=("torch",)),
     Part("groups", EVIDENCE + "groups.md", 4, "tests/bench/groups.py BUILD IMAGES --rounds 3 --seconds 3 --kills 60 --json JSON"),
     Part("observe", EVIDENCE + "observe.md", 4, "tests/bench/observe.py BUILD IMAGES --rounds 16 --seconds 3 --json JSON"),
-    Part("remote", EVIDENCE + "remote.md", 25, "tests/bench/remote.py BUILD IMAGES --python REMOTE --long --json JSON", needs=("remote",),
+    Part("remote", EVIDENCE + "remote.md", 25,
+         "tests/bench/remote.py BUILD IMAGES --python REMOTE --rounds 3 --seconds 4 --repeat 16 --long --json JSON", needs=("remote",),
          heading=True),
     Part("hostile", EVIDENCE + "hostile.md", 1, "BUILD/bin/hostile_bench"),
-    Part("ceiling", EVIDENCE + "ceiling.md", 5, "tests/bench/ceiling.py BUILD IMAGES --json JSON", heading=True),
+    Part("ceiling", EVIDENCE + "ceiling.md", 6, "tests/bench/ceiling.py BUILD IMAGES --samples 20000 --seconds 4 --json JSON",
+         heading=True),
 ]
 HINTS = {
     "pillow": "a Python with Pillow (scripts/install-deps makes .venv)", "numpy": "a Python with NumPy (scripts/install-deps makes .venv)",
@@ -307,7 +310,7 @@ def measure_all(options):
             result = measure(part, options, opening, folder)
             (folder / f"{part.name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
             if options.short:
-                print(measured.section_of(result), flush=True)
+                print(measured.shown(result), flush=True)
             else:
                 print("wrote " + ", ".join(measured.write(ROOT, result)), flush=True)
         except (RuntimeError, ValueError, OSError) as fault:

@@ -106,11 +106,12 @@ class Bench:
         self.add("progressive-libjpeg", "progressive, `PENSTOCK_DECODER=libjpeg`", "chosen", folder, base=folder, PENSTOCK_DECODER="libjpeg")
 
     def add_large(self):
-        folder = sets.large(self.options.images, f"{self.scratch}/large")
-        if not folder:
+        found = sets.large(self.options.images, f"{self.scratch}/large")
+        if not found:
             print(f"{sys.executable} has no Pillow: no rows of 12-megapixel files", file=sys.stderr)
             return
-        self.add_each("large", "12 megapixels, `--no-entry-points`", folder, "--no-entry-points", "--batch-size", "16", base=folder)
+        once, often = found
+        self.add_each("large", "12 megapixels, `--no-entry-points`", often, "--no-entry-points", "--batch-size", "16", base=once)
 
     def add_first_epoch(self):
         files = sets.jpegs(self.options.images)

@@ -52,7 +52,8 @@ def copies(files, count, folder):
 
 
 def large(images, folder):
-    """12-megapixel JPEGs: some photographs, evenly spread, enlarged by Pillow, quality 90, 4:2:0, without restart markers. None without Pillow."""
+    """12-megapixel JPEGs: some photographs, evenly spread, enlarged by Pillow, quality 90, 4:2:0, without restart markers. Two folders: with
+    each file once, for the yardstick, and with each many times, so that an epoch has some batches. None without Pillow."""
     image = pillow()
     if not image:
         return None
@@ -64,8 +65,7 @@ def large(images, folder):
         with image.open(path) as opened:
             opened.convert("RGB").resize(LARGE, image.Resampling.LANCZOS).save(os.path.join(made, f"{number}.jpg"), quality=90)
     copies([os.path.join(made, f"{number}.jpg") for number in range(len(chosen))], LARGE_COPIES, folder)
-    shutil.rmtree(made)
-    return folder
+    return made, folder
 
 
 def png(images, folder):

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder_ in ("tests/e2e", "docs/make"):
+for folder_ in ("tests/e2e", "docs/make", "tests/bench"):
     sys.path.insert(0, str(ROOT / folder_))
 import chart  # noqa: E402
 import harness  # noqa: E402
@@ -23,7 +23,8 @@ import measured  # noqa: E402
 
 MACHINE = {"key": "Made-up CPU (family 1, model 2), 2 cores", "model": "Made-up CPU (family 1, model 2)", "cores": 2, "vectors": "AVX2, no AVX-512",
            "kernel": "6.1", "memory_gib": 16, "load": "otherwise idle"}
-TABLE = "Rates of a run that never was, in a sentence that is long enough to be wrapped at a hundred columns, as prose is:\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+TABLE = ("Rates of a run that never was, in a sentence that is long enough to be wrapped at a hundred columns, as prose is:\n\n"
+         "| a | b |\n|---|---|\n| 1 | 2 |\n")
 
 
 def program(path):
@@ -187,7 +188,8 @@ def test_peers():
              "tf.data                                1,628            0.98\nDALI CPU                           failed: see errors.log\n")
     assert measured.peer_rates(table) == ([("WebDataset PIL", 700.0, 0.44), ("tf.data", 1628.0, 0.98)], ["DALI CPU"])
     lines = ('{"name": "libjpeg-turbo full decode", "images_per_s": 1000}\n{"name": "tf.data", "images_per_s": 900}\n'
-             '{"name": "libjpeg-turbo full decode", "images_per_s": 500}\n{"name": "DALI CPU", "images_per_s": 400}\n{"name": "FFCV asis", "failed": true}\n')
+             '{"name": "libjpeg-turbo full decode", "images_per_s": 500}\n{"name": "DALI CPU", "images_per_s": 400}\n'
+             '{"name": "FFCV asis", "failed": true}\n')
     assert measured.peer_rates(lines) == ([("tf.data", 900, 0.9), ("DALI CPU", 400, 0.8)], ["FFCV asis"])
     try:
         raise AssertionError(measured.peer_rates('{"name": "tf.data", "images_per_s": 900}\n'))
@@ -216,13 +218,16 @@ def test_speed(home):
     assert "4.0 times as many images per second as PyTorch's" in " ".join(measured.region(readme, "speed")[1].split())
     assert "6.2 times as many later" in " ".join(measured.region(readme, "speed")[1].split())
     assert "different runs" in " ".join(measured.region(readme, "footnote")[1].split())
+    pages_test = program("tests/docs/pages.py")
+    assert readme.count("\n") <= pages_test.README_LINES and not list(pages_test.check_markdown_width("README.md", readme))
     section = measured.sections(measured.region((home / "docs/evidence/peers.md").read_text(encoding="utf-8"), "speed")[1])[MACHINE["key"]]
     assert "| **penstock, later epochs** | 3.10 | 3.00 to 3.20 |" in section and "DALI CPU" in section and "WebDataset" not in section
 
 
 def test_one_run():
     """Figures of one run only: chart and footnote say so."""
-    rows = [{"group": measured.PLAIN, "loader": "penstock, first epoch", "median": "2.00", "least": "1.90", "most": "2.10", "note": "", "run": "here"}]
+    rows = [{"group": measured.PLAIN, "loader": "penstock, first epoch", "median": "2.00", "least": "1.90", "most": "2.10", "note": "",
+             "run": "here"}]
     assert "One run: here" in chart.draw(rows) and "different runs" not in chart.draw(rows)
     assert "All were measured in one run (here)" in " ".join(measured.footnote(rows, {"images": 5}).split())
 
@@ -233,6 +238,15 @@ def test_failures():
     assert not failed(0, TABLE, "") and not failed(1, TABLE + "| x | MISSED |", "")
     assert failed(1, TABLE, "") and failed(2, TABLE + "MISSED", "") and failed(0, "", "") and failed(-9, TABLE, "")
     assert failed(1, TABLE + "| x | MISSED |", "Traceback (most recent call last):\n")
+
+
+def test_hand_over():
+    """The time of the hand-over, wherever a report has it; a report without it is no error."""
+    announced = program("tests/bench/rates.py").announced
+    assert announced({"announce_p50_us": 50.5, "announce_p99_us": 90}) == (50.5, 90)
+    assert announced({"announce_us": {"p50": 51, "p99": 91, "max": 100}}) == (51, 91)
+    for report in ({}, {"announce_p50_us": None, "announce_p99_us": None}, {"announce_us": None}, {"announce_us": {"p50": 1}}):
+        assert announced(report) is None
 
 
 if __name__ == "__main__":
