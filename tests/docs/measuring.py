@@ -238,6 +238,7 @@ def test_failures():
     assert not failed(0, TABLE, "") and not failed(1, TABLE + "| x | MISSED |", "")
     assert failed(1, TABLE, "") and failed(2, TABLE + "MISSED", "") and failed(0, "", "") and failed(-9, TABLE, "")
     assert failed(1, TABLE + "| x | MISSED |", "Traceback (most recent call last):\n")
+    assert failed(1, TABLE + "| s3 | ended | with an error | none | MISSED | why |", "")
 
 
 def test_hand_over():
