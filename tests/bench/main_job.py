@@ -53,7 +53,8 @@ def show(figures, samples):
         cells = [f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
                  for values in (figures["bench"][way][what] for way in WAYS)]
         print(f"| {what} | {' | '.join(cells)} |")
-    print(f"\nMemory of daemon and trainer, `--memory 96M`; the promise is 128 MiB, and a difference of at most 2:\n\n| samples | peak, MiB |\n|---|---|")
+    print("\nMemory of daemon and trainer, `--memory 96M`; the promise is 128 MiB, and a difference of at most 2:\n")
+    print("| samples | peak, MiB |\n|---|---|")
     few, many = min(pair[0] for pair in figures["flat"]), min(pair[1] for pair in figures["flat"])
     print(f"| 500, without cache and entry points | {few:.1f} |\n| {samples:,}, the same | {many:.1f} |")
     print(f"| {samples:,}, all options as they are | {figures['whole_mib']:.1f} |")

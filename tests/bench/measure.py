@@ -136,12 +136,18 @@ def machine_of():
 
 def commit_of(dirty):
     def git(*words):
-        return subprocess.run(["git", "-C", ROOT, *words], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    # What this program itself writes is nothing that it measures.
-    changes = git("status", "--porcelain", "--", ".", ":!docs/evidence", ":!docs/pictures", ":!README.md")
+        return subprocess.run(["git", "-C", ROOT, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout.strip()
+    try:
+        # What this program itself writes is nothing that it measures.
+        changes = git("status", "--porcelain", "--", ".", ":!docs/evidence", ":!docs/pictures", ":!README.md")
+        commit = git("rev-parse", "--short=12", "HEAD")
+    except (OSError, subprocess.CalledProcessError) as fault:
+        if not dirty:
+            raise Refused("this copy has no history, so no commit names what would be measured: take a clone, or say --dirty") from fault
+        return "unknown"
     if changes and not dirty:
         raise Refused("the tree has changes that are not committed, so no commit names what would be measured: commit them, or say --dirty")
-    return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changes else "")
+    return commit + (" with changes" if changes else "")
 
 
 def check_build(build):

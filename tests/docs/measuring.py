@@ -45,7 +45,8 @@ def pages(home):
 
 def result(**keys):
     return {"part": "groups", "region": "groups", "page": "docs/evidence/measured/groups.md", "machine": MACHINE, "commit": "0123456789ab",
-            "date": "2026-01-02", "images": 500, "short": False, "command": "tests/bench/groups.py build/release IMAGES", "text": TABLE, "heading": False,
+            "date": "2026-01-02", "images": 500, "short": False, "command": "tests/bench/groups.py build/release IMAGES", "text": TABLE,
+            "heading": False,
             "figures": None, **keys}
 
 
@@ -120,9 +121,16 @@ def test_refusals():
 
 def test_changed_tree():
     """A commit must name what is measured; pages that were written before do not count."""
+    if not shutil.which("git"):
+        raise harness.Skip("git is missing")
     module = program("tests/bench/measure.py")
     with tempfile.TemporaryDirectory() as name:
         module.ROOT = home = Path(name)
+        assert module.commit_of(True) == "unknown"
+        try:
+            raise AssertionError(module.commit_of(False))
+        except module.Refused as why:
+            assert "no history" in str(why)
         for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "a"]):
             subprocess.run(["git", "-C", home, *words], check=True)
         clean = module.commit_of(False)
