@@ -85,3 +85,12 @@ function(penstock_convert_kernels)
 			PROPERTIES COMPILE_OPTIONS "-mavx512f;-mavx512bw;-mavx512vl;-mfma;-mf16c")
 	endif()
 endfunction()
+
+# penstock_types_for_tests(TARGET): the debugging information of these objects has types as well,
+# which the test versions.abi reads out of the library. It changes no instruction. Builds that
+# nothing is tested in are without.
+function(penstock_types_for_tests target)
+	if(BUILD_TESTING AND NOT PENSTOCK_SANITIZE AND NOT PENSTOCK_COVERAGE)
+		target_compile_options(${target} PRIVATE -g)
+	endif()
+endfunction()

@@ -35,7 +35,7 @@ class Bench:
     def __init__(self, options, scratch):
         self.options, self.scratch = options, scratch
         self.penstock = str(Path(options.build) / "bin/penstock")
-        self.environment = {"XDG_CACHE_HOME": str(scratch / "cache"), "XDG_STATE_HOME": str(scratch / "state")}  # one index and one set of checkpoints for all
+        self.environment = {"XDG_CACHE_HOME": str(scratch / "cache"), "XDG_STATE_HOME": str(scratch / "state")}  # one index and one set of entry points for all
         self.threads = ["--threads", str(options.threads)] if options.threads else []
         self.samples = {}  # name -> figures, over all rounds
 
@@ -307,7 +307,7 @@ def parse():
 def main():
     with harness.folder() as scratch:
         bench = Bench(OPTIONS, scratch)
-        bench.bench(*bench.threads)  # makes the index and the checkpoints, warms the page cache
+        bench.bench(*bench.threads)  # makes the index and the entry points, warms the page cache
         for number in range(OPTIONS.rounds):
             for part in OPTIONS.only:
                 print(f"round {number + 1} of {OPTIONS.rounds}: {part}", file=sys.stderr, flush=True)

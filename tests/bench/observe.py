@@ -123,7 +123,7 @@ def measure(scratch, options):
     off = Side(scratch / "off", options.images, "--recorder", "off", "--http", "off")
     on = Side(scratch / "on", options.images, "--recorder", str(scratch / "records"))
     ratios = {"rate": [], "cpu": []}
-    for side in (on, off):  # makes indexes and checkpoints, warms the page cache
+    for side in (on, off):  # makes indexes and entry points, warms the page cache
         side.bench(options.seconds)
     began, first = time.monotonic(), [thread_seconds(pid) for pid in on.pids]
     watched = 0

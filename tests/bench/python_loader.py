@@ -100,7 +100,7 @@ def pss(pid):
 
 
 class Home:
-    """Folders of one comparison: index and checkpoints are shared by its runs, sockets and records are each run's own."""
+    """Folders of one comparison: index and entry points are shared by its runs, sockets and records are each run's own."""
 
     def __init__(self, scratch):
         self.scratch, self.runs = scratch, 0
@@ -160,7 +160,7 @@ def table(home):
     ratios = {kind: [] for kind in kinds}
     rates = {kind: [] for kind in [*kinds, "bench"]}
     firsts = {kind: [] for kind in kinds}
-    home.bench()  # makes index and checkpoints, warms the page cache
+    home.bench()  # makes index and entry points, warms the page cache
     for number in range(OPTIONS.rounds):
         print(f"round {number + 1} of {OPTIONS.rounds}", file=sys.stderr, flush=True)
         for kind in kinds if number % 2 else kinds[::-1]:

@@ -357,9 +357,10 @@ class Bench:
 
     def __init__(self, options, home, stack):
         self.options, self.home, self.stack, self.figures, self.missed, self.served = options, home, stack, {}, 0, None
-        # Certificates of the caller's environment would come before those of these servers.
-        own = {key: value for key, value in os.environ.items() if key not in AUTHORITIES and not key.lower().endswith("_proxy")}
-        self.environment = {**own, "PYTHONPATH": str(Path(options.build).resolve() / "python"), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "",
+        # Certificates of the caller's environment would come before those of these servers. Daemons inherit it from this process.
+        for key in [key for key in os.environ if key in AUTHORITIES or key.lower().endswith("_proxy")]:
+            del os.environ[key]
+        self.environment = {**os.environ, "PYTHONPATH": str(Path(options.build).resolve() / "python"), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "",
                             "AWS_REGION": REGION, **servers.KEYS}
         self.data = home / "tars"
         self.samples, self.image_bytes, self.tar_bytes = write_tars(options.images, options.repeat, self.data)

@@ -6,7 +6,7 @@
 Measures from outside the proportional set size of daemon and trainer together (batch 64, 224 pixels, 2 threads, --memory 96M), on
 500 pictures and on an index of so many that goes round and round over the same pictures. Fails when any exceeds 128 MiB,
 or when the two differ by more than 2 MiB. They are compared with the cache off, which is there to take what the budget leaves, and is used
-for the large one alone; and without checkpoints, which are made for every picture of the large one, but once for each of the small. A peak depends on what happens to be in flight together and varies by as much; what the
+for the large one alone; and without entry points, which are made for every picture of the large one, but once for each of the small. A peak depends on what happens to be in flight together and varies by as much; what the
 number of samples adds is in every one. So where the two differ they are measured again, and the lowest peaks of each count."""
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Release 0.1 beside this build: trainers of one with daemons of the other, states, indexes and entry points of before, and an upgrade and
-a way back in mid-epoch. docs/reference/versions.md says what must hold.
+"""Release 0.1 beside this build: trainers of one with daemons of the other, states, indexes and entry points of before, an upgrade and a
+way back in mid-epoch, and the binary interface of libpenstock. docs/reference/versions.md says what must hold.
 
     PENSTOCK_BIN=build/release/bin tests/versions/run.py FOLDER [TEST...]
 
@@ -8,6 +8,7 @@ Builds 0.1 from its commit in FOLDER, once. Skipped where the repository's histo
 each release with its own libpenstock, and 0.1's with this build's libpenstock."""
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ OLD = Path(sys.argv.pop(1)).resolve()
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
+import abi  # pylint: disable=wrong-import-position
 import harness  # pylint: disable=wrong-import-position
 from harness import Daemon, Skip, folder, make_dataset, rows, wait_until  # pylint: disable=wrong-import-position
 
@@ -165,9 +167,54 @@ def test_status_and_command():
                     assert wait_until(daemon.status, "an answer")["pid"] == daemon.process.pid
 
 
+def library_of(source, build):
+    """libpenstock of a tree of 0.1, with types in its debugging information."""
+    run("cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DBUILD_TESTING=OFF", "-DPENSTOCK_CUDA=OFF")
+    run("cmake", "--build", build, "--target", "penstock_client")
+    return build / "lib/libpenstock.so"
+
+
+def edited(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{path} has {text.count(old)} times {old!r}"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_binary_interface():
+    """What 0.1's commit makes is what tests/versions/release-0.1 describes, and this build's libpenstock fits it."""
+    abi.require()
+    recorded = abi.HERE / "release-0.1/libpenstock.abi"
+    with folder() as home:
+        old, new = home / "old.abi", home / "new.abi"
+        old.write_text(abi.describe(library_of(OLD / "source", OLD / "types"), OLD / "source/include/penstock"))
+        for one, other in ((old, recorded), (recorded, old)):
+            abi.check(one, other, "the description of release 0.1")
+        new.write_text(abi.describe(NEW.parent / "lib/libpenstock.so"))
+        abi.check(old, new, "release 0.1")
+
+
+def test_broken_interface():
+    """The same comparison refuses libraries of 0.1 whose sources were broken: a moved field, and a function that is not exported."""
+    abi.require()
+    breaks = (("include/penstock/penstock.h", "uint64_t epoch, batch; /* its name", "uint64_t batch, epoch; /* its name"),
+              ("client/lib/libpenstock.map", "penstock_*;", "penstock_[!v]*;"))
+    with folder() as home:
+        old, new = home / "old.abi", home / "new.abi"
+        old.write_text(abi.describe(library_of(OLD / "source", OLD / "types"), OLD / "source/include/penstock"))
+        for name, before, after in breaks:
+            shutil.copytree(OLD / "source", home / "source")
+            edited(home / "source" / name, before, after)
+            new.write_text(abi.describe(library_of(home / "source", home / "build"), home / "source/include/penstock"))
+            said = abi.verdict(old, new)
+            assert said, f"{name}, {after!r}: not found"
+            print(f"{name}: {after}: found")
+            shutil.rmtree(home / "source")
+            shutil.rmtree(home / "build")
+
+
 def test_whole():
     """The tests before hold: what they are of, for scripts/nightly."""
-    harness.promise(f"release 0.1 ({COMMIT[:8]}) and this one: trainers, daemons, libraries, states, indexes, upgrades both ways")
+    harness.promise(f"release 0.1 ({COMMIT[:8]}) and this one: trainers, daemons, libraries, states, indexes, upgrades both ways, binary interface")
 
 
 if __name__ == "__main__":
