@@ -54,6 +54,12 @@ static void choose_run(
 		}
 }
 
+/* The time that is not clearly less than this one. */
+static uint64_t choose_clearly(const struct choose_race *race, uint64_t time)
+{
+	return race->margin ? time - time / race->margin : time;
+}
+
 static const void *choose_winner(const struct choose_race *race)
 {
 	struct choose_runner runners[DISPATCH_NAMES];
@@ -68,10 +74,12 @@ static const void *choose_winner(const struct choose_race *race)
 	if (!count)
 		return dispatch_at(race->known, 0);
 	choose_run(race, runners, count);
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < count; i++)
+		least = UTIL_MIN(least, runners[i].best_ns);
 	const struct choose_runner *winner = &runners[count - 1];
-	for (unsigned i = count - 1; i-- > 0;)
-		if (runners[i].best_ns < winner->best_ns - winner->best_ns / CHOOSE_MARGIN)
-			winner = &runners[i];
+	while (choose_clearly(race, winner->best_ns) > least)
+		winner--;
 	return winner->table;
 }
 

@@ -24,6 +24,9 @@ enum {
 struct choose_race {
 	const struct dispatch *known;
 	size_t course_bytes, course_align; /* of the memory of a table's laps; zeroed at first */
+	/* A wider table wins unless another one is faster by more than this part of its time; 0:
+	 * the fastest wins. */
+	unsigned margin;
 	unsigned laps; /* of each table; the first one warms up and does not count */
 	/* Prepares the course for a table; false: this table does not compete. NULL: nothing to
 	 * prepare. */

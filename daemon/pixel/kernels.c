@@ -84,6 +84,7 @@ int kernels_choose(const struct kernels **ret, struct fault *fault)
 		.known = &known,
 		.course_bytes = sizeof(struct course),
 		.course_align = KERNELS_GRAIN,
+		.margin = CHOOSE_MARGIN,
 		.laps = RACE_LAPS,
 		.prepare = course_prepare,
 		.lap = course_lap,

@@ -164,25 +164,6 @@ static void server_place(struct server *server)
 		numa->count, workers, readers);
 }
 
-/* Announces a batch on the worker that has completed it, unless the event loop or another worker is
- * in the server at this moment: then the event loop does it. So a batch does not wait until the
- * event loop's thread has woken up. */
-static void server_filled(void *context, const struct stream *stream)
-{
-	struct server *server = context;
-	if (pthread_mutex_trylock(&server->lock)) {
-		loop_wake(&server->loop);
-		return;
-	}
-	list_each (g, &server->groups, struct group, node)
-		if (g->stream == stream)
-			group_turn(g);
-	bool unsettled = server->unsettled || server->draining;
-	pthread_mutex_unlock(&server->lock);
-	if (unsettled)
-		loop_wake(&server->loop);
-}
-
 static int server_start_stages(struct server *server, struct fault *fault)
 {
 	const struct config *config = server->config;
@@ -248,8 +229,6 @@ static int server_start_stages(struct server *server, struct fault *fault)
 		.budget_context = server,
 		.wake = loop_wake,
 		.wake_context = &server->loop,
-		.filled = server_filled,
-		.filled_context = server,
 		.fills = &server->account.fills,
 	};
 	return result;
@@ -275,8 +254,6 @@ int server_new(struct config *config, struct server **ret, struct fault *fault)
 	loop_init(&server->loop);
 	peer_book_set(&server->peers, config->max_clients, config->max_streams);
 	pthread_mutex_init(&server->tasks.quarantine_lock, NULL);
-	pthread_mutex_init(&server->lock, NULL);
-	pthread_mutex_lock(&server->lock);
 	server->started_ns = server->idle_since_ns = server->used_ns = clock_ns();
 	server->started_unix_ns = clock_unix_ns();
 	int result = server_resolve(server, fault);
@@ -451,17 +428,14 @@ static void server_event(struct server *server, const struct epoll_event *event)
 	}
 }
 
-/* The lock is free only while the event loop waits. */
 int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 {
 	struct epoll_event events[SERVER_EVENTS];
-	int wait_ms = handouts_timeout_ms(server, timeout_ms);
-	pthread_mutex_unlock(&server->lock);
-	int n = epoll_wait(server->loop.epoll_fd, events, SERVER_EVENTS, wait_ms), error = errno;
-	pthread_mutex_lock(&server->lock);
+	int n = epoll_wait(server->loop.epoll_fd, events, SERVER_EVENTS,
+		handouts_timeout_ms(server, timeout_ms));
 	server->turn++;
-	if (n < 0 && error != EINTR) {
-		int result = fault_set(fault, -error, "the event loop failed: %s", strerror(error));
+	if (n < 0 && errno != EINTR) {
+		int result = fault_set(fault, -errno, "the event loop failed: %s", strerror(errno));
 		recorder_ending(server, "failed", fault->text);
 		return result;
 	}
@@ -474,7 +448,6 @@ int server_turn(struct server *server, int timeout_ms, struct fault *fault)
 	if (server->draining)
 		drain_turn(server);
 	sweep_clients(server);
-	server->unsettled = false;
 	return server->stop;
 }
 
@@ -548,7 +521,5 @@ void server_free(struct server *server)
 		(void)close(server->lock_fd);
 	recorder_end(server);
 	pthread_mutex_destroy(&server->tasks.quarantine_lock);
-	pthread_mutex_unlock(&server->lock);
-	pthread_mutex_destroy(&server->lock);
 	free(server);
 }

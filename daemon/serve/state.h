@@ -1,7 +1,6 @@
 /* state: struct server: what the parts of serve/ share. What only one part uses is a struct of
- * that part's header. Only serve/ and its tests include this. All of it belongs to whoever holds
- * the lock, which is the event loop, or for moments a worker, except where a task's struct says
- * otherwise. */
+ * that part's header. Only serve/ and its tests include this. All of it belongs to the event
+ * loop, except where a task's struct says otherwise. */
 #pragma once
 
 #include "base/host/ledger.h"
@@ -21,7 +20,6 @@
 #include "serve/tasks/tasks.h"
 #include "stream/stream.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,13 +31,8 @@ struct server {
 	char socket[108], cache_dir[4096];
 	int lock_fd;
 	struct loop loop;
-	/* Held by the event loop's thread, from server_new to server_free, except while it waits
-	 * for events: then a worker may take it, to announce a batch that it has completed. Nobody
-	 * waits for it but the event loop. */
-	pthread_mutex_t lock;
 	uint64_t started_ns, started_unix_ns; /* it must not move when the clock is set */
 	bool stop; /* the loop ends */
-	bool unsettled; /* clients or groups are to be freed at the end of a turn of the loop */
 
 	/* What streams share. */
 	struct budget memory;

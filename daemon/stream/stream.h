@@ -24,15 +24,15 @@
  * The way of a batch: stream_pump names the next (epoch, batch) and gives it a FREE slot. tickets.c
  * turns the batch's samples into tickets, at most STREAM_TICKETS at a time, and submits them to
  * fetch. Fetch calls back with the bytes, and the ticket is queued for the workers. A worker writes
- * the row. The worker that writes a slot's last row marks the slot and has it announced (`filled`
- * below), and stream_collect makes the slot READY. batch/tally.h knows which slot holds which batch
- * and which readers have yet to give it back.
+ * the row. The worker that writes a slot's last row marks the slot and wakes the event loop, and
+ * stream_collect makes the slot READY. batch/tally.h knows which slot holds which batch and which
+ * readers have yet to give it back.
  *
  * In a split group every rank has a stream of its own. All of them have the same order, cut into
  * global batches; each stream makes its rank's slice of them.
  *
  * Threads: stream_new blocks and needs a thread of its own. All other functions are called by the
- * event loop, or by a worker in its place (serve/state.h), unless they say otherwise. */
+ * event loop, unless they say otherwise. */
 #pragma once
 
 #include "base/fault.h"
@@ -82,10 +82,6 @@ struct stream_environment {
 	/* Called on any thread when a stream has something to collect. */
 	void (*wake)(void *context);
 	void *wake_context;
-	/* Called on the worker that has written the last row of a batch of `stream`, which may be
-	 * gone by then: only its address counts. NULL: `wake` is called instead. */
-	void (*filled)(void *context, const struct stream *stream);
-	void *filled_context;
 	/* Receives how long each batch took, from its slot to its last row. Event loop only. NULL:
 	 * not measured. */
 	struct histogram *fills;

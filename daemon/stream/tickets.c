@@ -210,7 +210,7 @@ static void ticket_arrived(struct fetch_item *item)
 	ticket_count_arrival(t);
 }
 
-/* Puts the ticket back, and has the batch announced after the slot's last row. Once the lock is
+/* Puts the ticket back, and wakes the event loop after the slot's last row. Once the lock is
  * dropped the event loop may free the stream, unless tickets are still out. So new samples are
  * taken under the same lock, and everything needed afterwards is copied first. */
 static void ticket_return(struct stream_ticket *t)
@@ -235,9 +235,7 @@ static void ticket_return(struct stream_ticket *t)
 	pthread_mutex_unlock(&stream->lock);
 	if (chain)
 		fetch_submit(environment->fetch, chain);
-	if (full && !stopped && environment->filled)
-		environment->filled(environment->filled_context, stream);
-	else if (full || stopped)
+	if (full || stopped)
 		environment->wake(environment->wake_context);
 }
 

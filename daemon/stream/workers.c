@@ -41,13 +41,14 @@ struct workers_worker {
 
 struct workers {
 	pthread_mutex_t lock;
-	pthread_cond_t work;
+	pthread_cond_t work, settled;
 	struct workers_job **heap; /* [0] is the most urgent */
 	size_t count, room, reserved;
 	uint64_t arrivals;
 	struct gauge idle; /* workers that wait for jobs */
 	uint64_t turn_ns; /* the latest turn of any job taken so far */
 	unsigned threads, started;
+	unsigned set_up; /* threads that have done what the confined daemon may not do */
 	bool stopping;
 	struct workers_worker *worker;
 };
@@ -131,6 +132,8 @@ static void *workers_main(void *argument)
 	atomic_store_explicit(&worker->tid, (pid_t)syscall(SYS_gettid), memory_order_relaxed);
 	(void)cpu_lengthen_slice(WORKERS_SLICE_NS);
 	pthread_mutex_lock(&workers->lock);
+	workers->set_up++;
+	pthread_cond_signal(&workers->settled);
 	for (;;) {
 		if (!workers->count && !workers->stopping) {
 			gauge_set(&workers->idle, workers->idle.value + 1, clock_ns());
@@ -179,6 +182,7 @@ int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t m
 	}
 	pthread_mutex_init(&workers->lock, NULL);
 	pthread_cond_init(&workers->work, NULL);
+	pthread_cond_init(&workers->settled, NULL);
 	int result = 0;
 	for (workers->threads = 0; workers->threads < threads && !result; workers->threads++) {
 		struct workers_worker *worker = &workers->worker[workers->threads];
@@ -199,6 +203,10 @@ int workers_new(unsigned threads, const struct decode_limits *limits, uint32_t m
 		workers_free(workers);
 		return result;
 	}
+	pthread_mutex_lock(&workers->lock);
+	while (workers->set_up < threads)
+		pthread_cond_wait(&workers->settled, &workers->lock);
+	pthread_mutex_unlock(&workers->lock);
 	*ret = workers;
 	return 0;
 }
@@ -233,6 +241,7 @@ void workers_free(struct workers *workers)
 	for (unsigned i = 0; i < workers->threads; i++)
 		row_maker_deinit(&workers->worker[i].maker);
 	pthread_cond_destroy(&workers->work);
+	pthread_cond_destroy(&workers->settled);
 	pthread_mutex_destroy(&workers->lock);
 	free(workers->heap);
 	free(workers->worker);

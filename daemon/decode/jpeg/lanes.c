@@ -111,16 +111,16 @@ static uint64_t course_lap(void *memory, const void *table)
 }
 
 /* The race between the tables of a list. */
-#define LANES_RACE(list)                                                                    \
-	{                                                                                   \
-		.known = &(list), .course_bytes = sizeof(struct course),                    \
-		.course_align = BLOCKS_ALIGN, .laps = RACE_LAPS, .prepare = course_prepare, \
-		.lap = course_lap, CHOOSE_RACE_START,                                       \
+#define LANES_RACE(list, part)                                                     \
+	{                                                                          \
+		.known = &(list), .course_bytes = sizeof(struct course),           \
+		.course_align = BLOCKS_ALIGN, .margin = (part), .laps = RACE_LAPS, \
+		.prepare = course_prepare, .lap = course_lap, CHOOSE_RACE_START,   \
 	}
 
 int lanes_choose(const struct lanes **ret, struct fault *fault)
 {
-	static struct choose_race race = LANES_RACE(known);
+	static struct choose_race race = LANES_RACE(known, CHOOSE_MARGIN);
 	const void *table;
 	int result = choose_fastest(&race, &table, fault);
 	if (!result)
@@ -130,7 +130,7 @@ int lanes_choose(const struct lanes **ret, struct fault *fault)
 
 const struct lanes *lanes_choose_chunks(const struct lanes *chosen)
 {
-	static struct choose_race race = LANES_RACE(known_chunks);
+	static struct choose_race race = LANES_RACE(known_chunks, 0);
 	const void *table;
 	struct fault fault;
 	if (!chosen->chunks || choose_fastest(&race, &table, &fault))

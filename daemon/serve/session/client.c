@@ -152,7 +152,7 @@ void client_close(struct client *client, const char *why)
 	if (client->dead)
 		return;
 	recorder_leave(client, why);
-	client->dead = client->server->unsettled = true;
+	client->dead = true;
 	log_debug("process %d: %s", client->pid, why);
 	/* Closing removes the socket from epoll, but not the pidfd, of which the flight recorder's
 	 * process has a copy. Events that were already fetched in this turn see `dead`. */

@@ -33,7 +33,7 @@ void group_shut(struct group *group)
 		group->peer = peer_charge(peers, &peer->name, PEER_KEPT);
 		peer_discharge(peers, peer, PEER_STREAMS);
 	}
-	group->closing = group->server->unsettled = true;
+	group->closing = true;
 	group_leave_job(group);
 }
 

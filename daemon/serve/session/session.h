@@ -14,8 +14,7 @@
  *                  hold others up, streams to open, dead clients and groups to free
  *
  * A client has a member for each stream that it has opened. A member belongs to a group: all
- * members of a group read the same batches. Everything here belongs to the event loop;
- * only group_turn also runs on workers, while the event loop waits (serve/state.h). */
+ * members of a group read the same batches. Everything here belongs to the event loop. */
 #pragma once
 
 #include "base/list.h"

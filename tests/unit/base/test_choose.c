@@ -54,6 +54,7 @@ static struct choose_race race_new(void)
 	return (struct choose_race){.known = &known,
 		.course_bytes = sizeof(struct course),
 		.course_align = 64,
+		.margin = CHOOSE_MARGIN,
 		.laps = 3,
 		.prepare = prepare,
 		.lap = lap,
@@ -115,6 +116,7 @@ static void test_close_times(void **state)
 		{{1499, 1600, 1600}, 0},
 		{{1600, 1499, 1600}, 1},
 		{{1450, 1499, 1600}, 1}, /* not clearly faster than the one that is */
+		{{1499, 1501, 1600}, 1}, /* the widest of those that are not clearly slower */
 		{{1400, 1499, 1600}, 0},
 		{{1499, 1700, 1600}, 0},
 		{{100, 200, 300}, 0},
@@ -129,6 +131,19 @@ static void test_close_times(void **state)
 		assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
 		assert_ptr_equal(winner, &runner[races[i].winner]);
 	}
+}
+
+static void test_no_margin(void **state)
+{
+	(void)state;
+	struct choose_race race = race_new();
+	const void *winner = NULL;
+	race.margin = 0;
+	for (int t = 0; t < 3; t++)
+		runner[t] = (struct runner){{1, 2000, (uint64_t[]){1600, 1599, 1600}[t]}, true};
+	held = 0;
+	assert_int_equal(choose_fastest(&race, &winner, NULL), 0);
+	assert_ptr_equal(winner, &runner[1]);
 }
 
 static void test_none_competes(void **state)
@@ -173,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_race),
 		cmocka_unit_test(test_close_times),
+		cmocka_unit_test(test_no_margin),
 		cmocka_unit_test(test_none_competes),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_forced),
