@@ -2,11 +2,15 @@
 """Appends a row to the ledger of nightly runs for each promise of the last `ctest --preset nightly`.
 
     ledger.py LOG LEDGER COMMIT DATE   LOG: Testing/Temporary/LastTest.log of the build folder
+    ledger.py --missing NAMES LEDGER COMMIT
+                                       prints the cases of the file NAMES that the ledger does not say
+                                       ran, kept or BROKEN, at COMMIT or a commit made after it
     ledger.py --test                   checks this program against made-up logs and ledgers
 
 Only the standard library."""
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -32,14 +36,36 @@ def rows(log, commit, date):
     return lines
 
 
-def append(log, ledger, commit, date):
-    """Appends after the last row: the table is the end of the page."""
+def read_page(ledger):
+    """The whole page, and its table's lines below the header."""
     with open(ledger, encoding="utf-8") as file:
         page = file.read()
     _, header, table = page.partition(HEADER)
     if not header or any(not line.startswith("|") for line in table.splitlines()):
         raise ValueError(f"{ledger}: expected a page that ends with the table "
                          f"'{HEADER.splitlines()[0]}'; nothing was recorded")
+    return page, table.splitlines()
+
+
+def includes(commit, base, folder="."):
+    """Whether commit is base or was made after it. A commit that this repository lacks is not."""
+    return not subprocess.run(["git", "-C", folder, "merge-base", "--is-ancestor", base, commit],
+                              stderr=subprocess.DEVNULL, check=False).returncode
+
+
+def missing(names, ledger, counts):
+    """Those of names without a row of a commit that counts. A case that was skipped did not run."""
+    ran = set()
+    for line in read_page(ledger)[1]:
+        name, commit, _, result = (field.strip() for field in line.split("|")[1:5])
+        if result != "skipped" and counts(commit):
+            ran.add(name.strip("`"))
+    return [name for name in names if name not in ran]
+
+
+def append(log, ledger, commit, date):
+    """Appends after the last row: the table is the end of the page."""
+    page, _ = read_page(ledger)
     new = rows(log, commit, date)
     with open(ledger + ".part", "w", encoding="utf-8") as file:
         file.write(page + ("" if page.endswith("\n") else "\n") + "".join(new))
@@ -53,6 +79,15 @@ def refused(*arguments):
     except ValueError as error:
         return str(error)
     raise AssertionError(f"{arguments} was recorded")
+
+
+def commit_in(folder):
+    """Makes an empty commit in a repository of its own, and returns its name."""
+    git = ["git", "-C", folder, "-c", "user.name=Test", "-c", "user.email=test@example.com"]
+    if not os.path.exists(os.path.join(folder, ".git")):
+        subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message", "empty"], check=True)
+    return subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
 
 
 def test():
@@ -79,6 +114,11 @@ def test():
         assert read() == expected, read()
         assert append(log, ledger, "0123abcd", "2026-01-03") == 3
         assert read().startswith(expected) and len(read().splitlines()) == 10
+        assert missing(["a.one", "b", "c", "d"], ledger, {"0123abcd"}.__contains__) == ["c", "d"]
+        assert missing(["a.one", "b"], ledger, {"89abcdef"}.__contains__) == ["a.one", "b"]
+        commits = [commit_in(folder) for _ in range(2)]
+        assert [[includes(made, base, folder) for base in commits] for made in commits] == [[True, False], [True, True]]
+        assert not includes("0123abcd", commits[0], folder)
         before = read()
         assert "no promise ran" in refused(write("empty", ""), ledger, "0123abcd", "2026-01-02")
         assert "hexadecimal" in refused(log, ledger, "main", "2026-01-02")
@@ -96,6 +136,10 @@ def main():
     if len(sys.argv) != 5:
         sys.exit(__doc__)
     try:
+        if sys.argv[1] == "--missing":
+            with open(sys.argv[2], encoding="utf-8") as names:
+                left = missing(names.read().split(), sys.argv[3], lambda made: includes(made, sys.argv[4]))
+            return print("\n".join(left), end="\n" if left else "")
         print(f"{append(*sys.argv[1:])} rows appended to {sys.argv[2]}")
     except (OSError, ValueError) as error:
         sys.exit(f"ledger: {error}")
