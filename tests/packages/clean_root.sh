@@ -71,7 +71,7 @@ if [ -n "$old" ]; then
 	run_daemon /check/venv/bin/penstockd --memory 256M
 	before=$daemon
 	offline /check/venv/bin/python /check/upgrade.py begin /check/images /check/notes
-	offline /check/venv/bin/python /check/upgrade.py run /check/images /check/notes 100 >"$folder/trainer" 2>&1 &
+	offline env PENSTOCKD=/usr/bin/penstockd /check/venv/bin/python /check/upgrade.py run /check/images /check/notes >"$folder/trainer" 2>&1 &
 	trainer=$!
 	penstock=penstock
 fi
@@ -89,15 +89,13 @@ if [ -n "$old" ]; then
 	kill -0 "$before" || stop "installing ended the running daemon"
 	echo "clean_root: the daemon of before still runs:"
 	offline python3 /check/upgrade.py end /check/images /check/notes
-	offline penstock stop
-	wait "$before" || stop "the daemon of before ended with $?"
-	run_daemon penstockd --memory 256M
+	replaced "$before"
 	echo "clean_root: the new daemon, with the files of before:"
 	offline python3 /check/upgrade.py end /check/images /check/notes
+	touch "$root/check/notes.enough"
 	wait "$trainer" || stop "the trainer failed: $(cat "$folder/trainer")"
 	cat "$folder/trainer"
 	offline penstock stop
-	wait "$daemon" || stop "the daemon ended with $?"
 fi
 
 offline penstock --version

@@ -115,7 +115,7 @@ if [ -n "$old" ]; then
 	run_daemon "$venv/bin/penstockd" --memory 256M
 	before=$daemon
 	offline "$python" /check/upgrade.py begin /check/images /check/notes
-	offline "$python" /check/upgrade.py run /check/images /check/notes 100 >"$folder/trainer" 2>&1 &
+	offline "$python" /check/upgrade.py run /check/images /check/notes >"$folder/trainer" 2>&1 &
 	trainer=$!
 	sleep 3
 	logged inside "$venv/bin/pip" install --upgrade "$wheel"
@@ -123,15 +123,13 @@ if [ -n "$old" ]; then
 	kill -0 "$before" || stop "installing ended the running daemon"
 	echo "clean_wheel: the daemon of before still runs:"
 	offline "$python" /check/upgrade.py end /check/images /check/notes
-	offline "$penstock" stop
-	wait "$before" || stop "the daemon of before ended with $?"
-	run_daemon "$venv/bin/penstockd" --memory 256M
+	replaced "$before"
 	echo "clean_wheel: the new daemon, with the files of before:"
 	offline "$python" /check/upgrade.py end /check/images /check/notes
+	touch "$root/check/notes.enough"
 	wait "$trainer" || stop "the trainer failed: $(cat "$folder/trainer")"
 	cat "$folder/trainer"
 	offline "$penstock" stop
-	wait "$daemon" || stop "the daemon ended with $?"
 	logged inside "$venv/bin/pip" uninstall --yes penstock
 	left=$(cd "$root$venv" && find . -path '*penstock*' -print)
 	[ -z "$left" ] || stop "pip uninstall left, after an upgrade: $left"

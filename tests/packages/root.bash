@@ -87,6 +87,20 @@ run_daemon() {
 	done
 }
 
+# replaced OLD: ends the daemon of before, whose process is OLD, and waits for the one that a trainer
+# which still runs starts in its place: it must be of the new release, which the command has.
+replaced() {
+	local new tries=0
+	new=$(offline "$penstock" --version | sed -n '1s/.* //p')
+	offline "$penstock" stop
+	wait "$1" || stop "the daemon of before ended with $?"
+	until offline "$penstock" status --json 2>/dev/null | grep -q "\"version\": *\"$new\""; do
+		tries=$((tries + 1))
+		[ "$tries" -lt 300 ] || stop "after 30 s the trainer has no daemon of $new: $(offline "$penstock" status 2>&1)"
+		sleep 0.1
+	done
+}
+
 # since BEGIN: milliseconds.
 since() {
 	echo $((($(date +%s%N) - $1) / 1000000))

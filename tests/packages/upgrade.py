@@ -2,11 +2,12 @@
 """Batches before and after an upgrade. The scripts of this folder run it in their roots, with the Python that has the package.
 
     upgrade.py begin IMAGES NOTES      keeps in the file NOTES an epoch and a state in its middle, of the release that is installed
-    upgrade.py run IMAGES NOTES COUNT  a trainer that takes COUNT batches, four in a second, and compares them
+    upgrade.py run IMAGES NOTES        a trainer that compares its batches, until there is a file NOTES.enough
     upgrade.py end IMAGES NOTES        the release that is now installed makes the same epoch, and continues the state"""
 import hashlib
 import itertools
 import json
+import os
 import sys
 import time
 
@@ -36,19 +37,18 @@ def begin(images, notes):
     print(f"{penstock.__version__}: an epoch of {len(epoch)} batches, and a state after {TAKEN}")
 
 
-def run(images, notes, count):
+def run(images, notes):
     with open(notes, encoding="utf-8") as source:
         expected = json.load(source)["epoch"]
-    seen = 0
+    seen, enough = 0, False
     with loader(images) as trainer:
-        while seen < count:
+        while not enough:
             trainer.set_epoch(0)
             for number, batch in enumerate(trainer):
                 assert digest(batch) == expected[number], f"batch {number} is another one"
                 seen += 1
-                if seen == count:
-                    break
                 time.sleep(0.25)
+            enough = os.path.exists(f"{notes}.enough")
     print(f"a trainer of {penstock.__version__} took {seen} batches, each the expected one")
 
 
@@ -67,5 +67,4 @@ def end(images, notes):
 
 
 if __name__ == "__main__":
-    what, images, notes, *rest = sys.argv[1:]
-    {"begin": begin, "run": run, "end": end}[what](images, notes, *map(int, rest))
+    {"begin": begin, "run": run, "end": end}[sys.argv[1]](*sys.argv[2:])
