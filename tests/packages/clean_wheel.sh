@@ -93,7 +93,7 @@ sleep 12 # the loader's private daemon ends ten seconds after it
 
 # Half of it.
 mv "$root$venv/bin/penstockd" "$root/check/aside"
-if offline "$penstock" bench /check/images 2>"$folder/refused"; then stop "bench ran without penstockd"; fi
+if offline "$penstock" bench /check/images --batch-size 4 2>"$folder/refused"; then stop "bench ran without penstockd"; fi
 cat "$folder/refused"
 grep -q penstockd "$folder/refused" || stop "the command does not name penstockd"
 mv "$root/check/aside" "$root$venv/bin/penstockd"
