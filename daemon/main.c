@@ -332,7 +332,9 @@ static int main_serve(struct config *config, int ready_fd)
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ,
 		SIG_IGN); /* a limit on file sizes fails the write; it must not kill the daemon */
-	int result = limits_stack(&fault);
+	int result = limits_kernel(&fault);
+	if (!result)
+		result = limits_stack(&fault);
 	if (!result)
 		result = limits_files(&fault);
 	if (!result)

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	/* A limit on the size of files is an error to be told, not a reason to die. */
 	(void)signal(SIGXFSZ, SIG_IGN);
 	struct fault fault;
-	if (limits_stack(&fault) < 0)
+	if (limits_kernel(&fault) < 0 || limits_stack(&fault) < 0)
 		return cli_fail(CLI_FAILED, "%s", fault.text);
 	return main_flush(main_run(argc, argv));
 }

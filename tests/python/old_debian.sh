@@ -2,7 +2,7 @@
 # Runs a wheel in an older Debian: makes a root of it in a temporary folder, with Debian's own python3 and python3-numpy, and lets
 # wheel_check.py bench and load pictures there. By hand, as root; nothing is left behind.
 #
-#   tests/python/old_debian.sh WHEEL PICTURES [SUITE] [MIRROR]     bullseye (glibc 2.31, Python 3.9); what debootstrap knows
+#   tests/python/old_debian.sh WHEEL PICTURES [SUITE] [MIRROR]     bullseye (glibc 2.31, Python 3.9); debootstrap's own
 #
 # PICTURES is a folder of class folders; a few dozen will do. Needs debootstrap (scripts/install-deps wheel).
 set -euo pipefail
@@ -15,7 +15,7 @@ if [ "$(id -u)" -ne 0 ]; then
 	echo "old_debian: debootstrap and chroot need root" >&2
 	exit 1
 fi
-wheel=$1 pictures=$2 suite=${3:-bullseye} mirror=${4:-http://deb.debian.org/debian}
+wheel=$1 pictures=$2 suite=${3:-bullseye} mirror=${4-}
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 root=$folder/root
@@ -36,7 +36,7 @@ clean() {
 trap clean EXIT
 
 echo "old_debian: making a root of $suite"
-debootstrap --variant=minbase --include=python3,python3-numpy "$suite" "$root" "$mirror" >"$folder/log" 2>&1 || {
+debootstrap --variant=minbase --include=python3,python3-numpy "$suite" "$root" ${mirror:+"$mirror"} >"$folder/log" 2>&1 || {
 	tail -n 20 "$folder/log" >&2
 	exit 1
 }

@@ -47,8 +47,14 @@ The extension _penstock, compiled from ../src, contains libpenstock; _penstock.p
 
 from __future__ import annotations
 
+try:
+    from ._penstock import VERSION as __version__
+except ImportError as error:  # half an installation, or one for another machine
+    _folder = __file__.rpartition("/")[0]
+    _what = f"is missing in {_folder}" if isinstance(error, ModuleNotFoundError) else f"in {_folder} cannot be loaded: {error}"
+    raise ImportError(f"the extension penstock._penstock {_what}; install penstock again for this Python and this machine") from error
+
 from . import errors
-from ._penstock import VERSION as __version__
 from .batch import FLIPPED, FLIPPED_VERTICALLY, INVALID, PADDED, SUBSTITUTED, Batch
 from .errors import *  # noqa: F403
 from .events import Event

@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 enum {
 	LIMITS_STACK = 1 << 20, /* the largest frames are those of the command's reports */
@@ -16,7 +18,26 @@ enum {
 	LIMITS_THREAD_STACK = 2 << 20,
 	LIMITS_FILES = 32, /* with one trainer, a folder and its index */
 	LIMITS_FILES_USUAL = 1024,
+	LIMITS_KERNEL_MAJOR = 5,
+	LIMITS_KERNEL_MINOR = 4,
 };
+
+int limits_kernel_release(const char *release, struct fault *fault)
+{
+	int major, minor;
+	if (sscanf(release, "%d.%d", &major, &minor) != 2 || major > LIMITS_KERNEL_MAJOR ||
+		(major == LIMITS_KERNEL_MAJOR && minor >= LIMITS_KERNEL_MINOR))
+		return 0;
+	return fault_set(fault, -ENOSYS,
+		"this kernel is Linux %s, but penstock needs Linux %d.%d or later", release,
+		LIMITS_KERNEL_MAJOR, LIMITS_KERNEL_MINOR);
+}
+
+int limits_kernel(struct fault *fault)
+{
+	struct utsname kernel;
+	return uname(&kernel) < 0 ? 0 : limits_kernel_release(kernel.release, fault);
+}
 
 /* Raises a soft limit that is below `least` to `usual`, or to the hard limit. Returns the new soft
  * limit; `least` where it was enough already. */

@@ -74,7 +74,7 @@ static inline uint64_t word(const uint8_t *bytes)
 	return value;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc_instruction(
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc_instruction(
 	uint32_t start, const uint8_t *bytes, size_t size)
 {
 	uint64_t crc = start;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,29 @@ static void stack(void **state)
 	assert_int_equal(kept.limit.rlim_cur, 1024 * KIB);
 }
 
+static void kernels(void **state)
+{
+	(void)state;
+	struct fault fault = {{0}};
+	static const char *const good[] = {
+		"5.4.0-216-generic", "5.4", "5.15.0", "6.1.0-44-amd64", "10.0.1", "", "linux", "5"};
+	static const char *const old[] = {"5.3.18-150300", "4.19.0-27-amd64", "3.10.0", "2.6.78"};
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+		assert_int_equal(limits_kernel_release(good[i], &fault), 0);
+	assert_string_equal(fault.text, "");
+	for (size_t i = 0; i < sizeof old / sizeof old[0]; i++)
+		assert_int_equal(limits_kernel_release(old[i], &fault), -ENOSYS);
+	assert_string_equal(
+		fault.text, "this kernel is Linux 2.6.78, but penstock needs Linux 5.4 or later");
+	assert_int_equal(limits_kernel(&fault), 0);
+	/* The kernel then says of itself that it is Linux 2.6. */
+	int before = personality(0xffffffff);
+	assert_true(before >= 0 && personality((unsigned long)before | UNAME26) >= 0);
+	assert_int_equal(limits_kernel(&fault), -ENOSYS);
+	assert_true(personality((unsigned long)before) >= 0);
+	assert_non_null(strstr(fault.text, "Linux 2.6."));
+}
+
 static void hints(void **state)
 {
 	(void)state;
@@ -98,7 +122,7 @@ static void hints(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(files), cmocka_unit_test(stack), cmocka_unit_test(hints)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(files), cmocka_unit_test(stack),
+		cmocka_unit_test(kernels), cmocka_unit_test(hints)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
