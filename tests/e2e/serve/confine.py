@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import *
 from stream_checks import npy
 
-NUMBERS = {"x86_64": {"seccomp": 317, "landlock": 444}, "aarch64": {"seccomp": 277, "landlock": 444}}
+NUMBERS = {"x86_64": {"seccomp": 317, "landlock": 444, "sched_getattr": 315}, "aarch64": {"seccomp": 277, "landlock": 444, "sched_getattr": 275}}
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
@@ -277,6 +277,26 @@ def test_what_is_in_force_is_said():
             wait_until(lambda pid=pid: tasks(pid, "Seccomp") == {"2"} and tasks(pid, "NoNewPrivs") == {"1"}, f"{pid} to be bound")
             limits = Path(f"/proc/{pid}/limits").read_text()
             assert re.search(r"Max core file size +0 +0 ", limits), limits
+
+
+def slice_ns(thread):
+    """Of a thread: how long its turns are, as sched_getattr says; 0 before Linux 6.12."""
+    attributes = ctypes.create_string_buffer(48)
+    number = (NUMBERS.get(platform.machine()) or {}).get("sched_getattr")
+    if not number or ctypes.CDLL(None).syscall(number, thread, attributes, 48, 0):
+        raise Skip("sched_getattr cannot be called here")
+    return struct.unpack_from("Q", attributes.raw, 24)[0]
+
+
+def test_all_workers_have_asked_for_long_turns():
+    """The filter forbids it, so each has asked before. More workers than processors: some would not have run by then."""
+    if slice_ns(0) == 0:
+        raise Skip("this kernel has no slices of a thread's own")
+    with places() as (home, inside, _), Daemon(home, "--threads", "16", config=roots(inside)) as daemon:
+        tasks = Path(f"/proc/{daemon.process.pid}/task")
+        workers = [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text() == "penstock-work\n"]
+        assert len(workers) == 16, workers
+        assert {slice_ns(worker) for worker in workers} == {20_000_000}
 
 
 def test_seccomp_off():
