@@ -16,6 +16,7 @@ import tempfile
 
 from promises import promises
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/"
 HEADER = "| case | commit | date | result | figures, or what was found |\n|---|---|---|---|---|\n"
 
 
@@ -31,7 +32,7 @@ def rows(log, commit, date):
         raise ValueError(f"{log}: no promise ran in it; nothing was recorded")
     lines = []
     for name, result, figures in found:
-        text = figures.replace("|", "\\|") or ("not yet examined" if result == "BROKEN" else "")
+        text = figures.replace(ROOT, "").replace("|", "\\|") or ("not yet examined" if result == "BROKEN" else "")
         lines.append(f"| `{name}` | {commit} | {date} | {result} | {text} |\n")
     return lines
 
@@ -104,13 +105,13 @@ def test():
 
         log = write("log", "1/3 Testing: promise.a.one\npromise: 3 | 4 of 5\nTest Passed.\n"
                            "2/3 Testing: promise.b\nTest Failed.\n"
-                           "3/3 Testing: promise.c\nTest Skipped.\n")
+                           "3/3 Testing: promise.c\nskipped: no c | d in " + ROOT + ".venv\nTest Passed.\n")
         ledger = write("ledger", "# Runs\n\n" + HEADER)
         assert append(log, ledger, "0123abcd", "2026-01-02") == 3
         expected = ("# Runs\n\n" + HEADER
                     + "| `a.one` | 0123abcd | 2026-01-02 | kept | 3 \\| 4 of 5 |\n"
                     + "| `b` | 0123abcd | 2026-01-02 | BROKEN | not yet examined |\n"
-                    + "| `c` | 0123abcd | 2026-01-02 | skipped |  |\n")
+                    + "| `c` | 0123abcd | 2026-01-02 | skipped | no c \\| d in .venv |\n")
         assert read() == expected, read()
         assert append(log, ledger, "0123abcd", "2026-01-03") == 3
         assert read().startswith(expected) and len(read().splitlines()) == 10
@@ -119,6 +120,11 @@ def test():
         commits = [commit_in(folder) for _ in range(2)]
         assert [[includes(made, base, folder) for base in commits] for made in commits] == [[True, False], [True, True]]
         assert not includes("0123abcd", commits[0], folder)
+        assert [promise[1:] for promise in promises([
+            "1/3 Testing: promise.a", "skip test_a: no a", "0 passed, 0 failed, 1 skipped", "Test Passed.",
+            "2/3 Testing: promise.b", "skip test_a: no a", "1 passed, 0 failed, 1 skipped", "Test Passed.",
+            "3/3 Testing: promise.c", "Test Passed."])] == [
+                ("skipped", "no a"), ("kept", "1 passed, 0 failed, 1 skipped"), ("kept", "")]
         before = read()
         assert "no promise ran" in refused(write("empty", ""), ledger, "0123abcd", "2026-01-02")
         assert "hexadecimal" in refused(log, ledger, "main", "2026-01-02")

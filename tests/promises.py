@@ -9,24 +9,30 @@ import re
 import sys
 
 BEGIN = re.compile(r"^\d+/\d+ Testing: promise\.(\S+)$")
-SUMMARY = re.compile(r"^\d+ passed, \d+ failed")
+SUMMARY = re.compile(r"^(\d+) passed, \d+ failed")
+SKIPPED = re.compile(r"^(?:skipped: |skip \S+: )(.*)")
 RESULT_LINE = re.compile(r"^Test (?!time)[A-Z]")
 RESULT = {"Passed": "kept", "Skipped": "skipped"}
 
 
 def promises(lines):
-    """(name, result, figures) of each."""
+    """(name, result, figures) of each. CTest's log says "Passed" of a test that was skipped too: then it
+    printed why, no figures, and no count of what passed."""
     found, name = [], None
     for line in lines:
         begins = BEGIN.match(line)
         if begins:
-            name, figures, summary = begins[1], [], ""
+            name, figures, summary, passed, reason = begins[1], [], "", False, ""
         elif name and line.startswith("promise: "):
             figures.append(line.removeprefix("promise: ").strip())
         elif name and SUMMARY.match(line):
-            summary = line
+            summary, passed = line, SUMMARY.match(line)[1] != "0"
+        elif name and SKIPPED.match(line):
+            reason = SKIPPED.match(line)[1]
         elif name and RESULT_LINE.match(line):
             word = line.removeprefix("Test ").rstrip(".")
+            if word == "Passed" and reason and not figures and not passed:
+                word, summary = "Skipped", reason
             found.append((name, RESULT.get(word, "BROKEN"), "; ".join(figures) or summary))
             name = None
     return found
