@@ -49,8 +49,8 @@ if(TARGET penstock_client)
 	configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/penstockConfig.cmake.in
 		${CMAKE_BINARY_DIR}/penstockConfig.cmake INSTALL_DESTINATION ${package_dir}
 		NO_SET_AND_CHECK_MACRO)
-	# Before 1.0 a minor release may change the interface.
-	write_basic_package_version_file(${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+	# As docs/reference/versions.md promises: a later release only adds.
+	write_basic_package_version_file(${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 	install(FILES ${CMAKE_BINARY_DIR}/penstockConfig.cmake ${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake
 		DESTINATION ${package_dir} COMPONENT client)
 	install(EXPORT penstockTargets NAMESPACE penstock:: DESTINATION ${package_dir} COMPONENT client)
