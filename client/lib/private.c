@@ -102,17 +102,19 @@ static size_t private_folder(const char *path, size_t bytes)
 	return bytes;
 }
 
-/* lib/libpenstock.so is beside bin/penstockd, both installed and in the build tree; Debian's
+/* The Python package has its penstockd beside the extension. That comes before the folder of the
+ * running program: the penstockd beside python is the package's script, or of another release.
+ * lib/libpenstock.so is beside bin/penstockd, both installed and in the build tree; Debian's
  * lib/TRIPLET is one folder deeper. */
-static bool private_try_beside_library(struct private_search *search)
+static bool private_try_installed(struct private_search *search)
 {
 	Dl_info info;
 	char library[PATH_MAX];
 	if (!dladdr((const void *)(uintptr_t)&private_find_program, &info) || !info.dli_fname ||
 		!realpath(info.dli_fname, library))
-		return false;
+		return private_try_beside_program(search);
 	size_t n = private_folder(library, strlen(library));
-	if (private_try(search, library, n, ""))
+	if (private_try(search, library, n, "") || private_try_beside_program(search))
 		return true;
 	n = private_folder(library, n);
 	return private_try(search, library, n, "/bin") ||
@@ -145,8 +147,7 @@ int private_find_program(char *buffer, size_t room)
 		return error_set(-ENOENT,
 			"PENSTOCKD names %s, which does not exist or cannot be executed", named);
 	}
-	if (private_try_beside_program(&search) || private_try_beside_library(&search) ||
-		private_try_path(&search))
+	if (private_try_installed(&search) || private_try_path(&search))
 		return 0;
 	return error_set(-ENOENT,
 		"no daemon is running, and penstockd was not found to start one (looked at %s): "

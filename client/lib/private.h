@@ -61,6 +61,6 @@ bool private_is_taken(const struct private_start *start);
 /* Releases the lock, so that others may start a daemon. One that was started goes on. */
 void private_unlock(struct private_start *start);
 
-/* The penstockd that would be started: PENSTOCKD, else beside the running program, beside this
- * library, in its tree's bin, on PATH. 0; -ENOENT with the places that were searched. */
+/* The penstockd that would be started: PENSTOCKD, else beside this library, beside the running
+ * program, in the library's tree's bin, on PATH. 0; -ENOENT with the places that were searched. */
 int private_find_program(char *buffer, size_t room);
