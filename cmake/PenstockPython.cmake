@@ -3,7 +3,8 @@
 #
 #   penstock/            the package: its modules, the extension (libpenstock is inside), and
 #                        penstockd, which it finds beside itself
-#   bin/                 the programs; pip: the scripts' folder
+#   bin/                 penstock, and a script that runs the package's penstockd; pip: the
+#                        scripts' folder
 #   share/man/           their man pages; pip: below the data folder
 #   LICENSE*, libraries/ pip: `licenses` of the .dist-info. PENSTOCK_LICENSES is a folder with the
 #                        licenses of libraries that were linked in
@@ -33,7 +34,9 @@ foreach(module ${modules})
 endforeach()
 install(TARGETS penstock_python LIBRARY DESTINATION penstock ${as_python})
 install(TARGETS penstockd RUNTIME DESTINATION penstock ${as_python})
-install(TARGETS penstock penstockd RUNTIME DESTINATION ${scripts_dir} ${as_python})
+install(TARGETS penstock RUNTIME DESTINATION ${scripts_dir} ${as_python})
+configure_file(${python_source}/penstockd.in ${CMAKE_BINARY_DIR}/python_scripts/penstockd @ONLY)
+install(PROGRAMS ${CMAKE_BINARY_DIR}/python_scripts/penstockd DESTINATION ${scripts_dir} ${as_python})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/client/cli/draw/make/LICENSE.DejaVu DESTINATION ${license_dir} ${as_python})
 if(PENSTOCK_LICENSES)
 	install(DIRECTORY ${PENSTOCK_LICENSES}/ DESTINATION ${license_dir} ${as_python})

@@ -4,11 +4,12 @@ with nothing else installed."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import support
 
@@ -76,6 +77,68 @@ class Installed(unittest.TestCase):
         self.assertRegex(answer(command, "--version"), r"^penstock [0-9.]+\nimages: JPEG, PNG, .*\ndatasets: folder, .*\nunpacks: .*\nurls: .*\n$")
         said = answer(command, "bench", support.dataset(), "--seconds", "0.2", "--batch-size", "4", "--json")
         self.assertIn('"images_per_s"', said)
+
+    def lay_out(self, name: str, packages: Optional[str], version: str) -> Path:
+        """A prefix as pip makes it, with the script, and with the package in the folder `packages`. Returns the script."""
+        prefix = support.folder / name
+        (prefix / "bin").mkdir(parents=True)
+        script = Path(shutil.copy(self.prefix / "bin/penstockd", prefix / "bin"))
+        if packages is not None:
+            (prefix / packages / f"penstock-{version}.dist-info").mkdir(parents=True)
+            (prefix / packages / "penstock").mkdir()
+            shutil.copy(self.prefix / "penstock/penstockd", prefix / packages / "penstock")
+        return script
+
+    def test_daemon_as_a_program(self) -> None:
+        """It is a script, in wheels too, and becomes the program beside the extension."""
+        script = self.prefix / "bin/penstockd"
+        self.assertEqual(script.read_bytes()[:2], b"#!")
+        expected = answer(self.prefix / "penstock/penstockd", "--version")
+        self.assertEqual(answer(script, "--version"), expected)
+        version = expected.split()[1]
+        places = {
+            "a venv": "lib/python3.11/site-packages",
+            "lib64": "lib64/python3.9/site-packages",
+            "of Debian": "lib/python3.11/dist-packages",
+            "by --target": ".",
+        }
+        for name, packages in places.items():
+            with self.subTest(name):
+                script = self.lay_out(name, packages, version)
+                self.assertEqual(answer(script, "--version"), expected)
+                link = script.parent.parent / "link"  # as pipx makes it
+                link.symlink_to(script)
+                self.assertEqual(answer(link, "--version"), expected)
+
+    def test_daemon_of_another_release(self) -> None:
+        """Two Pythons share a prefix: the script runs the program that was installed with it."""
+        version = answer(self.prefix / "penstock/penstockd", "--version").split()[1]
+        script = self.lay_out("shared", "lib/python3.12/site-packages", version)
+        other = script.parent.parent / "lib/python3.10/site-packages"
+        (other / "penstock-0.0.1.dist-info").mkdir(parents=True)
+        (other / "penstock").mkdir()
+        (other / "penstock/penstockd").symlink_to("/bin/false")
+        self.assertIn(version, answer(script, "--version"))
+
+    def test_daemon_without_the_package(self) -> None:
+        script = self.lay_out("half", None, "")
+        done = subprocess.run([script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^penstockd: the program of penstock [0-9.]+ is missing \(looked .*/half/lib.*install penstock again\n$")
+
+    def test_beside_python(self) -> None:
+        """The script stands beside python where no virtual environment is used: the loader starts the program all the same."""
+        python = self.prefix / "bin/python"
+        shutil.copy(os.path.realpath(sys.executable), python)
+        self.addCleanup(python.unlink)
+        kept = (self.prefix / "bin/penstockd").read_text()
+        self.addCleanup((self.prefix / "bin/penstockd").write_text, kept)
+        (self.prefix / "bin/penstockd").write_text("#!/bin/sh\nexit 3\n")
+        here = {"PYTHONPATH": os.pathsep.join([str(self.prefix), *filter(None, sys.path)]), "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}",
+                "LD_LIBRARY_PATH": os.path.join(sys.base_exec_prefix, "lib"), "XDG_RUNTIME_DIR": str(support.folder / "beside")}
+        (support.folder / "beside").mkdir(mode=0o700)
+        said = answer(python, "-B", "-c", THREE_LINES, support.dataset(), **here).split("\n")
+        self.assertEqual(said[-2], "True", "the package's program was to be started")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Checks a built wheel, and runs its contents.
 
     wheel_check.py WHEEL               checks its name, size and formats, and what it needs from the system
-    wheel_check.py WHEEL --run FOLDER  unpacks it like pip; benchmarks and loads the images in FOLDER
+    wheel_check.py WHEEL --run FOLDER  unpacks it like pip's --target; benchmarks and loads the images in FOLDER
 
 The first form needs readelf and nm (binutils) and the Python packages abi3info and auditwheel:
 scripts/wheel installs them and calls this script for each wheel that it makes. The second form
@@ -148,10 +148,21 @@ def check_formats(said: str) -> None:
     print("; ".join(f"{kind}: {lines[kind]}" for kind in FORMATS))
 
 
+def check_once(wheel: Path) -> None:
+    """A large file that is in the wheel twice costs its size again."""
+    names: dict[Tuple[int, int], str] = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            same = names.setdefault((member.file_size, member.CRC), member.filename)
+            if same != member.filename and member.file_size > 100_000:
+                fail(f"{wheel.name} has the same bytes twice: {same} and {member.filename}")
+
+
 def judge(wheel: Path, folder: Path, stem: str, glibc: Tuple[int, ...]) -> None:
     size = wheel.stat().st_size
     if size > LARGEST:
         fail(f"{wheel.name} has {size:,} bytes; a wheel has at most {LARGEST:,}")
+    check_once(wheel)
     command = folder / f"{stem}.data/scripts/penstock"
     command.chmod(0o755)
     check_formats(output(command, "--version"))
@@ -221,7 +232,7 @@ def check_left_out(scripts: Path, environment: dict[str, str]) -> None:
 
 
 def run(folder: Path, stem: str, data: str, portable: bool) -> None:
-    scripts = folder / f"{stem}.data/scripts"
+    scripts = (folder / f"{stem}.data/scripts").rename(folder / "bin")
     for program in ("penstock", "penstockd"):
         (scripts / program).chmod(0o755)
     (folder / "penstock/penstockd").chmod(0o755)
