@@ -273,6 +273,14 @@ def test_nodes_divide_the_work():
             assert [read(f"node-{rank}", **keys) for rank, keys in enumerate(nodes)] == [set()] * 4, "from their caches"
 
 
+def requests_for_images(asked):
+    """How many GETs and HEADs of different images; and of one image at most, once more: a request that is late on a busy machine is
+    hedged, which the client does at most once in 50 requests."""
+    images = [(method, path) for method, path, _ in asked if path.endswith(".jpg")]
+    assert len(images) - len(set(images)) <= 1, asked
+    return tuple(sum(one[0] == method for one in set(images)) for method in ("GET", "HEAD"))
+
+
 def test_class_folders():
     """An image of a class folder in a bucket is one request, without a question for its ETag before: the listing gave it. One that is
     in the cache is none. ETags of parts, and weak ones, which no If-Match has; a store whose listing has others than its objects."""
@@ -291,16 +299,14 @@ def test_class_folders():
                     assert rows_of(daemon, source, epochs=1) == wanted, form  # makes the index
                     del asked[:]
                     assert rows_of(daemon, source, epochs=1) == wanted, form
-                    methods = [one[0] for one in asked if one[1].endswith(".jpg")]
-                    assert (methods.count("GET"), methods.count("HEAD")) == (images, heads), (form, asked)
+                    assert requests_for_images(asked) == (images, heads), (form, asked)
                 if form != '"{}"':
                     continue
                 with Daemon(home, environment=environment, config=f"cache_dir: {home}/cache-{number}\ncache_size: 64M\n") as daemon:
                     assert rows_of(daemon, source, epochs=1) == wanted, form
                     del asked[:]
                     assert rows_of(daemon, source, epochs=1) == wanted, form
-                    methods = [one[0] for one in asked if one[1].endswith(".jpg")]
-                    assert (methods.count("GET"), methods.count("HEAD")) == (0, heads), (form, asked)
+                    assert requests_for_images(asked) == (0, heads), (form, asked)
 
 
 def test_class_folders_replaced():
