@@ -54,7 +54,7 @@ static void choose_run(
 		}
 }
 
-/* The time that is not clearly less than this one. */
+/* Only times below the returned one are clearly less than `time`. */
 static uint64_t choose_clearly(const struct choose_race *race, uint64_t time)
 {
 	return race->margin ? time - time / race->margin : time;

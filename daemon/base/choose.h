@@ -16,9 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	CHOOSE_MARGIN = 16
-}; /* a narrower table must be faster by more than this part of the time */
+/* The margin of races between tables that differ in the width of their vectors. */
+enum { CHOOSE_MARGIN = 16 };
 
 /* A race; one static object for each kind of kernels, with CHOOSE_RACE_START in it. */
 struct choose_race {

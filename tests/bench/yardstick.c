@@ -91,7 +91,7 @@ static bool decode(const struct picture *picture)
 	(void)jpeg_read_header(&jpeg, TRUE);
 	jpeg.out_color_space = JCS_RGB;
 	(void)jpeg_start_decompress(&jpeg);
-	/* Of the library's own memory, which it frees with the rest, also after a refusal. */
+	/* The library allocates the row, and frees it with the rest, also after a refusal. */
 	JSAMPARRAY row = jpeg.mem->alloc_sarray(
 		(j_common_ptr)&jpeg, JPOOL_IMAGE, jpeg.output_width * RGB, 1);
 	while (jpeg.output_scanline < jpeg.output_height)
