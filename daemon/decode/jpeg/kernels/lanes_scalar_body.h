@@ -41,7 +41,9 @@ struct stream {
 struct driver {
 	lane_next_fn *next;
 	void *context;
+	struct lane lane[STREAMS];
 	unsigned busy; /* streams that are not idle */
+	bool ask; /* a run has begun while streams are idle: there may be runs for them now */
 	/* For blocks that are not wanted. */
 	_Alignas(BLOCKS_ALIGN) int16_t nowhere[STREAMS][BLOCKS_SIZE];
 };
@@ -210,6 +212,7 @@ static __attribute__((noinline)) struct stream take_run(
 			driver->busy--;
 			return s;
 		}
+		driver->ask |= driver->busy < STREAMS;
 		outcome = begin_run(&s, driver->nowhere[number]);
 		if (!outcome)
 			return s;
@@ -296,20 +299,23 @@ INLINE void symbol(struct stream *s, unsigned number, struct driver *driver)
 	}
 }
 
-static __attribute__((noinline)) void decode_one(struct stream first, struct driver *driver)
+/* Each of these goes on until no stream has a run, or there may be runs for idle ones. */
+
+static __attribute__((noinline)) void decode_one(struct stream *streams, struct driver *driver)
 {
-	struct stream a = first;
-	while (driver->busy) {
+	struct stream a = streams[0];
+	while (driver->busy && !driver->ask) {
 		refill(&a);
 		for (int i = 0; i < SYMBOLS; i++)
 			symbol(&a, 0, driver);
 	}
+	streams[0] = a;
 }
 
-static __attribute__((noinline)) void decode_four(const struct stream *first, struct driver *driver)
+static __attribute__((noinline)) void decode_four(struct stream *streams, struct driver *driver)
 {
-	struct stream a = first[0], b = first[1], c = first[2], d = first[3];
-	while (driver->busy) {
+	struct stream a = streams[0], b = streams[1], c = streams[2], d = streams[3];
+	while (driver->busy && !driver->ask) {
 		refill(&a);
 		refill(&b);
 		refill(&c);
@@ -321,21 +327,35 @@ static __attribute__((noinline)) void decode_four(const struct stream *first, st
 			symbol(&d, 3, driver);
 		}
 	}
+	streams[0] = a, streams[1] = b, streams[2] = c, streams[3] = d;
+}
+
+/* Asks for runs for the streams that are idle. */
+static void ask_for_runs(struct stream *streams, struct driver *driver)
+{
+	for (unsigned i = 0; i < STREAMS; i++) {
+		if (streams[i].lane)
+			continue;
+		driver->busy++;
+		streams[i] = (struct stream){.lane = &driver->lane[i]};
+		streams[i] = take_run(streams[i], i, driver, 0);
+	}
+	driver->ask = false;
 }
 
 static void decode(lane_next_fn *next, void *context)
 {
-	struct lane lanes[STREAMS] = {0};
 	struct stream streams[STREAMS] = {0};
-	struct driver driver = {.next = next, .context = context, .busy = STREAMS};
-	for (unsigned i = 0; i < STREAMS; i++) {
-		streams[i].lane = &lanes[i];
-		streams[i] = take_run(streams[i], i, &driver, 0);
+	struct driver driver = {.next = next, .context = context};
+	ask_for_runs(streams, &driver);
+	while (driver.busy) {
+		if (driver.busy == 1 && streams[0].lane)
+			decode_one(streams, &driver);
+		else
+			decode_four(streams, &driver);
+		if (driver.ask)
+			ask_for_runs(streams, &driver);
 	}
-	if (driver.busy == 1 && streams[0].lane)
-		decode_one(streams[0], &driver);
-	else
-		decode_four(streams, &driver);
 }
 
 const struct lanes LANES_TABLE = {
