@@ -495,17 +495,20 @@ INLINE void keep_log(struct driver *driver)
 			sort_log(driver, half);
 }
 
-/* Asks for runs for a half that is idle, and so has none that could end. */
-static __attribute__((noinline)) void ask_for(struct half *h, struct driver *driver, unsigned half)
+/* Asks for runs for a half that is idle, and so has none that could end. By value: a half whose
+ * address is known elsewhere would not stay in registers. */
+static __attribute__((noinline)) struct half ask_for(
+	struct half h, struct driver *driver, unsigned half)
 {
-	if (h->live)
-		return;
+	if (h.live)
+		return h;
 	struct turned state = turn_seats(driver, half, 0, (struct turned){0, 0});
-	h->live = state.live;
-	h->drop = state.drop;
-	half_load(h, &driver->spill[half]);
-	h->used = set1(WINDOW_BITS + 1);
-	choose_table(h);
+	h.live = state.live;
+	h.drop = state.drop;
+	half_load(&h, &driver->spill[half]);
+	h.used = set1(WINDOW_BITS + 1);
+	choose_table(&h);
+	return h;
 }
 
 INLINE void run(struct driver *driver, bool chunks)
@@ -534,8 +537,8 @@ INLINE void run(struct driver *driver, bool chunks)
 			keep_log(driver);
 		if (__builtin_expect(driver->ask, 0) && !(a.live && b.live)) {
 			driver->ask = false;
-			ask_for(&a, driver, 0);
-			ask_for(&b, driver, 1);
+			a = ask_for(a, driver, 0);
+			b = ask_for(b, driver, 1);
 		}
 	}
 }
