@@ -334,6 +334,60 @@ static void test_flight(void **state)
 	}
 }
 
+/* A decoder whose memory suffices for one image at first, and for all after the second one. */
+struct narrow {
+	struct flight flight;
+	struct feed feed;
+	size_t most; /* in flight at a time */
+};
+
+static struct feed_image *narrow_more(void *context)
+{
+	struct narrow *narrow = context;
+	const struct flight *flight = &narrow->flight;
+	size_t flying = flight->given - flight->done;
+	if (flight->done < 2 && flying)
+		return NULL;
+	struct feed_image *image = flight_more(&narrow->flight);
+	if (image)
+		narrow->most = UTIL_MAX(narrow->most, flying + 1);
+	return image;
+}
+
+static void narrow_done(void *context, struct feed_image *image)
+{
+	struct narrow *narrow = context;
+	flight_done(&narrow->flight, image);
+	narrow->feed.dry = false;
+}
+
+/* A lane that was refused is asked for again while others work: it does not stay idle until the
+ * last image. */
+static void test_asks_again(void **state)
+{
+	(void)state;
+	enum { IMAGES = 70 };
+	for (unsigned i = 0; driver_at(i); i++) {
+		struct narrow narrow = {.flight = {.count = IMAGES},
+			.feed = {.more = narrow_more, .done = narrow_done, .context = &narrow}};
+		struct file file = make_file(&kinds[3]);
+		struct subject *subjects = want(calloc(IMAGES, sizeof(struct subject)));
+		narrow.flight.subjects = subjects;
+		for (int n = 0; n < IMAGES; n++)
+			assert_int_equal(
+				subject_init(&subjects[n], file, driver_at(i), NULL, 0, false), 0);
+		feed_decode(&narrow.feed, driver_at(i));
+		assert_int_equal(narrow.flight.done, IMAGES);
+		assert_int_equal(narrow.most, driver_at(i)->width);
+		for (int n = 0; n < IMAGES; n++) {
+			assert_int_equal(subjects[n].image.outcome, 0);
+			subject_deinit(&subjects[n]);
+		}
+		free(subjects);
+		free(file.bytes);
+	}
+}
+
 /* Collects the outcome of each run, without a feed that would give up the image. */
 struct collect {
 	const struct subject *subject;
@@ -546,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_false_entry_points),
 		cmocka_unit_test(test_bands),
 		cmocka_unit_test(test_flight),
+		cmocka_unit_test(test_asks_again),
 		cmocka_unit_test(test_siblings),
 		cmocka_unit_test(test_guarded),
 		cmocka_unit_test(test_noise),
