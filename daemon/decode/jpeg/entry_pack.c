@@ -15,7 +15,8 @@ enum {
 	RICE_MOST = 15, /* the largest parameter of any field */
 	RICE_PLAIN = 24, /* after so many ones the value follows as it is */
 	RICE_PLAIN_BITS = 32,
-	LOOK_BITS = 57, /* valid bits of what look() returns */
+	LOOK_BITS = 57, /* valid bits of what look() returns; what put() takes at most */
+	SOME = 64, /* entry points whose codes are measured at a time */
 };
 
 /* The largest parameter of each field. Their sum is LOOK_BITS. */
@@ -81,12 +82,24 @@ static void rice_range(uint64_t mean, unsigned most, unsigned *ret_least, unsign
 	*ret_most = UTIL_MIN(log + 1, most);
 }
 
+/* Adds the bits that the values of one field take with each parameter from `least` to `most`. */
+static void rice_sum(
+	const uint32_t value[SOME], uint32_t count, unsigned least, unsigned most, uint64_t *bits)
+{
+	for (unsigned k = least; k <= most; k++) {
+		uint32_t sum = 0;
+		for (uint32_t i = 0; i < count; i++)
+			sum += rice_bits(value[i], k);
+		bits[k] += sum;
+	}
+}
+
 /* Chooses the parameters that make the codes shortest, of those that are tried; returns how many
  * bits all codes take. UINT64_MAX: they cannot be coded. */
 static uint64_t rice_choose(const struct entry_point *points, uint32_t count, uint8_t rice[FIELDS])
 {
 	uint64_t sum[FIELDS] = {0}, bits[FIELDS][RICE_MOST + 1] = {0}, all = 0;
-	uint32_t field[FIELDS];
+	uint32_t field[FIELDS], some[FIELDS][SOME];
 	unsigned least[FIELDS], most[FIELDS];
 	for (uint32_t i = 0; i + 1 < count; i++) {
 		if (!fields_of(points + i, field))
@@ -96,11 +109,15 @@ static uint64_t rice_choose(const struct entry_point *points, uint32_t count, ui
 	}
 	for (int f = 0; f < FIELDS; f++)
 		rice_range(sum[f] / (count - 1), rice_most[f], &least[f], &most[f]);
-	for (uint32_t i = 0; i + 1 < count; i++) {
-		(void)fields_of(points + i, field);
+	for (uint32_t from = 0; from + 1 < count; from += SOME) {
+		uint32_t here = UTIL_MIN(count - 1 - from, (uint32_t)SOME);
+		for (uint32_t i = 0; i < here; i++) {
+			(void)fields_of(points + from + i, field);
+			for (int f = 0; f < FIELDS; f++)
+				some[f][i] = field[f];
+		}
 		for (int f = 0; f < FIELDS; f++)
-			for (unsigned k = least[f]; k <= most[f]; k++)
-				bits[f][k] += rice_bits(field[f], k);
+			rice_sum(some[f], here, least[f], most[f], bits[f]);
 	}
 	for (int f = 0; f < FIELDS; f++) {
 		unsigned best = least[f];
@@ -113,15 +130,26 @@ static uint64_t rice_choose(const struct entry_point *points, uint32_t count, ui
 	return all;
 }
 
+static uint64_t load_word(const uint8_t *bytes)
+{
+	uint64_t word;
+	memcpy(&word, bytes, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	return word;
+}
+
+/* Appends up to LOOK_BITS bits to what is zero from there on. */
 static void put(struct bits *to, uint64_t value, unsigned bits)
 {
-	while (bits) {
-		unsigned into = to->at % 8, taken = UTIL_MIN(bits, 8 - into);
-		to->bytes[to->at / 8] |= (uint8_t)((value & ((1u << taken) - 1)) << into);
-		value >>= taken;
-		to->at += taken;
-		bits -= taken;
-	}
+	uint8_t *at = to->bytes + to->at / 8;
+	uint64_t word = load_word(at) | value << to->at % 8;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	memcpy(at, &word, sizeof(word));
+	to->at += bits;
 }
 
 static uint32_t low_bits(uint32_t value, unsigned bits)
@@ -129,30 +157,39 @@ static uint32_t low_bits(uint32_t value, unsigned bits)
 	return value & ((UINT32_C(1) << bits) - 1);
 }
 
+/* Nearly always, all remainders are one word, and all quotients another one. */
 static void put_point(struct bits *to, const uint32_t field[FIELDS], const uint8_t rice[FIELDS])
 {
-	for (int f = 0; f < FIELDS; f++)
-		put(to, low_bits(field[f], rice[f]), rice[f]);
+	uint64_t word = 0;
+	unsigned bits = 0;
 	for (int f = 0; f < FIELDS; f++) {
-		uint32_t ones = field[f] >> rice[f];
-		if (ones < RICE_PLAIN) {
-			put(to, (UINT64_C(1) << ones) - 1, ones + 1);
-			continue;
-		}
-		put(to, (UINT64_C(1) << RICE_PLAIN) - 1, RICE_PLAIN);
-		put(to, field[f], RICE_PLAIN_BITS);
+		word |= (uint64_t)low_bits(field[f], rice[f]) << bits;
+		bits += rice[f];
 	}
+	put(to, word, bits);
+	word = bits = 0;
+	for (int f = 0; f < FIELDS; f++) {
+		uint32_t ones = UTIL_MIN(field[f] >> rice[f], (uint32_t)RICE_PLAIN);
+		unsigned more = ones + (ones < RICE_PLAIN);
+		if (bits + more > LOOK_BITS) {
+			put(to, word, bits);
+			word = bits = 0;
+		}
+		word |= ((UINT64_C(1) << ones) - 1) << bits;
+		bits += more;
+		if (ones == RICE_PLAIN) {
+			put(to, word, bits);
+			put(to, field[f], RICE_PLAIN_BITS);
+			word = bits = 0;
+		}
+	}
+	put(to, word, bits);
 }
 
 /* At least LOOK_BITS bits, from bit `at` on. */
 static uint64_t look(const uint8_t *bytes, size_t at)
 {
-	uint64_t word;
-	memcpy(&word, bytes + at / 8, sizeof(word));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	word = __builtin_bswap64(word);
-#endif
-	return word >> at % 8;
+	return load_word(bytes + at / 8) >> at % 8;
 }
 
 /* Reads the fields of the next entry point. Nearly always, all quotients are in one word. */
@@ -241,7 +278,7 @@ size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t si
 	head.count = (uint16_t)count;
 	head.size = (uint32_t)size;
 	head.checksum = checksum(data, size);
-	memset(out, 0, room);
+	memset(out, 0, room + ENTRY_PACK_SLACK);
 	struct bits to = {.bytes = out, .at = sizeof(head) * 8};
 	for (uint32_t i = 0; i + 1 < count; i++) {
 		(void)fields_of(entry_points + i, field);

@@ -34,17 +34,19 @@ enum {
 	ENTRY_PACK_POINTS = 2048, /* entry points of one file at most */
 	ENTRY_PACK_HEAD = 32,
 	ENTRY_PACK_MOST = 16 << 10, /* bytes of a pack at most; unpack reads no more */
-	ENTRY_PACK_SLACK = 64, /* readable bytes after what is given to unpack, any values */
+	/* Readable bytes after what is given to unpack, any values; writable ones after pack's `out`.
+	 */
+	ENTRY_PACK_SLACK = 64,
 };
 
 /* The interval at which a file is recorded: the finest with no more than ENTRY_PACK_POINTS. */
 uint32_t entry_pack_interval(const struct parse *parse);
 
 /* Packs `count` settled entry points, one every entry_pack_interval, of the file `data` to `out`,
- * which has `room` bytes, at most ENTRY_PACK_MOST. Where they do not fit, it packs only every
- * second, every fourth and so on. Overwrites the entry points. `count` 0: a pack of none. Returns
- * the bytes written; 0: not even a pack of none fits, or no useful one does. Any of the functions
- * may be `checksum`. */
+ * which has `room` bytes, at most ENTRY_PACK_MOST, and ENTRY_PACK_SLACK after them. Where they do
+ * not fit, it packs only every second, every fourth and so on. Overwrites the entry points. `count`
+ * 0: a pack of none. Returns the bytes written; 0: not even a pack of none fits, or no useful one
+ * does. Any of the functions may be `checksum`. */
 size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
 	checksum_fn *checksum, struct entry_point *entry_points, uint32_t count, uint8_t *out,
 	size_t room);

@@ -203,7 +203,7 @@ static bool keep(void *context, struct decode_job *job, const uint8_t *pack, siz
 	assert_false(course->sealed);
 	assert_in_range(size, 1, pack_room(item));
 	free(item->pack);
-	item->pack = malloc(size);
+	item->pack = calloc(1, size + ENTRY_PACK_SLACK);
 	assert_non_null(item->pack);
 	memcpy(item->pack, pack, size);
 	item->pack_bytes = size;
