@@ -70,8 +70,8 @@ static int in_order(
 		s, file, &lanes_ref, &cut->crop, cut->whole ? cut->interval : 0, cut->whole);
 	if (reason)
 		return reason;
-	s->image.record = cut->whole ? points : NULL;
-	s->image.record_interval = cut->interval;
+	if (cut->whole)
+		subject_records(s, points, cut->interval);
 	return feed_decode_one(&s->image, &lanes_ref);
 }
 
@@ -85,8 +85,8 @@ static void in_chunks(struct file file, const struct lanes *lanes, const struct 
 		return;
 	}
 	struct entry_point *points = points_of(&s.parse, cut);
-	s.image.record = cut->whole ? points : NULL;
-	s.image.record_interval = cut->interval;
+	if (cut->whole)
+		subject_records(&s, points, cut->interval);
 	c = chunked_init(&s, cut->count, cut->page_mcus, cut->whole);
 	if (c.plan.bits && chunked_decode(&s, &c, lanes)) {
 		size_t count = entry_point_count(&s.parse, cut->interval);

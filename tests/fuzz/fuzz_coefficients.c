@@ -19,13 +19,13 @@ static int decode_whole(struct file file, const struct lanes *lanes, const int16
 	struct subject s;
 	int reason = subject_init(&s, file, lanes, NULL, interval, true);
 	if (!reason) {
-		s.image.record = s.parse.restart_mcus ? NULL : points;
-		s.image.record_interval = interval;
+		if (!s.parse.restart_mcus)
+			subject_records(&s, points, interval);
 		reason = feed_decode_one(&s.image, lanes);
 		if (!reason && (!expected || subject_differs(&s, expected)))
 			fail("coefficients differ from libjpeg's, or libjpeg complains", lanes);
 		if (!reason && !s.parse.restart_mcus &&
-			!entry_point_settle(&s.parse, file.bytes, file.size, points,
+			!entry_point_settle(file.bytes, file.size, points, 0,
 				entry_point_count(&s.parse, interval)))
 			fail("more zeros than an interval of 9 MCUs can have", lanes);
 	}

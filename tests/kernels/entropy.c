@@ -352,13 +352,12 @@ static bool prepare(struct item *item, bool bench)
 	if (taken) {
 		item->point_count = entry_point_count(&s.parse, INTERVAL);
 		item->points = want(calloc(item->point_count, sizeof(*item->points)));
-		s.image.record = item->points;
-		s.image.record_interval = INTERVAL;
+		subject_records(&s, item->points, INTERVAL);
 		taken = !feed_decode_one(&s.image, &lanes_c);
 	}
 	if (taken) {
-		taken = entry_point_settle(&s.parse, item->file.bytes, item->file.size,
-			item->points, item->point_count);
+		taken = entry_point_settle(
+			item->file.bytes, item->file.size, item->points, 0, item->point_count);
 		item->symbols = count_symbols(&s);
 		item->bytes = s.found.bytes;
 	}

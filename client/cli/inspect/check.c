@@ -255,12 +255,13 @@ static struct decode_job *check_record_next(void *context)
 	return job;
 }
 
-/* The smallest region: making entry points decodes the whole image anyway. */
+/* The last pixel: entry points are made up to there. */
 static void check_record_header(
 	void *context, struct decode_job *job, const struct decode_info *info)
 {
-	(void)context, (void)info;
-	job->region = (struct decode_region){0, 0, 1, 1};
+	(void)context;
+	job->region = (struct decode_region){
+		info->width - 1, info->height - 1, info->width, info->height};
 }
 
 static void check_record_job(void *context, struct decode_job *job)
@@ -290,7 +291,7 @@ static bool check_record_keep(
 	return sidecar_write(worker->check->sidecar, &worker->place, pack, size);
 }
 
-/* Makes an image's entry points, unless it has valid ones. */
+/* Makes an image's entry points, unless it has all of them. */
 static void check_record(
 	struct check_worker *worker, const struct sample *sample, const uint8_t *data)
 {

@@ -59,13 +59,15 @@ static void predict(struct settling *s, uint32_t mcus, int16_t *block, const uin
 
 int chunk_blocks_settle(const struct chunk_blocks *of)
 {
-	struct settling s = {.of = of, .record = of->record};
+	struct settling s = {.of = of, .until_record = of->record_interval};
 	struct chunk_plan_walk walk = {0};
 	struct chunk_plan_piece piece;
 	unsigned blocks = 0;
 	for (unsigned c = 0; c < of->parse->components; c++)
 		for (int i = 0; i < of->parse->component[c].h * of->parse->component[c].v; i++)
 			s.component[blocks++] = (uint8_t)c;
+	if (of->record)
+		s.record = of->record + 1; /* the first one is the scan's start */
 	while (chunk_plan_walk(of->plan, &walk, &piece)) {
 		size_t block =
 			piece.page * chunk_blocks_stride(of->plan->page_mcus, of->parse->in_mcu) +

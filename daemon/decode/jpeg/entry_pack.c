@@ -261,17 +261,17 @@ static uint32_t fit(struct entry_point *points, uint32_t count, struct pack_head
 	return 0;
 }
 
-size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	checksum_fn *checksum, struct entry_point *entry_points, uint32_t count, uint8_t *out,
+size_t entry_pack_pack(const uint8_t *data, size_t size, checksum_fn *checksum,
+	struct entry_point *entry_points, uint32_t count, uint32_t interval, uint8_t *out,
 	size_t room)
 {
 	struct pack_head head = {.version = PACK_VERSION};
-	uint32_t field[FIELDS], interval = entry_pack_interval(parse) / ENTRY_PACK_INTERVAL;
+	uint32_t field[FIELDS];
 	if (room > ENTRY_PACK_MOST)
 		room = ENTRY_PACK_MOST;
 	if (room < sizeof(head) || size > UINT32_MAX)
 		return 0;
-	head.interval = (uint8_t)__builtin_ctz(interval);
+	head.interval = (uint8_t)__builtin_ctz(interval / ENTRY_PACK_INTERVAL);
 	count = fit(entry_points, count, &head, room - sizeof(head));
 	if (!count)
 		head = (struct pack_head){.version = PACK_VERSION};
@@ -314,7 +314,7 @@ static bool take_points(const struct parse *parse, const struct pack_head *head,
 	const uint8_t *pack, struct entry_point *points)
 {
 	struct bits from = {.bytes = (uint8_t *)pack, .at = sizeof(*head) * 8};
-	points[0] = (struct entry_point){.bit = (uint64_t)parse->scan * 8};
+	points[0] = entry_point_first(parse);
 	for (uint32_t i = 0; i + 1 < head->count; i++)
 		if (from.at > (size_t)head->bytes * 8 ||
 			!take_point(&from, head->rice, (uint64_t)head->size * 8, points + i))
@@ -334,7 +334,7 @@ static bool head_fits(const struct parse *parse, const uint8_t *data, size_t siz
 		if (head->rice[f] > rice_most[f])
 			return false;
 	uint32_t interval = (uint32_t)ENTRY_PACK_INTERVAL << head->interval;
-	return (!head->count || head->count == entry_point_count(parse, interval)) &&
+	return head->count <= entry_point_count(parse, interval) &&
 	       head->check == pack_check(pack, head->bytes) &&
 	       head->checksum == checksum(data, size);
 }

@@ -21,8 +21,9 @@
  * and then the five quotients in unary. Both parts nearly always fit one load each, so that reading
  * them is a chain of five steps.
  *
- * A pack without entry points says that the file can have none. The same file always gives the same
- * pack, on every processor. Numbers are in the machine's byte order, as in the index. Pure; any
+ * A pack without entry points says that the file can have none. One that has not all of the file's
+ * has the first ones. The same entry points of a file always give the same pack, on every
+ * processor. Numbers are in the machine's byte order, as in the index. Pure; any
  * thread. */
 #pragma once
 
@@ -42,13 +43,13 @@ enum {
 /* The interval at which a file is recorded: the finest with no more than ENTRY_PACK_POINTS. */
 uint32_t entry_pack_interval(const struct parse *parse);
 
-/* Packs `count` settled entry points, one every entry_pack_interval, of the file `data` to `out`,
+/* Packs `count` settled entry points, the first of the file `data`, one every `interval`, to `out`,
  * which has `room` bytes, at most ENTRY_PACK_MOST, and ENTRY_PACK_SLACK after them. Where they do
  * not fit, it packs only every second, every fourth and so on. Overwrites the entry points. `count`
  * 0: a pack of none. Returns the bytes written; 0: not even a pack of none fits, or no useful one
  * does. Any of the functions may be `checksum`. */
-size_t entry_pack_pack(const struct parse *parse, const uint8_t *data, size_t size,
-	checksum_fn *checksum, struct entry_point *entry_points, uint32_t count, uint8_t *out,
+size_t entry_pack_pack(const uint8_t *data, size_t size, checksum_fn *checksum,
+	struct entry_point *entry_points, uint32_t count, uint32_t interval, uint8_t *out,
 	size_t room);
 
 enum entry_pack_found {

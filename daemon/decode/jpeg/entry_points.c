@@ -6,19 +6,23 @@ uint32_t entry_point_count(const struct parse *parse, uint32_t interval)
 	return (parse->mcus_across * parse->mcus_down - 1) / interval + 1;
 }
 
-bool entry_point_settle(const struct parse *parse, const uint8_t *data, size_t size,
-	struct entry_point *entry_points, size_t count)
+struct entry_point entry_point_first(const struct parse *parse)
 {
-	struct unstuff_origin origin = {.from = data + parse->scan, .size = size - parse->scan};
-	uint64_t dropped = 0;
-	for (size_t i = 0; i < count; i++) {
+	return (struct entry_point){.bit = (uint64_t)parse->scan * 8};
+}
+
+bool entry_point_settle(const uint8_t *data, size_t size, struct entry_point *entry_points,
+	size_t from, size_t count)
+{
+	uint64_t base = entry_points[from].bit / 8, dropped = 0;
+	struct unstuff_origin origin = {.from = data + base, .size = size - (size_t)base};
+	for (size_t i = from + 1; i < count; i++) {
 		uint64_t at = entry_points[i].bit / 8, byte = unstuff_origin(&origin, at);
 		if (byte - at - dropped > UINT16_MAX)
 			return false;
-		if (i)
-			entry_points[i - 1].stuffed = (uint16_t)(byte - at - dropped);
+		entry_points[i - 1].stuffed = (uint16_t)(byte - at - dropped);
 		dropped = byte - at;
-		entry_points[i].bit = (parse->scan + byte) * 8 + entry_points[i].bit % 8;
+		entry_points[i].bit = (base + byte) * 8 + entry_points[i].bit % 8;
 		entry_points[i].stuffed = 0;
 	}
 	return true;

@@ -90,10 +90,11 @@ static bool meets_entry_point(const struct feed_image *image, const struct lane 
 static void note_entry_point(struct feed_image *image, const struct lane *lane)
 {
 	const struct mcu_plan_run *run = &image->runs[lane->run];
-	uint32_t end = run->mcu + run->mcus;
-	if (end % image->record_interval || end == image_mcus(image))
+	uint32_t end = run->mcu + run->mcus, number = end / image->record_interval;
+	if (end % image->record_interval || number <= image->record_from ||
+		number >= image->record_count)
 		return;
-	struct entry_point *at = &image->record[end / image->record_interval];
+	struct entry_point *at = &image->record[number];
 	at->bit = lane->bit;
 	for (unsigned i = 0; i < BLOCKS_COMPONENTS; i++)
 		at->dc[i] = (int16_t)lane->dc[i];
@@ -159,8 +160,6 @@ static struct feed_image *image_with_work(struct feed *feed)
 			continue;
 		}
 		feed->current = image;
-		if (image->record)
-			image->record[0] = (struct entry_point){0};
 	}
 }
 

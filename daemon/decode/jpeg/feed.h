@@ -35,11 +35,11 @@ struct feed_image {
 	const struct entry_point *entry_points; /* by entry point, or NULL: restart markers */
 	uint32_t entry_point_count;
 	int16_t *coefficients; /* blocks and spare blocks as planned */
-	/* Where to record entry points, by MCU / record_interval, or NULL. Their places are bits of
-	 * the scan's unstuffed bytes: see entry_point_settle. Needs one chain from the scan's
-	 * start. */
+	/* Where to record the entry points record_from < number < record_count, by MCU /
+	 * record_interval, or NULL. Their places are bits of the unstuffed bytes from entry point
+	 * record_from on: see entry_point_settle. Needs one chain from there. */
 	struct entry_point *record;
-	uint32_t record_interval;
+	uint32_t record_interval, record_from, record_count;
 	/* In: the place for MCU_PLAN_RESUME. Out: where the last run ended. */
 	struct feed_place place;
 	/* A plan that has begun, or NULL; then the driver is one for chunks, the scan has one

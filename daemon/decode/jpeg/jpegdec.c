@@ -29,8 +29,7 @@ enum jpegdec_entry {
 	/* At kept entry points. If that fails: _RECORD, or _PLAIN where new ones would not be kept.
 	 */
 	JPEGDEC_KEPT,
-	/* At its start and to its end, to make entry points. If that fails: _PLAIN. */
-	JPEGDEC_RECORD,
+	JPEGDEC_RECORD, /* at its start, to make entry points. If that fails: _PLAIN. */
 	JPEGDEC_PLAIN, /* at its start, or at its restart markers */
 };
 
@@ -40,11 +39,11 @@ struct jpegdec_task {
 	struct parse parse;
 	struct blocks blocks;
 	struct mcu_plan_request request;
-	uint32_t points; /* entry points, kept or to be made */
+	uint32_t known, points; /* entry points that are kept; with those to be made */
 	uint32_t entry0, entries; /* the entry points that the crop needs */
 	uint64_t bytes; /* unstuffed, at most */
 	uint32_t chunks; /* at most; 0: it is not decoded in chunks */
-	uint32_t need; /* where it is: the MCUs from the first to the last that is needed */
+	uint32_t need; /* the MCUs from the first to the last that is needed */
 };
 
 /* Offsets of the parts of an image's piece of memory. The parts that all bands share come first. */
@@ -138,7 +137,7 @@ static enum jpegdec_entry jpegdec_recall(
 	size_t room = UTIL_MIN(job->entry_point_room, (size_t)ENTRY_PACK_MOST);
 	size_t bytes = rows->recall(rows->context, job, dec->pack, room);
 	switch (entry_pack_unpack(parse, job->data, job->size, dec->chosen->checksum, dec->pack,
-		bytes, dec->points, &task->points, ret_interval)) {
+		bytes, dec->points, &task->known, ret_interval)) {
 	case ENTRY_PACK_FOUND:
 		return JPEGDEC_KEPT;
 	case ENTRY_PACK_NONE:
@@ -161,13 +160,13 @@ static void jpegdec_task_kept(struct jpegdec_task *task, const struct entry_poin
 	assert(interval > 0);
 	for (uint32_t row = 0; row < b->rows; row++) {
 		uint32_t mcu = (b->mcu_y0 + row) * task->parse.mcus_across + b->mcu_x0;
-		uint32_t from = UTIL_MAX(mcu / interval, next);
-		uint32_t last = (mcu + b->columns - 1) / interval;
+		uint32_t from = UTIL_MAX(UTIL_MIN(mcu / interval, task->known - 1), next);
+		uint32_t last = UTIL_MIN((mcu + b->columns - 1) / interval, task->known - 1);
 		if (!row)
 			task->entry0 = from;
 		if (from <= last)
 			task->bytes +=
-				entry_point_room(points, task->points, from, last, task->job->size);
+				entry_point_room(points, task->known, from, last, task->job->size);
 		next = last + 1;
 	}
 	task->entries = next - task->entry0;
@@ -192,7 +191,6 @@ static struct decode_region jpegdec_region(const struct decode_job *job, const s
 static void jpegdec_task_chunks(struct jpegdec *dec, struct jpegdec_task *task)
 {
 	const struct parse *parse = &task->parse;
-	const struct blocks *b = &task->blocks;
 	if (!dec->chunks || task->job->in_order || parse->restart_mcus ||
 		task->job->entry == JPEGDEC_KEPT || task->bytes > CHUNK_PLAN_BYTES)
 		return;
@@ -201,41 +199,67 @@ static void jpegdec_task_chunks(struct jpegdec *dec, struct jpegdec_task *task)
 		return;
 	}
 	task->chunks = chunk_plan_count(8 * task->bytes);
-	task->need = parse->mcus_across * parse->mcus_down;
-	if (!task->request.whole)
-		task->need =
-			(b->mcu_y0 + b->rows - 1) * parse->mcus_across + b->mcu_x0 + b->columns;
+}
+
+/* Whether the crop needs MCUs after those to which the kept entry points lead. */
+static bool jpegdec_task_is_beyond(const struct jpegdec_task *task)
+{
+	return task->need > task->known * task->request.interval;
+}
+
+/* Whether to enter at kept entry points. Where the crop needs MCUs after the last one, decoding
+ * goes on there, and records those that follow if they can be kept. False: that would be most of
+ * what the crop needs. */
+static bool jpegdec_task_goes_on(struct jpegdec *dec, struct jpegdec_task *task, uint32_t interval)
+{
+	const struct decode_stream *rows = dec->source->rows;
+	task->request = (struct mcu_plan_request){.interval = interval, .entries = task->known};
+	task->points = task->known;
+	if (!jpegdec_task_is_beyond(task) || !rows->keeps(rows->context, task->job))
+		return true;
+	task->request.piece = interval;
+	task->points = (task->need - 1) / interval + 1;
+	return task->need <= 2 * task->known * interval;
+}
+
+/* Plans to enter at the file's start, or at its restart markers. */
+static void jpegdec_task_start(struct jpegdec *dec, struct jpegdec_task *task)
+{
+	const struct parse *parse = &task->parse;
+	uint32_t mcus = parse->mcus_across * parse->mcus_down;
+	task->request = (struct mcu_plan_request){.interval = parse->restart_mcus, .entries = 1};
+	if (parse->restart_mcus)
+		task->request.entries = (mcus - 1) / parse->restart_mcus + 1;
+	task->entry0 = task->known = task->points = 0;
+	task->entries = task->request.entries;
+	task->bytes = task->job->size - parse->scan;
+	if (task->job->entry == JPEGDEC_RECORD) {
+		task->request.piece = entry_pack_interval(parse);
+		task->points = (task->need - 1) / task->request.piece + 1;
+	}
+	jpegdec_task_chunks(dec, task);
 }
 
 /* Plans what the crop needs of the waiting image, and where decoding can enter. */
 static void jpegdec_task_plan(struct jpegdec *dec, struct jpegdec_task *task)
 {
 	struct decode_job *job = task->job;
-	const struct parse *parse = &task->parse;
-	uint32_t mcus = parse->mcus_across * parse->mcus_down, interval = 0;
+	struct blocks *b = &task->blocks;
+	uint32_t interval = 0;
 	if (job->entry == JPEGDEC_UNSEEN) {
 		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTRY_POINTS);
 		job->entry = (uint8_t)jpegdec_recall(dec, task, &interval);
 		(void)jpegdec_enter(dec, before);
 	}
-	mcu_plan_blocks(parse, jpegdec_region(job, parse), &task->blocks);
-	task->request = (struct mcu_plan_request){.interval = parse->restart_mcus, .entries = 1};
-	if (parse->restart_mcus)
-		task->request.entries = (mcus - 1) / parse->restart_mcus + 1;
-	if (job->entry == JPEGDEC_KEPT) {
-		task->request.interval = interval;
-		task->request.entries = task->points;
+	mcu_plan_blocks(&task->parse, jpegdec_region(job, &task->parse), b);
+	task->need = (b->mcu_y0 + b->rows - 1) * task->parse.mcus_across + b->mcu_x0 + b->columns;
+	if (job->entry == JPEGDEC_KEPT && jpegdec_task_goes_on(dec, task, interval)) {
 		jpegdec_task_kept(task, dec->points);
 		return;
 	}
-	task->bytes = job->size - parse->scan;
-	task->entries = task->request.entries;
-	if (job->entry == JPEGDEC_RECORD) {
-		task->request.piece = entry_pack_interval(parse);
-		task->request.whole = true;
-		task->points = entry_point_count(parse, task->request.piece);
-	}
-	jpegdec_task_chunks(dec, task);
+	if (job->entry == JPEGDEC_KEPT)
+		job->entry = JPEGDEC_RECORD;
+	jpegdec_task_start(dec, task);
 }
 
 /* The driver that suits the image when `images` images in all are in flight. */
@@ -372,20 +396,24 @@ static int jpegdec_prepare(struct jpegdec *dec, struct jpegdec_image *image,
 		.entry0 = task->entry0,
 		.coefficients = (void *)(base + layout->coefficients),
 	};
+	if (task->points > task->known) {
+		image->feed.record = points;
+		image->feed.record_interval = task->request.piece;
+		image->feed.record_from = task->known ? task->known - 1 : 0;
+		image->feed.record_count = task->points;
+	}
 	int reason = huffman_build(&task->parse, lanes->kind,
 		(uint32_t *)(void *)(base + layout->tables), &image->huffman);
 	if (reason)
 		return reason;
 	if (task->job->entry == JPEGDEC_KEPT) {
-		memcpy(points, dec->points, task->points * sizeof(*points));
+		memcpy(points, dec->points, task->known * sizeof(*points));
 		image->feed.entry_points = points;
-		image->feed.entry_point_count = task->points;
+		image->feed.entry_point_count = task->known;
 		return 0;
 	}
-	if (task->job->entry == JPEGDEC_RECORD) {
-		image->feed.record = points;
-		image->feed.record_interval = task->request.piece;
-	}
+	if (task->points)
+		points[0] = entry_point_first(&task->parse);
 	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_UNSTUFF);
 	reason = jpegdec_scan(image, lanes, base + layout->bytes);
 	(void)jpegdec_enter(dec, before);
@@ -506,7 +534,8 @@ static int jpegdec_rows(
 	return reason;
 }
 
-/* Packs the recorded entry points and has the stream keep them; after a fault, a pack of none. */
+/* Packs the entry points with those recorded and has the stream keep them; after a fault, a pack of
+ * none. The scan's start alone is not kept: it would say that there are none. */
 static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int reason)
 {
 	const struct decode_stream *rows = dec->source->rows;
@@ -514,10 +543,13 @@ static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int r
 	struct decode_job *job = task->job;
 	struct entry_point *points = image->feed.record;
 	uint32_t count = task->points;
-	if (reason || !entry_point_settle(&task->parse, job->data, job->size, points, count))
+	if (!reason && count == 1)
+		return;
+	if (reason ||
+		!entry_point_settle(job->data, job->size, points, image->feed.record_from, count))
 		count = 0;
-	size_t bytes = entry_pack_pack(&task->parse, job->data, job->size, dec->chosen->checksum,
-		points, count, dec->pack, job->entry_point_room);
+	size_t bytes = entry_pack_pack(job->data, job->size, dec->chosen->checksum, points, count,
+		task->request.piece, dec->pack, job->entry_point_room);
 	if (bytes && rows->keep(rows->context, job, dec->pack, bytes) && count)
 		job->entry_points |= DECODE_ENTRY_POINTS_MADE;
 }
@@ -526,15 +558,19 @@ static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int r
  * they are not for `reason`. */
 static void jpegdec_entered(struct jpegdec *dec, struct jpegdec_image *image, int reason)
 {
-	struct decode_job *job = image->task.job;
-	if (job->entry == JPEGDEC_RECORD && reason != STEPBACK_SIZE) {
+	const struct jpegdec_task *task = &image->task;
+	struct decode_job *job = task->job;
+	if (reason == STEPBACK_SIZE)
+		return;
+	if (job->entry == JPEGDEC_RECORD || (task->points > task->known && !reason)) {
 		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTRY_POINTS);
 		jpegdec_keep(dec, image, reason);
 		(void)jpegdec_enter(dec, before);
 	}
-	if (job->entry == JPEGDEC_KEPT && reason != STEPBACK_SIZE)
-		job->entry_points |=
-			reason ? DECODE_ENTRY_POINTS_DROPPED : DECODE_ENTRY_POINTS_USED;
+	if (job->entry == JPEGDEC_KEPT && !reason)
+		job->entry_points |= DECODE_ENTRY_POINTS_USED;
+	else if (job->entry == JPEGDEC_KEPT && !jpegdec_task_is_beyond(task))
+		job->entry_points |= DECODE_ENTRY_POINTS_DROPPED;
 }
 
 static void jpegdec_finish(struct jpegdec *dec, struct decode_job *job, int reason)
@@ -638,7 +674,6 @@ static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 		return false;
 	*image =
 		(struct jpegdec_image){.task = dec->waiting, .from = from, .to = from + layout.end};
-	image->task.request.last = true;
 	dec->waiting.job = NULL;
 	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
 	int reason = jpegdec_prepare(dec, image, dec->lanes, &layout);
@@ -808,7 +843,6 @@ static int jpegdec_bands(struct jpegdec *dec, struct jpegdec_image *image,
 	int reason = jpegdec_rows_begin(dec, &image->task, &mcus);
 	while (!reason && blocks->mcu_y0 < end) {
 		blocks->rows = UTIL_MIN(rows, end - blocks->mcu_y0);
-		image->task.request.last = blocks->mcu_y0 + blocks->rows == end;
 		image->feed.cursor = 0;
 		*ret_entered = jpegdec_plan_band(dec, image, lanes, layout);
 		if (!*ret_entered) {
@@ -849,7 +883,7 @@ static void jpegdec_alone(struct jpegdec *dec)
 }
 
 /* Chooses the driver for the waiting image; false when it has to be decoded by itself. */
-static bool jpegdec_fits(struct jpegdec *dec)
+static bool jpegdec_fits_as_planned(struct jpegdec *dec)
 {
 	struct jpegdec_task *task = &dec->waiting;
 	dec->lanes = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
@@ -860,6 +894,22 @@ static bool jpegdec_fits(struct jpegdec *dec)
 	else if (dec->lanes != dec->chunks)
 		task->chunks = 0;
 	return jpegdec_layout_whole(task, dec->lanes).end <= dec->bytes;
+}
+
+/* The same; an image that does not fit and needs MCUs after its last kept entry point is decoded
+ * from its start, since each of its bands would begin at that entry point again. */
+static bool jpegdec_fits(struct jpegdec *dec)
+{
+	const struct decode_stream *rows = dec->source->rows;
+	struct jpegdec_task *task = &dec->waiting;
+	struct decode_job *job = task->job;
+	if (jpegdec_fits_as_planned(dec))
+		return true;
+	if (job->entry != JPEGDEC_KEPT || !jpegdec_task_is_beyond(task))
+		return false;
+	job->entry = rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+	jpegdec_task_start(dec, task);
+	return jpegdec_fits_as_planned(dec);
 }
 
 /* The same where no other image is in flight. */

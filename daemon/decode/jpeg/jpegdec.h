@@ -26,10 +26,11 @@
  * that does not fit at all is decoded by itself, in bands.
  *
  * If entry points of a file are kept, decoding enters at them, and unstuffs and decodes only what
- * the crop needs. If none are kept but could be, and the file has no restart markers, it is decoded
- * to its end once to make them; MCUs outside the crop then leave no blocks. If one of these ways
- * fails, the next is tried: kept entry points that do not fit are made again, and a file with a
- * fault outside the crop gets none.
+ * the crop needs. If none are kept but could be, and the file has no restart markers, those up to
+ * the crop's last MCU are made on the way. Where a later crop needs MCUs after the last one that is
+ * kept, decoding goes on from there, and more are made; if that is most of the file, it begins
+ * anew. If one of these ways fails, the next is tried: kept entry points that do not fit are made
+ * again, and a file with a fault before a crop's end gets none.
  *
  * With wide vectors, an image without entry points is cut into chunks, which are decoded side by
  * side (chunk_plan.h), where its memory suffices for all MCUs up to the crop's last. If they do not

@@ -67,8 +67,6 @@ size_t mcu_plan_runs_most(const struct parse *parse, const struct blocks *crop,
 	bool throughout = (uint64_t)request->interval * request->entries >= all;
 	uint64_t mcus =
 		(uint64_t)rows * parse->mcus_across + (throughout ? request->interval : all);
-	if (request->whole)
-		mcus = all;
 	uint64_t runs = 2 * (uint64_t)rows + 4;
 	runs += request->interval ? mcus / request->interval : 0;
 	runs += request->piece ? mcus / request->piece : 0;
@@ -202,8 +200,7 @@ int mcu_plan_runs(const struct parse *parse, const struct blocks *band,
 	for (uint32_t row = 0; row < band->rows && !planner.full; row++) {
 		uint32_t from = (band->mcu_y0 + row) * parse->mcus_across + band->mcu_x0;
 		uint32_t to = from + band->columns;
-		if (!request->whole)
-			at = UTIL_MAX(at, entry_before(request, from));
+		at = UTIL_MAX(at, entry_before(request, from));
 		if (from - at > MCU_PLAN_KEEP) {
 			mcu_plan_range(&planner, at, from, false);
 			at = from;
@@ -213,8 +210,6 @@ int mcu_plan_runs(const struct parse *parse, const struct blocks *band,
 		if (!planner.full)
 			mcu_plan_where(&planner, from, to, where + (size_t)row * band->columns);
 	}
-	if (request->whole && request->last)
-		mcu_plan_range(&planner, at, parse->mcus_across * parse->mcus_down, false);
 	if (planner.full)
 		return STEPBACK_SIZE;
 	*ret_runs = planner.count;

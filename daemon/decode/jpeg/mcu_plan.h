@@ -34,8 +34,6 @@ struct mcu_plan_request {
 	uint32_t entries; /* how many exist, with the scan's start; at least 1 */
 	uint32_t piece; /* runs end at multiples of so many MCUs; 0: anywhere */
 	uint32_t resume; /* where the band before ended; 0: this is the first band */
-	bool whole; /* decode every MCU from the resume point on, kept or not */
-	bool last; /* with `whole`: this is the last band; continue to the image's end */
 };
 
 /* Sets all of *ret except coefficients and where. The crop is inside the image and not empty. */

@@ -166,8 +166,8 @@ static inline int subject_plan(struct subject *s, struct decode_region crop)
 	return reason;
 }
 
-/* Prepares the whole scan; `piece` and `whole` as in struct mcu_plan_request. Entry points are the
- * restart markers, if any. */
+/* Prepares the whole scan; `piece` as in struct mcu_plan_request; `whole`: the end marker has to be
+ * there. Entry points are the restart markers, if any. */
 static inline int subject_init(struct subject *s, struct file file, const struct lanes *lanes,
 	const struct decode_region *crop, uint32_t piece, bool whole)
 {
@@ -188,8 +188,6 @@ static inline int subject_init(struct subject *s, struct file file, const struct
 		.interval = s->parse.restart_mcus,
 		.entries = (uint32_t)segments,
 		.piece = piece,
-		.whole = whole,
-		.last = true,
 	};
 	struct decode_region all = {0, 0, s->parse.width, s->parse.height};
 	if (!reason && whole && !unstuff_is_end(file.bytes + s->parse.scan, scan, s->found.end))
@@ -220,6 +218,15 @@ static inline void subject_deinit(struct subject *s)
 	subject_drop_plan(s);
 }
 
+/* Has the subject record its entry points, every `interval` MCUs, from the scan's start on. */
+static inline void subject_records(struct subject *s, struct entry_point *points, uint32_t interval)
+{
+	points[0] = entry_point_first(&s->parse);
+	s->image.record = points;
+	s->image.record_interval = interval;
+	s->image.record_count = entry_point_count(&s->parse, interval);
+}
+
 /* Records entry points of a file with one driver; NULL where it steps back. */
 static inline struct entry_point *subject_record(
 	struct file file, const struct lanes *lanes, uint32_t interval, uint32_t *ret_count)
@@ -230,10 +237,9 @@ static inline struct entry_point *subject_record(
 	if (!subject_init(&s, file, lanes, NULL, interval, true)) {
 		*ret_count = entry_point_count(&s.parse, interval);
 		points = want(calloc(*ret_count, sizeof(*points)));
-		s.image.record = points;
-		s.image.record_interval = interval;
+		subject_records(&s, points, interval);
 		if (feed_decode_one(&s.image, lanes) ||
-			!entry_point_settle(&s.parse, file.bytes, file.size, points, *ret_count)) {
+			!entry_point_settle(file.bytes, file.size, points, 0, *ret_count)) {
 			free(points);
 			points = NULL;
 		}
@@ -249,8 +255,7 @@ static inline int subject_enter(struct subject *s, const struct lanes *lanes,
 {
 	size_t written;
 	subject_drop_plan(s);
-	s->request =
-		(struct mcu_plan_request){.interval = interval, .entries = count, .last = true};
+	s->request = (struct mcu_plan_request){.interval = interval, .entries = count};
 	s->segments = want(calloc(count, sizeof(*s->segments)));
 	s->bytes = want(calloc(1, s->file.size + count + UNSTUFF_SLACK + LANE_SLACK));
 	s->image.bytes = s->bytes;

@@ -54,14 +54,12 @@ static bool check_whole(struct file file, const struct lanes *lanes, uint32_t co
 	assert_int_equal(libjpeg_coefficients(file, &s.parse, whole), 0);
 	struct chunked c = chunked_init(&s, count, count % 3 ? 0 : count % 7 + 1, true);
 	struct entry_point *points = want(calloc(points_count, sizeof(*points)));
-	s.image.record = points;
-	s.image.record_interval = interval;
+	subject_records(&s, points, interval);
 	bool settled = chunked_decode(&s, &c, lanes);
 	if (settled) {
 		assert_int_equal(s.image.outcome, 0);
 		assert_int_equal(subject_differs(&s, whole), 0);
-		assert_true(
-			entry_point_settle(&s.parse, file.bytes, file.size, points, points_count));
+		assert_true(entry_point_settle(file.bytes, file.size, points, 0, points_count));
 		assert_memory_equal(points, wanted, points_count * sizeof(*points));
 	}
 	free(points);

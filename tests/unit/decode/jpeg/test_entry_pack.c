@@ -74,8 +74,8 @@ static size_t there_and_back(struct course *c, size_t room)
 	uint32_t count = 0, interval = 0;
 	memcpy(scratch, c->points, sizeof(scratch));
 	memset(c->pack, 0xee, sizeof(c->pack));
-	size_t bytes = entry_pack_pack(
-		&c->parse, c->data, c->size, checksum_c, scratch, c->count, c->pack, room);
+	size_t bytes = entry_pack_pack(c->data, c->size, checksum_c, scratch, c->count,
+		entry_pack_interval(&c->parse), c->pack, room);
 	assert_in_range(bytes, ENTRY_PACK_HEAD, room);
 	for (size_t i = room + ENTRY_PACK_SLACK; i < sizeof(c->pack); i++)
 		assert_int_equal(c->pack[i], 0xee);
@@ -116,6 +116,23 @@ static void test_there_and_back(void **state)
 	}
 }
 
+/* The first ones alone, as many as are known. */
+static void test_first_ones(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 0; seed < 3; seed++) {
+		struct course *c = course_new(47, 62, 2600, seed);
+		size_t most = there_and_back(c, ROOM);
+		for (uint32_t all = c->count; c->count > 1; c->count -= 1 + c->count / 20) {
+			size_t bytes = there_and_back(c, ROOM);
+			assert_in_range(bytes, ENTRY_PACK_HEAD + 1, most);
+			(void)there_and_back(c, ENTRY_PACK_HEAD + (bytes - ENTRY_PACK_HEAD) / 2);
+			assert_true(c->count == all || bytes < most);
+		}
+		course_free(c);
+	}
+}
+
 static void test_none(void **state)
 {
 	(void)state;
@@ -124,11 +141,11 @@ static void test_none(void **state)
 	memset(c->pack, 0, sizeof(c->pack));
 	for (size_t bytes = 0; bytes < 100; bytes++)
 		assert_int_equal(unpack(c, bytes, &count, &interval), ENTRY_PACK_EMPTY);
-	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, 0,
-				 c->pack, ENTRY_PACK_HEAD - 1),
+	assert_int_equal(entry_pack_pack(c->data, c->size, checksum_c, c->points, 0,
+				 ENTRY_PACK_INTERVAL, c->pack, ENTRY_PACK_HEAD - 1),
 		0);
-	assert_int_equal(entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, 0,
-				 c->pack, ROOM),
+	assert_int_equal(entry_pack_pack(c->data, c->size, checksum_c, c->points, 0,
+				 ENTRY_PACK_INTERVAL, c->pack, ROOM),
 		ENTRY_PACK_HEAD);
 	assert_int_equal(unpack(c, ENTRY_PACK_HEAD, &count, &interval), ENTRY_PACK_NONE);
 	c->data[c->size - 1] ^= 1;
@@ -149,8 +166,8 @@ static void test_many_zeros(void **state)
 	c->data = calloc(1, c->size);
 	assert_non_null(c->data);
 	assert_true(there_and_back(c, ROOM) > 0);
-	(void)entry_pack_pack(&c->parse, c->data, c->size, checksum_c, c->points, c->count, c->pack,
-		ENTRY_PACK_HEAD + 60);
+	(void)entry_pack_pack(c->data, c->size, checksum_c, c->points, c->count,
+		entry_pack_interval(&c->parse), c->pack, ENTRY_PACK_HEAD + 60);
 	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_NONE);
 	course_free(c);
 }
@@ -177,9 +194,9 @@ static void test_every_bit(void **state)
 	c->size--;
 	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 	c->size++;
-	c->parse.mcus_across++;
-	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
 	c->parse.mcus_across--;
+	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOREIGN);
+	c->parse.mcus_across++;
 	assert_int_equal(unpack(c, ROOM, &count, &interval), ENTRY_PACK_FOUND);
 	course_free(c);
 }
@@ -202,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_checksums),
 		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_first_ones),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_many_zeros),
 		cmocka_unit_test(test_every_bit),

@@ -37,6 +37,7 @@ struct course {
 	bool sealed; /* kept entry points stay as they are */
 	bool whole; /* decodes whole images, no regions */
 	unsigned used, made, dropped;
+	unsigned anew; /* of those made, without any that were kept */
 	unsigned drops; /* of rows */
 };
 
@@ -167,6 +168,9 @@ static void done(void *context, struct decode_job *job)
 	course->late += job->stepback && job->delivered;
 	course->used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	course->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
+	course->anew +=
+		(job->entry_points & (DECODE_ENTRY_POINTS_MADE | DECODE_ENTRY_POINTS_USED)) ==
+		DECODE_ENTRY_POINTS_MADE;
 	course->dropped += (job->entry_points & DECODE_ENTRY_POINTS_DROPPED) != 0;
 	/* Only one of them may notice a fault after the region. */
 	if (job->outcome)
@@ -324,13 +328,17 @@ static void test_photographs(void **state)
 		skip();
 		return;
 	}
-	for (int i = 0; i < 5; i++) {
+	unsigned made = 0, used = 0;
+	for (int i = 0; i < 6; i++) {
 		course.pauses = i > 0;
-		course.keeps = i > 2; /* made in the fourth round, used in the fifth */
+		course.keeps = i > 1; /* some are made in the third and fourth round */
+		course.whole = i == 4; /* all others in the fifth */
+		made = course.made, used = course.used;
 		course_run(&course);
 	}
-	assert_true(stepped(&course) * 1000 < 5 * course.count);
-	assert_true(course.used == course.made && course.made * 2 > course.count);
+	assert_true(stepped(&course) * 1000 < 6 * course.count);
+	assert_int_equal(course.made, made);
+	assert_true((course.used - used) * 2 > course.count);
 	course_singles(&course);
 	course_end(&course);
 }
@@ -479,8 +487,8 @@ static void test_larger_than_scratch(void **state)
 	for (int i = 0; i < 6; i++)
 		course_run(&course);
 	assert_int_equal(stepped(&course), 0);
-	assert_int_equal(course.made, 2);
-	assert_int_equal(course.used, 2 * 5);
+	assert_int_equal(course.used + course.anew, 2 * 6);
+	assert_in_range(course.made, 2, 2 * 6 - 1);
 	struct permit little;
 	struct decode_limits limits = decode_limits_default();
 	struct fault fault;
@@ -574,7 +582,9 @@ static void test_faults(void **state)
 	course_end(&course);
 }
 
-/* The same pixels when entry points are made and when they are used; each file makes them once. */
+/* The same pixels when entry points are made, when they are used, and when decoding goes on after
+ * the last one. In each round a file's are used or made anew; when all of it has been decoded, they
+ * are complete. */
 static void test_entry_points(void **state)
 {
 	(void)state;
@@ -594,14 +604,25 @@ static void test_entry_points(void **state)
 	course.keeps = true;
 	for (size_t i = 0; i < UTIL_COUNT(kinds) + SMALL; i++)
 		(void)course_add(&course, make_jpeg(&kinds[i < UTIL_COUNT(kinds) ? i : i % 4]));
+	enum { EACH = MAKING - 1 + SMALL * 3 / 4 };
+	unsigned rounds = 1;
 	course_run(&course);
-	unsigned made = course.made;
 	assert_int_equal(course.used, 0);
-	assert_int_equal(made, MAKING - 1 + SMALL * 3 / 4);
-	for (unsigned i = 1; i < 12; i++) {
-		course.pauses = i > 2;
+	assert_in_range(
+		course.made, EACH / 2, EACH); /* none are kept of a crop in the first rows */
+	for (; rounds < 12; rounds++) {
+		course.pauses = rounds > 2;
 		course_run(&course);
-		assert_int_equal(course.used, i * made);
+		assert_in_range(course.used + course.anew, rounds * EACH, (rounds + 1) * EACH);
+	}
+	assert_true(course.used > course.anew && course.made > course.anew + EACH / 2);
+	course.whole = true;
+	course_run(&course);
+	course.whole = false;
+	unsigned made = course.made, used = course.used;
+	for (rounds = 1; rounds < 6; rounds++) {
+		course_run(&course);
+		assert_int_equal(course.used, used + rounds * EACH);
 	}
 	assert_int_equal(course.made, made);
 	assert_int_equal(course.dropped, 0);
@@ -722,8 +743,8 @@ static void test_false_packs(void **state)
 		default:
 			at->dc[draw(&course, 3)] ^= 1;
 		}
-		item->pack_bytes = entry_pack_pack(&parse, item->bytes.data, item->bytes.size,
-			checksum_c, points, count, item->pack, item->pack_bytes);
+		item->pack_bytes = entry_pack_pack(item->bytes.data, item->bytes.size, checksum_c,
+			points, count, interval, item->pack, item->pack_bytes);
 		course_run(&course);
 	}
 	assert_int_equal(stepped(&course), 0);

@@ -151,16 +151,14 @@ static void check_runs(const struct parse *p, const struct blocks *crop,
 	static uint32_t where[MCUS_MOST];
 	static struct simulation s;
 	memset(&s, 0, sizeof(s));
-	bool whole = request.whole;
 	for (uint32_t y = 0; y < crop->rows; y += rows) {
 		struct blocks band = *crop;
 		size_t count, blocks;
 		band.mcu_y0 += y;
 		band.rows = UTIL_MIN(rows, crop->rows - y);
-		request.last = band.rows == crop->rows - y;
 		size_t most = mcu_plan_runs_most(p, crop, &request, band.rows);
 		assert_true(most <= RUNS_MOST);
-		if (!resume && !whole)
+		if (!resume)
 			memset(&s, 0, sizeof(s)); /* enters again, and may decode some MCUs twice */
 		assert_int_equal(
 			mcu_plan_runs(p, &band, &request, runs, most, where, &count, &blocks), 0);
@@ -171,12 +169,9 @@ static void check_runs(const struct parse *p, const struct blocks *crop,
 		assert_int_equal(mcu_plan_runs(p, &band, &request, runs, count - 1, where, &ignored,
 					 &ignored),
 			STEPBACK_SIZE);
-		if (resume || whole)
+		if (resume)
 			request.resume = s.at;
 	}
-	uint32_t mcus = p->mcus_across * p->mcus_down;
-	for (uint32_t mcu = 0; whole && mcu < mcus; mcu++)
-		assert_true(s.decoded[mcu]);
 }
 
 static void check_geometry(const struct parse *p)
@@ -199,10 +194,7 @@ static void check_geometry(const struct parse *p)
 		check_runs(p, &blocks, request, blocks.rows, false);
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), true);
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), false);
-		request.whole = true;
-		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), true);
 		/* Entry points are known only up to some place. */
-		request.whole = false;
 		request.entries = 1 + random_below(request.entries);
 		check_runs(p, &blocks, request, 1 + random_below(blocks.rows), true);
 	}
