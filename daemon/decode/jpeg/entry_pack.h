@@ -35,8 +35,8 @@ enum {
 	ENTRY_PACK_POINTS = 2048, /* entry points of one file at most */
 	ENTRY_PACK_HEAD = 32,
 	ENTRY_PACK_MOST = 16 << 10, /* bytes of a pack at most; unpack reads no more */
-	/* Readable bytes after what is given to unpack, any values; writable ones after pack's `out`.
-	 */
+	/* Any bytes after what is given to unpack, which are read, and after pack's `out`, which
+	 * are written. */
 	ENTRY_PACK_SLACK = 64,
 };
 
