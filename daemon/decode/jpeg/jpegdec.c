@@ -213,6 +213,7 @@ static bool jpegdec_task_is_beyond(const struct jpegdec_task *task)
 static bool jpegdec_task_goes_on(struct jpegdec *dec, struct jpegdec_task *task, uint32_t interval)
 {
 	const struct decode_stream *rows = dec->source->rows;
+	assert(interval > 0);
 	task->request = (struct mcu_plan_request){.interval = interval, .entries = task->known};
 	task->points = task->known;
 	if (!jpegdec_task_is_beyond(task) || !rows->keeps(rows->context, task->job))
