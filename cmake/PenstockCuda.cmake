@@ -2,6 +2,9 @@
 # was found; nothing of CUDA is then built), PENSTOCK_CUDA_INCLUDE, PENSTOCK_CUDA_GENCODE and
 # PENSTOCK_NVCC_WARNINGS, and reports what was found.
 #
+# Builds for another machine leave CUDA out, unless their toolchain file sets
+# PENSTOCK_CUDA_CROSSCOMPILING.
+#
 # An nvcc that CUDA_HOME, CUDA_PATH or PENSTOCK_NVCC_PATH names is taken. Otherwise CUDA 12.9 or 12.8
 # comes first: what they compile runs on devices of 7.0 to 12.0 and on drivers from 525 on; what
 # CUDA 13 compiles needs a driver from 580 on, and devices from 7.5 on.
@@ -11,7 +14,7 @@ set(PENSTOCK_CUDA_PLACES "/usr/local" CACHE PATH "Where cuda-12.9 and cuda-12.8 
 mark_as_advanced(PENSTOCK_CUDA_PLACES)
 if(NOT PENSTOCK_CUDA)
 	set(nvcc_lack "PENSTOCK_CUDA is OFF")
-elseif(CMAKE_CROSSCOMPILING)
+elseif(CMAKE_CROSSCOMPILING AND NOT PENSTOCK_CUDA_CROSSCOMPILING)
 	set(nvcc_lack "this build is for another machine")
 else()
 	find_program(PENSTOCK_NVCC_PATH nvcc PATHS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin NO_DEFAULT_PATH)

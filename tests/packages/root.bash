@@ -25,7 +25,7 @@ stop() {
 # Processes in the root hold its /proc: daemons of their own end ten seconds after their last trainer.
 clean() {
 	local tries=0
-	while mountpoint -q "$root/proc" && ! umount "$root/proc" 2>/dev/null; do
+	while [ ! -L "$root/proc" ] && mountpoint -q "$root/proc" && ! umount "$root/proc" 2>/dev/null; do
 		tries=$((tries + 1))
 		if [ "$tries" -gt 30 ]; then
 			echo "$name: $root/proc is in use: end what runs there, umount it and remove $folder" >&2

@@ -5,8 +5,10 @@
     wheel_check.py WHEEL --run FOLDER  unpacks it like pip's --target; benchmarks and loads the images in FOLDER
 
 The first form needs readelf and nm (binutils) and the Python packages abi3info and auditwheel:
-scripts/wheel installs them and calls this script for each wheel that it makes. The second form
-needs only numpy and Python 3.9: old_debian.sh runs it on older systems.
+scripts/wheel installs them and calls this script for each wheel that it makes. The command of a
+wheel for another machine runs under qemu, with the cross compiler's C library (Debian:
+libc6-arm64-cross). The second form needs only numpy and Python 3.9, on the wheel's own kind of
+machine: old_debian.sh runs it on older systems.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,6 +66,9 @@ MEMBERS = (
 FORMATS = {"images": ("WebP", "TIFF"), "unpacks": ("Zstandard",)}
 LARGEST = 6_000_000
 
+# What readelf calls the machine of a file.
+MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+
 LOADER = """
 import hashlib, sys
 import penstock
@@ -102,6 +108,23 @@ def elf_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
             yield path
+
+
+def runner(machine: str) -> Tuple[str, ...]:
+    """What runs a program for that machine: nothing, or qemu with the machine's C library."""
+    if machine == os.uname().machine:
+        return ()
+    qemu, libraries = f"qemu-{machine}", f"/usr/{machine}-linux-gnu"
+    if not shutil.which(qemu) or not os.path.isdir(f"{libraries}/lib"):
+        fail(f"the wheel is for {machine}: {qemu} and {libraries} are needed (scripts/install-deps wheel installs them)")
+    return (qemu, "-L", libraries)
+
+
+def check_machine(path: Path, name: str, machine: str) -> None:
+    header = output("readelf", "--file-header", path)
+    found = re.search(r"Machine: *(.*)", header)
+    if not found or found[1].strip() != MACHINES[machine]:
+        fail(f"{name} is for {found[1].strip() if found else 'no machine'}; the wheel's name promises {machine}")
 
 
 def check_needs(path: Path, name: str, glibc: Tuple[int, ...]) -> None:
@@ -158,15 +181,16 @@ def check_once(wheel: Path) -> None:
                 fail(f"{wheel.name} has the same bytes twice: {same} and {member.filename}")
 
 
-def judge(wheel: Path, folder: Path, stem: str, glibc: Tuple[int, ...]) -> None:
+def judge(wheel: Path, folder: Path, stem: str, glibc: Tuple[int, ...], machine: str) -> None:
     size = wheel.stat().st_size
     if size > LARGEST:
         fail(f"{wheel.name} has {size:,} bytes; a wheel has at most {LARGEST:,}")
     check_once(wheel)
     command = folder / f"{stem}.data/scripts/penstock"
     command.chmod(0o755)
-    check_formats(output(command, "--version"))
+    check_formats(output(*runner(machine), command, "--version"))
     for path in elf_files(folder):
+        check_machine(path, str(path.relative_to(folder)), machine)
         check_needs(path, str(path.relative_to(folder)), glibc)
     extension = folder / "penstock/_penstock.abi3.so"
     check_python_symbols(extension, str(extension.relative_to(folder)))
@@ -281,7 +305,7 @@ def main() -> None:
         if arguments.run:
             run(folder, stem, os.path.abspath(arguments.run), bool(match[2]))
         elif match[2]:
-            judge(arguments.wheel.resolve(), folder, stem, (int(match[2]), int(match[3])))
+            judge(arguments.wheel.resolve(), folder, stem, (int(match[2]), int(match[3])), match[4])
         else:
             fail(f"{arguments.wheel.name} is for this system alone: nothing is to be judged (scripts/wheel makes others)")
 
