@@ -4,13 +4,16 @@
     packaging/sbom.py VERSION WHEN OUTPUT.json FILE...
 
 WHEN is the release's time in seconds since 1970. A wheel contributes the libraries that are linked into it, with the versions that
-scripts/wheel stored in it; a Debian package the packages that it depends on, and the sources of its static libraries. The same files give the same bytes."""
+scripts/wheel stored in it; a Debian package the packages that it depends on, and the sources of its static libraries; a container image the
+packages that are installed in it. The same files give the same bytes."""
 import datetime
 import hashlib
+import io
 import json
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -52,11 +55,41 @@ def needed(package):
                "purl": f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}?arch=source&distro=bookworm"}
 
 
+def installed(image):
+    """The packages in a container image: the uppermost layer that has dpkg's list of them says which."""
+    with tarfile.open(image) as archive:
+        def blob(descriptor):
+            return archive.extractfile("blobs/" + descriptor["digest"].replace(":", "/")).read()
+
+        index = json.load(archive.extractfile("index.json"))
+        for descriptor in reversed(json.loads(blob(index["manifests"][0]))["layers"]):
+            with tarfile.open(fileobj=io.BytesIO(blob(descriptor))) as layer:
+                if "var/lib/dpkg/status" in layer.getnames():
+                    status = layer.extractfile("var/lib/dpkg/status").read().decode()
+                    break
+        else:
+            sys.exit(f"sbom: no layer of {image} has a list of packages")
+    for paragraph in status.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][A-Za-z-]*: ", line))
+        name, version = fields["Package"], fields["Version"]
+        where = f"?arch={fields['Architecture']}&distro=bookworm"
+        yield {"type": "library", "bom-ref": f"{image.name}#{name}", "name": name, "version": version,
+               "purl": f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}{where}"}
+
+
+def parts_of(path):
+    if path.suffix == ".whl":
+        return list(linked(path))
+    if path.suffix == ".deb":
+        return list(needed(path))
+    return list(installed(path)) if path.name.endswith(".oci.tar") else []
+
+
 def main():
     version, when, output = sys.argv[1:4]
     components, dependencies = [], []
     for path in sorted(map(Path, sys.argv[4:]), key=lambda path: path.name):
-        parts = list(linked(path)) if path.suffix == ".whl" else list(needed(path)) if path.suffix == ".deb" else []
+        parts = parts_of(path)
         components.append({"type": "file", "bom-ref": path.name, "name": path.name, "hashes": digest(path)})
         components += parts
         dependencies.append({"ref": path.name, "dependsOn": [part["bom-ref"] for part in parts]})
