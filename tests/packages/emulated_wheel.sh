@@ -6,7 +6,8 @@
 # IMAGES is a folder of class folders with a few images. The root is SUITE (bookworm) for arm64 by
 # debootstrap, with Debian's python3 and python3-numpy, unpacked and not set up: qemu-aarch64 takes
 # libraries from it, so the kernel need not know the programs of another machine. --beside names the
-# wheel of the same commit for this machine: both must make the same bytes of IMAGES.
+# wheel of the same commit for this machine: both must make the same bytes of IMAGES. It runs with
+# Debian's python3 and python3-numpy of this machine.
 #
 # The kernel starts no program for ARM here, so the loader cannot start its private daemon: this
 # script starts penstockd, and the loader connects to it. qemu has no io_uring, so the daemon reads
@@ -99,6 +100,8 @@ epoch() {
 	shift 2
 	PENSTOCK_KERNELS=$kernels "$@" "$files/penstock/penstockd" --memory 256M --idle-exit 600 >"$folder/daemon.log" 2>&1 &
 	process=$!
+	# shellcheck disable=SC2064 # this process, when the caller's subshell ends
+	trap "kill $process 2>/dev/null || true" EXIT
 	until "$@" "$files"/penstock-*.data/scripts/penstock status >"$folder/status" 2>&1; do
 		tries=$((tries + 1))
 		if [ "$tries" -gt 300 ] || ! kill -0 "$process" 2>/dev/null; then stop "no daemon: $(cat "$folder/daemon.log")"; fi
@@ -122,7 +125,7 @@ done
 grep -m 1 io_uring "$folder/daemon.log" || true
 if [ -n "$beside" ]; then
 	files=$(unpacked "$(realpath "$beside")")
-	sum=$(epoch python3 "" env)
+	sum=$(epoch /usr/bin/python3 "" env)
 	echo "$name: $(uname -m): $sum"
 	sums+="$sum"$'\n'
 fi
