@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Writes a container image (OCI image layout 1.0 in a tar) of root folders.
 
-    packaging/oci.py OUTPUT.tar --name NAME --version VERSION --created SECONDS --architecture ARCHITECTURE ROOT...
+    packaging/oci.py OUTPUT.tar --name NAME --version VERSION --created SECONDS \\
+                     --architecture ARCHITECTURE ROOT...
 
-The first ROOT is a whole layer. Each further ROOT is the same system at a later time: its layer has what was added or changed since, and
-what was removed, as whiteouts. What the image runs by default is in CONFIG.
+The first ROOT is a whole layer. Each further ROOT is the same system at a later time: its layer has
+what was added or changed since, and what was removed, as whiteouts. What the image runs by default
+is in CONFIG.
 
-The same folders give the same bytes: names are sorted, owners are numbers, no time is later than SECONDS (since 1970), and nothing else of
-the machine is written. Needs root to read a root folder. Standard library only."""
+The same folders give the same bytes: names are sorted, owners are numbers, no time is later than
+SECONDS (since 1970), and nothing else of the machine is written. Needs root to read a root folder.
+Standard library only."""
 import argparse
 import datetime
 import filecmp
@@ -20,11 +23,20 @@ import stat
 import sys
 import tarfile
 
-# No entry point: `podman run penstock` runs the daemon, and `podman run penstock penstock status` the command.
-CONFIG = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "Cmd": ["penstockd"]}
-LABELS = {"title": "penstock", "description": "Reads image datasets, serves training batches in shared memory", "licenses": "Apache-2.0"}
+# No entry point: `podman run penstock` runs the daemon, and `podman run penstock penstock check`
+# the command, as with the image of config/Dockerfile.
+CONFIG = {
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+    "Cmd": ["penstockd"],
+}
+LABELS = {
+    "title": "penstock",
+    "description": "Reads image datasets, serves training batches in shared memory",
+    "licenses": "Apache-2.0",
+}
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 IMAGE_CONFIG = "application/vnd.oci.image.config.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
@@ -33,8 +45,8 @@ def problem(error):
 
 
 def paths(root):
-    """Every path below the root, relative to it, and whether it is a folder, in the order of a sorted tree: a folder comes before its
-    contents."""
+    """Every path below the root, relative to it, and whether it is a folder. A folder comes before
+    its contents."""
     found = {}
     for folder, folders, files in os.walk(root, onerror=problem):
         for name in folders + files:
@@ -46,8 +58,9 @@ def paths(root):
 def same(old, new):
     """Whether a layer can leave out a path that a layer below it has."""
     before, after = os.lstat(old), os.lstat(new)
-    if (before.st_mode, before.st_uid, before.st_gid) != (after.st_mode, after.st_uid, after.st_gid):
-        return False
+    for field in ("st_mode", "st_uid", "st_gid"):
+        if getattr(before, field) != getattr(after, field):
+            return False
     if stat.S_ISLNK(after.st_mode):
         return os.readlink(old) == os.readlink(new)
     if stat.S_ISREG(after.st_mode):
@@ -56,7 +69,8 @@ def same(old, new):
 
 
 def entry_of(root, path, latest, linked):
-    """The tar's entry of a path. A file that has another name in this layer becomes a link to that name; `linked` remembers them."""
+    """The tar's entry of a path. A file that has another name in this layer becomes a link to that
+    name; `linked` remembers them."""
     full = os.path.join(root, path)
     status = os.lstat(full)
     entry = tarfile.TarInfo(path)
@@ -79,8 +93,10 @@ def entry_of(root, path, latest, linked):
 
 
 def removed(before, after):
-    """Paths of the layer below that this one lacks. What was in a folder goes with it, also where a file or a link takes its place."""
-    return [path for path in before if path not in after and after.get(os.path.dirname(path), not os.path.dirname(path))]
+    """Paths of the layer below that this one lacks. What was in a folder goes with it, also where a
+    file or a link takes its place."""
+    folders = {path for path, is_folder in after.items() if is_folder} | {""}
+    return [path for path in before if path not in after and os.path.dirname(path) in folders]
 
 
 def layer(root, below, latest):
@@ -153,21 +169,31 @@ def main():
     parser.add_argument("roots", nargs="+", metavar="ROOT")
     arguments = parser.parse_args()
     latest = arguments.created
-    created = datetime.datetime.fromtimestamp(latest, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = datetime.datetime.fromtimestamp(latest, datetime.timezone.utc).isoformat()
     archive, layers, sums = Archive(), [], []
     for below, root in zip([None, *arguments.roots], arguments.roots):
         data = layer(root, below, latest)
         sums.append(digest(data))
         layers.append(archive.blob(LAYER, packed(data)))
-    labels = {f"org.opencontainers.image.{key}": value for key, value in {**LABELS, "version": arguments.version}.items()}
+    labels = {f"org.opencontainers.image.{key}": value for key, value in LABELS.items()}
+    labels["org.opencontainers.image.version"] = arguments.version
     config = archive.blob(IMAGE_CONFIG, as_json({
-        "created": created, "architecture": arguments.architecture, "os": "linux", "config": {**CONFIG, "Labels": labels},
+        "created": created,
+        "architecture": arguments.architecture,
+        "os": "linux",
+        "config": {**CONFIG, "Labels": labels},
         "rootfs": {"type": "layers", "diff_ids": sums},
-        "history": [{"created": created, "created_by": "packaging/oci.py"} for _ in sums]}))
-    manifest = archive.blob(MANIFEST, as_json({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}))
-    manifest["annotations"] = {"org.opencontainers.image.ref.name": arguments.version,
-                               "io.containerd.image.name": f"localhost/{arguments.name}:{arguments.version}"}
-    archive.files["index.json"] = as_json({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest]})
+        "history": [{"created": created, "created_by": "packaging/oci.py"} for _ in sums],
+    }))
+    manifest = archive.blob(MANIFEST, as_json({
+        "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers,
+    }))
+    manifest["annotations"] = {
+        "org.opencontainers.image.ref.name": arguments.version,
+        "io.containerd.image.name": f"localhost/{arguments.name}:{arguments.version}",
+    }
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest]}
+    archive.files["index.json"] = as_json(index)
     archive.write(arguments.output, latest)
 
 

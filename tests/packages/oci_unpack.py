@@ -28,7 +28,8 @@ def digest(data):
 class Archive:
     def __init__(self, path):
         with tarfile.open(path) as tar:
-            self.files = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+            files = [member for member in tar if member.isfile()]
+            self.files = {member.name: tar.extractfile(member).read() for member in files}
         self.used = set()
         if json.loads(self.file("oci-layout")) != {"imageLayoutVersion": "1.0.0"}:
             raise Damaged("oci-layout does not name version 1.0.0")
@@ -41,10 +42,11 @@ class Archive:
 
     def blob(self, descriptor):
         data = self.file("blobs/" + descriptor["digest"].replace(":", "/"))
-        if len(data) != descriptor["size"]:
-            raise Damaged(f"{descriptor['digest']} has {len(data)} bytes; its descriptor says {descriptor['size']}")
-        if digest(data) != descriptor["digest"]:
-            raise Damaged(f"the bytes of {descriptor['digest']} have the digest {digest(data)}")
+        name, size = descriptor["digest"], descriptor["size"]
+        if len(data) != size:
+            raise Damaged(f"{name} has {len(data)} bytes; its descriptor says {size}")
+        if digest(data) != name:
+            raise Damaged(f"the bytes of {name} have the digest {digest(data)}")
         return data
 
 
@@ -94,7 +96,8 @@ def unpack(path, folder):
     for descriptor, expected in zip(manifest["layers"], sums):
         data = gzip.decompress(archive.blob(descriptor))
         if digest(data) != expected:
-            raise Damaged(f"the layer {descriptor['digest']} unpacks to {digest(data)}; the configuration says {expected}")
+            name = descriptor["digest"]
+            raise Damaged(f"the layer {name} unpacks to {digest(data)}, not to {expected}")
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             layers.append(tar.getmembers())
             for member in layers[-1]:
@@ -108,7 +111,8 @@ def unpack(path, folder):
 def main():
     config, layers = unpack(sys.argv[1], Path(sys.argv[2]))
     for number, members in enumerate(layers):
-        print(f"layer {number}: {len(members)} entries, {sum(member.size for member in members):,} bytes")
+        size = sum(member.size for member in members)
+        print(f"layer {number}: {len(members)} entries, {size:,} bytes")
     print(json.dumps(config, indent=1))
 
 

@@ -48,8 +48,9 @@ class Image(unittest.TestCase):
 
     def write_image(self, *roots, name="image.tar", check=True):
         path = self.room / name
-        words = ["--name", "penstock", "--version", "1.2.3", "--created", str(CREATED), "--architecture", "arm64"]
-        done = subprocess.run([sys.executable, OCI, path, *words, *roots], check=False, stderr=subprocess.PIPE, text=True)
+        words = ["--name", "penstock", "--version", "1.2.3", "--architecture", "arm64"]
+        command = [sys.executable, OCI, path, *words, "--created", str(CREATED), *roots]
+        done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
         if check:
             self.assertEqual(done.returncode, 0, done.stderr)
             return path
@@ -70,15 +71,19 @@ class Image(unittest.TestCase):
         found = {}
         for path in sorted(root.rglob("*")):
             status = path.lstat()
-            kind = os.readlink(path) if path.is_symlink() else path.read_text() if path.is_file() else "folder"
-            found[str(path.relative_to(root))] = (kind, 0 if path.is_symlink() else status.st_mode, status.st_uid)
+            if path.is_symlink():
+                found[str(path.relative_to(root))] = os.readlink(path)
+                continue
+            text = path.read_text() if path.is_file() else None
+            found[str(path.relative_to(root))] = (text, status.st_mode, status.st_uid)
         return found
 
     def test_one_layer(self):
         config, layers = oci_unpack.unpack(self.write_image(self.base), self.out)
         self.assertEqual(self.tree(self.out), self.tree(self.base))
-        self.assertEqual((self.out / "usr/bin/tool").stat().st_ino, (self.out / "usr/bin/zz-other-name").stat().st_ino)
-        self.assertEqual((config["os"], config["architecture"], config["created"]), ("linux", "arm64", "2023-11-14T22:13:20Z"))
+        self.assertTrue((self.out / "usr/bin/tool").samefile(self.out / "usr/bin/zz-other-name"))
+        self.assertEqual((config["os"], config["architecture"]), ("linux", "arm64"))
+        self.assertEqual(config["created"], "2023-11-14T22:13:20+00:00")
         self.assertEqual(config["config"]["Cmd"], ["penstockd"])
         self.assertEqual(config["config"]["Labels"]["org.opencontainers.image.version"], "1.2.3")
         names = [member.name for member in layers[0]]
@@ -93,8 +98,9 @@ class Image(unittest.TestCase):
         self.upgraded()
         _, layers = oci_unpack.unpack(self.write_image(self.base, self.full), self.out)
         self.assertEqual(self.tree(self.out), self.tree(self.full))
-        self.assertEqual([member.name for member in layers[1]],
-                         ["etc/.wh.removed", "var/cache/.wh.a", "etc/changed", "opt/was", "usr/bin/added"])
+        names = [member.name for member in layers[1]]
+        gone = ["etc/.wh.removed", "var/cache/.wh.a"]
+        self.assertEqual(names, [*gone, "etc/changed", "opt/was", "usr/bin/added"])
 
     def test_link_becomes_folder(self):
         shutil.copytree(self.base, self.full, symlinks=True)
@@ -118,17 +124,20 @@ class Image(unittest.TestCase):
                         later = CREATED + (1 if root is source else 2)
                         os.utime(path, (later, later), follow_symlinks=False)
         first = self.write_image(self.base, self.full)
-        self.assertEqual(first.read_bytes(), self.write_image(*again, name="again.tar").read_bytes())
+        second = self.write_image(*again, name="again.tar")
+        self.assertEqual(first.read_bytes(), second.read_bytes())
 
     def test_refuses_what_it_cannot_write(self):
         os.mkfifo(self.base / "fifo")
-        self.assertIn("fifo is neither a file nor a folder nor a link", self.write_image(self.base, check=False))
+        said = self.write_image(self.base, check=False)
+        self.assertIn("fifo is neither a file nor a folder nor a link", said)
 
     def test_damage_is_found(self):
         path = self.write_image(self.base)
         with tarfile.open(path) as tar:
             index = json.loads(tar.extractfile("index.json").read())
-            where = tar.getmember("blobs/sha256/" + index["manifests"][0]["digest"].split(":")[1]).offset_data
+            name = index["manifests"][0]["digest"].replace(":", "/")
+            where = tar.getmember(f"blobs/{name}").offset_data
         data = bytearray(path.read_bytes())
         data[where + 20] ^= 1
         path.write_bytes(data)
