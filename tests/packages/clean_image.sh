@@ -39,6 +39,8 @@ echo "$name: version $version runs: ${command[*]}"
 
 # What an engine adds.
 mount -t proc proc "$root/proc"
+mknod -m 0666 "$root/dev/null" c 1 3
+mknod -m 0666 "$root/dev/urandom" c 1 9
 mkdir -m 0700 "$root/check"
 mkdir -m 0700 "$root/check/run" "$root/check/home"
 cp -r "$images" "$root/check/images"
