@@ -73,8 +73,11 @@ def installed(image):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][A-Za-z-]*: ", line))
         name, version = fields["Package"], fields["Version"]
         where = f"?arch={fields['Architecture']}&distro=bookworm"
-        yield {"type": "library", "bom-ref": f"{image.name}#{name}", "name": name, "version": version,
-               "purl": f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}{where}"}
+        part = {"type": "library", "bom-ref": f"{image.name}#{name}", "name": name, "version": version}
+        # Debian has no packages of penstock.
+        if fields.get("Source", name) != "penstock":
+            part["purl"] = f"pkg:deb/debian/{name}@{version.replace(':', '%3A')}{where}"
+        yield part
 
 
 def parts_of(path):
