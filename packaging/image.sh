@@ -6,9 +6,9 @@
 #
 # FILES is a folder with the Debian packages. The first layer is Debian, with what the packages
 # need; the second is what installing them changes. SOURCE_DATE_EPOCH is the time of the image.
-# Debian's packages come from the mirror that this machine's apt has, and its address is in the
-# image's sources.list; --main-only leaves out Debian's security updates. packaging/oci.py writes the
-# image. Needs mmdebstrap.
+# Debian's packages come from the mirror that this machine's apt has; the image does not name it and
+# has an empty sources.list. --main-only leaves out Debian's security updates. packaging/oci.py writes
+# the image. Needs mmdebstrap.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck disable=SC1091 # found at run time
@@ -56,12 +56,14 @@ logged() {
 	}
 }
 
-# clean ROOT: removes what differs from run to run, what an engine makes itself, and apt's lists.
+# clean ROOT: removes what differs from run to run, what an engine makes itself, and apt's lists and
+# sources.
 clean() {
 	local place
 	for place in dev proc run sys tmp var/log var/cache/apt var/cache/ldconfig var/lib/apt/lists; do
 		find "$1/$place" -mindepth 1 -delete
 	done
+	: >"$1/etc/apt/sources.list"
 	rm -f "$1"/var/lib/dpkg/*-old "$1"/var/cache/debconf/*-old "$1"/etc/{passwd,group,shadow,gshadow}- \
 		"$1"/etc/{hostname,resolv.conf,machine-id} "$1/etc/.pwd.lock"
 }
