@@ -15,8 +15,8 @@
  * is kept. A file with other room is replaced. In a bounded folder, all places of a file are
  * allocated when it is opened, so that it does not grow beyond what the bound allowed.
  *
- * A sample always gets the same bytes, so processes that write at the same time write the same.
- * Nothing is synced: a partial write is detected by its reader, and written again. If something
+ * What is kept for a sample grows, and the last write counts, also of several processes. Nothing is
+ * synced or locked: a partial write is detected by its reader, and written again. If something
  * cannot be written, it is not kept, and one notice says so; reading continues.
  *
  * The file is stored as SHARD.ckp beside the shard, or in the cache folder, by the same rule as

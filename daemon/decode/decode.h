@@ -245,9 +245,9 @@ struct decode_stream {
 	void *context;
 	/* Entry points (jpeg/entry_pack.h), for jobs that have room for some. `recall` copies what
 	 * is kept for a job, at most `room` bytes, and returns how many; the bytes need not be
-	 * right. `keeps` says whether new ones would be kept: it is called before an image is
-	 * decoded to its end to make them. `keep` keeps these, at most entry_point_room bytes;
-	 * false: they were not kept. All three may be called between the rows of another image. */
+	 * right. `keeps` says whether new ones would be kept, before any are made. `keep` keeps
+	 * these, at most entry_point_room bytes; false: they were not kept. All three may be called
+	 * several times for a job, and between the rows of another image. */
 	size_t (*recall)(void *context, struct decode_job *job, uint8_t *to, size_t room);
 	bool (*keeps)(void *context, struct decode_job *job);
 	bool (*keep)(void *context, struct decode_job *job, const uint8_t *pack, size_t size);

@@ -334,7 +334,8 @@ static bool head_fits(const struct parse *parse, const uint8_t *data, size_t siz
 		if (head->rice[f] > rice_most[f])
 			return false;
 	uint32_t interval = (uint32_t)ENTRY_PACK_INTERVAL << head->interval;
-	return head->count <= entry_point_count(parse, interval) &&
+	return (!head->count || interval >= entry_pack_interval(parse)) &&
+	       head->count <= entry_point_count(parse, interval) &&
 	       head->check == pack_check(pack, head->bytes) &&
 	       head->checksum == checksum(data, size);
 }

@@ -124,7 +124,15 @@ uint64_t jpegdec_bytes(void)
 	return sizeof(struct jpegdec) + planes_bytes();
 }
 
-/* Decides how the waiting image is entered, by what is kept for it. */
+/* How to enter at the start where no kept entry points serve. */
+static enum jpegdec_entry jpegdec_anew(const struct jpegdec *dec, struct decode_job *job)
+{
+	const struct decode_stream *rows = dec->source->rows;
+	return rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+}
+
+/* Decides how the waiting image is entered, by what is kept for it. What seems to be of another
+ * file is read once more: it may just have been written. */
 static enum jpegdec_entry jpegdec_recall(
 	struct jpegdec *dec, struct jpegdec_task *task, uint32_t *ret_interval)
 {
@@ -135,9 +143,13 @@ static enum jpegdec_entry jpegdec_recall(
 		entry_point_count(parse, ENTRY_PACK_INTERVAL) == 1)
 		return JPEGDEC_PLAIN;
 	size_t room = UTIL_MIN(job->entry_point_room, (size_t)ENTRY_PACK_MOST);
-	size_t bytes = rows->recall(rows->context, job, dec->pack, room);
-	switch (entry_pack_unpack(parse, job->data, job->size, dec->chosen->checksum, dec->pack,
-		bytes, dec->points, &task->known, ret_interval)) {
+	enum entry_pack_found found = ENTRY_PACK_FOREIGN;
+	for (int i = 0; i < 2 && found == ENTRY_PACK_FOREIGN; i++) {
+		size_t bytes = rows->recall(rows->context, job, dec->pack, room);
+		found = entry_pack_unpack(parse, job->data, job->size, dec->chosen->checksum,
+			dec->pack, bytes, dec->points, &task->known, ret_interval);
+	}
+	switch (found) {
 	case ENTRY_PACK_FOUND:
 		return JPEGDEC_KEPT;
 	case ENTRY_PACK_NONE:
@@ -148,7 +160,7 @@ static enum jpegdec_entry jpegdec_recall(
 	case ENTRY_PACK_EMPTY:
 		break;
 	}
-	return rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+	return jpegdec_anew(dec, job);
 }
 
 /* Finds the entry points between the crop's first and last MCU, and how many unstuffed bytes its
@@ -207,6 +219,21 @@ static bool jpegdec_task_is_beyond(const struct jpegdec_task *task)
 	return task->need > task->known * task->request.interval;
 }
 
+/* The same of an image that enters at them. */
+static bool jpegdec_task_goes_beyond(const struct jpegdec_task *task)
+{
+	return task->job->entry == JPEGDEC_KEPT && jpegdec_task_is_beyond(task);
+}
+
+/* Whether all that the crop needs was decoded when the kept entry points were made; of the last
+ * one's MCUs that is not known, but for the last of all. */
+static bool jpegdec_task_is_inside(const struct jpegdec_task *task)
+{
+	uint32_t interval = task->request.interval;
+	return task->known == entry_point_count(&task->parse, interval) ||
+	       task->need <= (task->known - 1) * interval;
+}
+
 /* Whether to enter at kept entry points. Where the crop needs MCUs after the last one, decoding
  * goes on there, and records those that follow if they can be kept. False: that would be most of
  * what the crop needs. */
@@ -216,10 +243,10 @@ static bool jpegdec_task_goes_on(struct jpegdec *dec, struct jpegdec_task *task,
 	assert(interval > 0);
 	task->request = (struct mcu_plan_request){.interval = interval, .entries = task->known};
 	task->points = task->known;
-	if (!jpegdec_task_is_beyond(task) || !rows->keeps(rows->context, task->job))
-		return true;
-	task->request.piece = interval;
-	task->points = (task->need - 1) / interval + 1;
+	if (jpegdec_task_is_beyond(task) && rows->keeps(rows->context, task->job)) {
+		task->request.piece = interval;
+		task->points = (task->need - 1) / interval + 1;
+	}
 	return task->need <= 2 * task->known * interval;
 }
 
@@ -259,11 +286,12 @@ static void jpegdec_task_plan(struct jpegdec *dec, struct jpegdec_task *task)
 		return;
 	}
 	if (job->entry == JPEGDEC_KEPT)
-		job->entry = JPEGDEC_RECORD;
+		job->entry = (uint8_t)jpegdec_anew(dec, job);
 	jpegdec_task_start(dec, task);
 }
 
-/* The driver that suits the image when `images` images in all are in flight. */
+/* The driver that suits the image when `images` images in all are in flight. One that goes on after
+ * its last entry point has one long chain. */
 static const struct lanes *jpegdec_lanes(
 	const struct jpegdec *dec, const struct jpegdec_task *task, size_t images)
 {
@@ -274,16 +302,20 @@ static const struct lanes *jpegdec_lanes(
 			task->chunks, task->need, parse->mcus_across * parse->mcus_down);
 		if (lanes_for(dec->chosen, chains * images) == dec->chosen)
 			return dec->chunks;
-	} else if (task->request.interval) {
+	} else if (task->request.interval && !jpegdec_task_goes_beyond(task)) {
 		chains += (size_t)task->blocks.rows * task->blocks.columns / task->request.interval;
 	}
 	return lanes_for(dec->chosen, chains * images);
 }
 
-/* Whether the image can join those in flight. The driver for chunks takes all that it can: an image
- * that has too few chunks for it does not interrupt those that have enough. */
+/* Whether the image can join those in flight. One with kept entry points always can: those that go
+ * on after their last one and those that do not alternate, and waiting for the driver that suits
+ * costs more than another driver. The driver for chunks takes all that it can: an image that has
+ * too few chunks for it does not interrupt those that have enough. */
 static bool jpegdec_joins(const struct jpegdec *dec, const struct jpegdec_task *task)
 {
+	if (task->job->entry == JPEGDEC_KEPT)
+		return true;
 	const struct lanes *suits = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
 	if (dec->lanes == dec->chunks && (task->chunks || suits == dec->chosen))
 		return true;
@@ -536,7 +568,8 @@ static int jpegdec_rows(
 }
 
 /* Packs the entry points with those recorded and has the stream keep them; after a fault, a pack of
- * none. The scan's start alone is not kept: it would say that there are none. */
+ * none. The first ones of a file may be too few for a pack. Then what is kept stays, or is cleared
+ * if it did not fit the file. */
 static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int reason)
 {
 	const struct decode_stream *rows = dec->source->rows;
@@ -544,13 +577,18 @@ static void jpegdec_keep(struct jpegdec *dec, struct jpegdec_image *image, int r
 	struct decode_job *job = task->job;
 	struct entry_point *points = image->feed.record;
 	uint32_t count = task->points;
-	if (!reason && count == 1)
-		return;
+	bool some = !reason && count < entry_point_count(&task->parse, task->request.piece);
 	if (reason ||
 		!entry_point_settle(job->data, job->size, points, image->feed.record_from, count))
 		count = 0;
 	size_t bytes = entry_pack_pack(job->data, job->size, dec->chosen->checksum, points, count,
 		task->request.piece, dec->pack, job->entry_point_room);
+	if (some && bytes == ENTRY_PACK_HEAD) {
+		if (!(job->entry_points & DECODE_ENTRY_POINTS_DROPPED))
+			return;
+		memset(dec->pack, 0, bytes);
+		count = 0;
+	}
 	if (bytes && rows->keep(rows->context, job, dec->pack, bytes) && count)
 		job->entry_points |= DECODE_ENTRY_POINTS_MADE;
 }
@@ -570,7 +608,7 @@ static void jpegdec_entered(struct jpegdec *dec, struct jpegdec_image *image, in
 	}
 	if (job->entry == JPEGDEC_KEPT && !reason)
 		job->entry_points |= DECODE_ENTRY_POINTS_USED;
-	else if (job->entry == JPEGDEC_KEPT && !jpegdec_task_is_beyond(task))
+	else if (job->entry == JPEGDEC_KEPT && jpegdec_task_is_inside(task))
 		job->entry_points |= DECODE_ENTRY_POINTS_DROPPED;
 }
 
@@ -901,14 +939,13 @@ static bool jpegdec_fits_as_planned(struct jpegdec *dec)
  * from its start, since each of its bands would begin at that entry point again. */
 static bool jpegdec_fits(struct jpegdec *dec)
 {
-	const struct decode_stream *rows = dec->source->rows;
 	struct jpegdec_task *task = &dec->waiting;
 	struct decode_job *job = task->job;
 	if (jpegdec_fits_as_planned(dec))
 		return true;
-	if (job->entry != JPEGDEC_KEPT || !jpegdec_task_is_beyond(task))
+	if (!jpegdec_task_goes_beyond(task))
 		return false;
-	job->entry = rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+	job->entry = (uint8_t)jpegdec_anew(dec, job);
 	jpegdec_task_start(dec, task);
 	return jpegdec_fits_as_planned(dec);
 }

@@ -63,10 +63,11 @@ size_t mcu_plan_runs_most(const struct parse *parse, const struct blocks *crop,
 	const struct mcu_plan_request *request, uint32_t rows)
 {
 	assert(rows <= crop->rows);
-	uint64_t all = (uint64_t)parse->mcus_across * parse->mcus_down;
-	bool throughout = (uint64_t)request->interval * request->entries >= all;
+	uint64_t last = (uint64_t)(crop->mcu_y0 + crop->rows - 1) * parse->mcus_across +
+			crop->mcu_x0 + crop->columns;
+	bool throughout = (uint64_t)request->interval * request->entries >= last;
 	uint64_t mcus =
-		(uint64_t)rows * parse->mcus_across + (throughout ? request->interval : all);
+		(uint64_t)rows * parse->mcus_across + (throughout ? request->interval : last);
 	uint64_t runs = 2 * (uint64_t)rows + 4;
 	runs += request->interval ? mcus / request->interval : 0;
 	runs += request->piece ? mcus / request->piece : 0;

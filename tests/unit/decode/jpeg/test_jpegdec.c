@@ -36,6 +36,7 @@ struct course {
 	bool keeps; /* keeps entry points */
 	bool sealed; /* kept entry points stay as they are */
 	bool whole; /* decodes whole images, no regions */
+	bool first; /* decodes the first pixel */
 	unsigned used, made, dropped;
 	unsigned anew; /* of those made, without any that were kept */
 	unsigned drops; /* of rows */
@@ -90,7 +91,10 @@ static void item_draw(struct course *course, struct item *item)
 	uint32_t height = decode_shrunk(info->height, item->shrink);
 	struct decode_region *r = &item->region;
 	*r = (struct decode_region){0, 0, width, height};
-	if (!course->whole && draw(course, 4)) {
+	if (course->first) {
+		item->shrink = 0;
+		*r = (struct decode_region){0, 0, 1, 1};
+	} else if (!course->whole && draw(course, 4)) {
 		r->x0 = draw(course, width);
 		r->y0 = draw(course, height);
 		r->x1 = r->x0 + 1 + draw(course, width - r->x0);
@@ -657,6 +661,40 @@ static void test_sealed(void **state)
 	course_end(&course);
 }
 
+/* A pack that does not fit its file is cleared where the crop needs too few MCUs for a new one;
+ * otherwise it would be dropped again in each round. One that fits stays. */
+static void test_too_few(void **state)
+{
+	(void)state;
+	static const struct jpeg_kind kind = {
+		.width = 32, .height = 32, .components = 3, .h = 1, .v = 1};
+	static const uint8_t zeros[ENTRY_PACK_HEAD];
+	struct course course;
+	course_begin(&course);
+	course.keeps = course.whole = true;
+	struct item *item = course_add(&course, make_jpeg(&kind));
+	course_run(&course);
+	assert_int_equal(course.made, 1);
+	course.whole = false;
+	course.first = true;
+	course_run(&course);
+	assert_int_equal(course.used, 1);
+	item->pack[0] ^= 1;
+	for (int i = 0; i < 3; i++)
+		course_run(&course);
+	assert_int_equal(course.dropped, 1);
+	assert_int_equal(course.made, 1);
+	assert_int_equal(item->pack_bytes, sizeof(zeros));
+	assert_memory_equal(item->pack, zeros, sizeof(zeros));
+	course.first = false;
+	course.whole = true;
+	course_run(&course);
+	course_run(&course);
+	assert_int_equal(course.made, 2);
+	assert_int_equal(course.used, 2);
+	course_end(&course);
+}
+
 static void pack_damage(struct course *course, struct item *item)
 {
 	const struct item *other = &course->items[draw(course, (uint32_t)course->count)];
@@ -780,6 +818,7 @@ int main(void)
 		cmocka_unit_test(test_large_scans),
 		cmocka_unit_test(test_entry_points),
 		cmocka_unit_test(test_sealed),
+		cmocka_unit_test(test_too_few),
 		cmocka_unit_test(test_damaged_packs),
 		cmocka_unit_test(test_false_packs),
 		cmocka_unit_test(test_faults),
