@@ -225,6 +225,7 @@ struct decode_job {
 	uint64_t memory; /* that all its scans take together; 0: it has one scan */
 	uint8_t entry; /* how penstock's decoder enters it */
 	bool in_order; /* decoding it in chunks failed */
+	bool misled; /* decoding it from kept entry points failed */
 	struct decode_job *link;
 };
 

@@ -225,15 +225,6 @@ static bool jpegdec_task_goes_beyond(const struct jpegdec_task *task)
 	return task->job->entry == JPEGDEC_KEPT && jpegdec_task_is_beyond(task);
 }
 
-/* Whether all that the crop needs was decoded when the kept entry points were made; of the last
- * one's MCUs that is not known, but for the last of all. */
-static bool jpegdec_task_is_inside(const struct jpegdec_task *task)
-{
-	uint32_t interval = task->request.interval;
-	return task->known == entry_point_count(&task->parse, interval) ||
-	       task->need <= (task->known - 1) * interval;
-}
-
 /* Whether to enter at kept entry points. Where the crop needs MCUs after the last one, decoding
  * goes on there, and records those that follow if they can be kept. False: that would be most of
  * what the crop needs. */
@@ -601,6 +592,9 @@ static void jpegdec_entered(struct jpegdec *dec, struct jpegdec_image *image, in
 	struct decode_job *job = task->job;
 	if (reason == STEPBACK_SIZE)
 		return;
+	/* If the file's own data fails too, they may have been right up to there. */
+	if (job->misled && !reason)
+		job->entry_points |= DECODE_ENTRY_POINTS_DROPPED;
 	if (job->entry == JPEGDEC_RECORD || (task->points > task->known && !reason)) {
 		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTRY_POINTS);
 		jpegdec_keep(dec, image, reason);
@@ -608,8 +602,6 @@ static void jpegdec_entered(struct jpegdec *dec, struct jpegdec_image *image, in
 	}
 	if (job->entry == JPEGDEC_KEPT && !reason)
 		job->entry_points |= DECODE_ENTRY_POINTS_USED;
-	else if (job->entry == JPEGDEC_KEPT && jpegdec_task_is_inside(task))
-		job->entry_points |= DECODE_ENTRY_POINTS_DROPPED;
 }
 
 static void jpegdec_finish(struct jpegdec *dec, struct decode_job *job, int reason)
@@ -626,6 +618,7 @@ static void jpegdec_fail(struct jpegdec *dec, struct decode_job *job, int reason
 	if (kept || job->entry == JPEGDEC_RECORD) {
 		job->entry =
 			kept && rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+		job->misled |= kept;
 		job->delivered = 0;
 		job->link = dec->again;
 		dec->again = job;
