@@ -20,8 +20,8 @@ struct chunk_blocks {
 	const struct blocks *band; /* the wanted MCUs */
 	int16_t *coefficients; /* the pages */
 	uint32_t *where; /* [rows][columns] of the band: number of an MCU's first block */
-	struct entry_point
-		*record; /* as in feed.h, from the scan's start on, for the plan's need */
+	/* As in feed.h; from the scan's start on, as far as the plan's need. */
+	struct entry_point *record;
 	uint32_t record_interval;
 };
 

@@ -613,11 +613,9 @@ static void jpegdec_finish(struct jpegdec *dec, struct decode_job *job, int reas
 /* Decoding an image's blocks failed: tries it in the next way, or steps back. */
 static void jpegdec_fail(struct jpegdec *dec, struct decode_job *job, int reason)
 {
-	const struct decode_stream *rows = dec->source->rows;
 	bool kept = job->entry == JPEGDEC_KEPT && reason != STEPBACK_SIZE;
 	if (kept || job->entry == JPEGDEC_RECORD) {
-		job->entry =
-			kept && rows->keeps(rows->context, job) ? JPEGDEC_RECORD : JPEGDEC_PLAIN;
+		job->entry = (uint8_t)(kept ? jpegdec_anew(dec, job) : JPEGDEC_PLAIN);
 		job->misled |= kept;
 		job->delivered = 0;
 		job->link = dec->again;

@@ -46,8 +46,8 @@ struct unstuff_found {
 int unstuff_scan(unstuff_fn *unstuff, uint8_t *to, const uint8_t *from, size_t size,
 	struct unstuff_segment *segments, size_t capacity, struct unstuff_found *ret);
 
-/* Whether the end marker is at this offset of the source. A file that is decoded to its end must
- * have it where the scan ended: libjpeg goes on reading after any other marker. */
+/* Whether the end marker is at this offset of the source. A file that gets entry points must have
+ * it where the scan ended: libjpeg goes on reading after any other marker. */
 static inline bool unstuff_is_end(const uint8_t *from, size_t size, size_t at)
 {
 	enum { EOI = 0xd9 };

@@ -602,18 +602,18 @@ static void test_entry_points(void **state)
 		{.width = 1500, .height = 1300, .components = 3, .h = 1, .v = 1},
 		{.width = 2200, .height = 2000, .components = 1},
 	};
-	enum { MAKING = 6, SMALL = 20 }; /* of these kinds; images of the first four */
+	/* Of these kinds; images of the first four; of all images. */
+	enum { MAKING = 6, SMALL = 20, EACH = MAKING - 1 + SMALL * 3 / 4 };
 	struct course course;
 	course_begin(&course);
 	course.keeps = true;
 	for (size_t i = 0; i < UTIL_COUNT(kinds) + SMALL; i++)
 		(void)course_add(&course, make_jpeg(&kinds[i < UTIL_COUNT(kinds) ? i : i % 4]));
-	enum { EACH = MAKING - 1 + SMALL * 3 / 4 };
 	unsigned rounds = 1;
 	course_run(&course);
 	assert_int_equal(course.used, 0);
-	assert_in_range(
-		course.made, EACH / 2, EACH); /* none are kept of a crop in the first rows */
+	/* None are kept of a crop in the first rows. */
+	assert_in_range(course.made, EACH / 2, EACH);
 	for (; rounds < 12; rounds++) {
 		course.pauses = rounds > 2;
 		course_run(&course);
