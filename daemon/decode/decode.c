@@ -441,6 +441,8 @@ struct single {
 	struct decoder *decoder;
 	struct decode_job job;
 	bool given;
+	struct rows_skip skip; /* an image that is begun again delivers its rows again */
+	uint32_t delivered;
 };
 
 static struct decode_job *single_next(void *context, struct parse *ret)
@@ -454,7 +456,16 @@ static struct decode_job *single_next(void *context, struct parse *ret)
 
 static void single_start(void *context, struct decode_job *job)
 {
-	(void)context, (void)job;
+	struct single *single = context;
+	(void)job;
+	single->skip.left_out = single->delivered;
+}
+
+static void single_row(void *context, const uint8_t *const rgb[DECODE_PLANES])
+{
+	struct single *single = context;
+	single->delivered += single->skip.left_out == 0;
+	row_skip(&single->skip, rgb);
 }
 
 static void single_done(void *context, struct decode_job *job)
@@ -474,8 +485,10 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 			.region = region,
 			.shrink = decoder->shrink,
 			.outcome = -EAGAIN},
+		.skip = {.row = row, .context = context},
 	};
-	struct decode_stream rows = {.start = single_start, .row = row, .context = context};
+	struct decode_stream rows = {
+		.start = single_start, .row = single_row, .context = &single};
 	struct jpegdec_source source = {.next = single_next,
 		.done = single_done,
 		.context = &single,
@@ -484,7 +497,7 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 	size_t bytes;
 	uint8_t *memory = scratch_rest(&decoder->scratch, &bytes);
 	jpegdec_run(decoder->jpegdec, memory, bytes, &source);
-	*ret_delivered = single.job.delivered;
+	*ret_delivered = single.delivered;
 	return single.job.outcome == DECODE_OK;
 }
 

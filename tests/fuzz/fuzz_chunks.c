@@ -2,7 +2,7 @@
  * number of chunks, by every driver, against the scan decoded in order by the reference, and that
  * against libjpeg's coefficients. What comes out of chunks is the reference's, block for block,
  * with the same entry points; or it is astray. A file that the reference refuses always goes
- * astray.
+ * astray. The same in parts, each in few pages.
  *
  * Many files are made so that decoders do not get in step: blocks that all have the same bits,
  * values that look like codes, the same codes for luma and chroma; many have more chunks than
@@ -13,10 +13,10 @@
 
 #include <inttypes.h>
 
-enum { PIXELS_MOST = 1 << 18, CHUNKS_MOST = 1 << 14 };
+enum { PIXELS_MOST = 1 << 18, CHUNKS_MOST = 1 << 14, PART_CHUNKS = 200 };
 
 static struct {
-	uint64_t files, sound, runs, settled, astray;
+	uint64_t files, sound, runs, settled, astray, parts, whole, broken;
 } figures;
 
 static _Noreturn void fail(const char *what, const struct lanes *lanes, const struct chunked *c)
@@ -37,6 +37,7 @@ struct cut {
 	bool whole;
 	uint32_t interval; /* of entry points */
 	uint32_t count, page_mcus;
+	uint32_t pages; /* of a part */
 };
 
 static struct cut draw_cut(struct random *random, const struct parse *p, uint64_t bits)
@@ -54,6 +55,7 @@ static struct cut draw_cut(struct random *random, const struct parse *p, uint64_
 	cut.count = (uint32_t)UTIL_MIN(
 		UTIL_MIN(counts[draw(random, UTIL_COUNT(counts))], bits), CHUNKS_MOST);
 	cut.page_mcus = draw(random, 3) ? 0 : 1 + draw(random, 20);
+	cut.pages = 1 + draw(random, 60);
 	return cut;
 }
 
@@ -106,6 +108,58 @@ static void in_chunks(struct file file, const struct lanes *lanes, const struct 
 	subject_deinit(&s);
 }
 
+/* Part after part, compared with the reference unless that is NULL. False: one goes astray. */
+static bool all_parts(struct subject *s, struct chunked *c, const struct lanes *lanes,
+	const struct cut *cut, const struct subject *reference)
+{
+	const uint32_t need = c->plan.need, mcus = c->plan.mcus, across = s->parse.mcus_across;
+	const uint32_t end = s->band.mcu_y0 + s->band.rows;
+	struct blocks *band = &s->band;
+	for (;;) {
+		band->rows = end - band->mcu_y0;
+		if (!chunked_part(s, c, lanes, cut->pages, need, mcus))
+			return false;
+		figures.parts++;
+		uint32_t mcu = s->image.chunk_place.mcu;
+		uint32_t y = mcu == need ? end : UTIL_MAX(mcu / across, band->mcu_y0);
+		band->rows = y - band->mcu_y0;
+		if (reference && !chunked_same(s, reference))
+			fail("other blocks of a part than the reference's", lanes, c);
+		band->mcu_y0 = y;
+		if (mcu == need)
+			return true;
+	}
+}
+
+static void in_parts(struct file file, const struct lanes *lanes, const struct cut *cut,
+	const struct subject *reference, int reason, const struct entry_point *wanted)
+{
+	struct subject s;
+	if (subject_init(&s, file, lanes, &cut->crop, 0, cut->whole)) {
+		subject_deinit(&s);
+		return;
+	}
+	struct entry_point *points = points_of(&s.parse, cut);
+	if (cut->whole)
+		subject_records(&s, points, cut->interval);
+	/* Each part cuts what is left anew. */
+	uint32_t count = UTIL_MIN(cut->count, (uint32_t)PART_CHUNKS);
+	struct chunked c = chunked_init(&s, count, cut->page_mcus, cut->whole);
+	if (c.plan.bits && all_parts(&s, &c, lanes, cut, reason ? NULL : reference)) {
+		if (reason)
+			fail("takes in parts what the reference refuses", lanes, &c);
+		size_t all = entry_point_count(&s.parse, cut->interval);
+		if (cut->whole && memcmp(points, wanted, all * sizeof(*points)) != 0)
+			fail("other entry points of parts than the reference's", lanes, &c);
+		figures.whole++;
+	} else if (!reason) {
+		figures.broken++;
+	}
+	free(points);
+	chunked_deinit(&c);
+	subject_deinit(&s);
+}
+
 static void check(struct file file, const struct parse *parse, struct random *random)
 {
 	struct subject reference;
@@ -122,8 +176,10 @@ static void check(struct file file, const struct parse *parse, struct random *ra
 		}
 		free(expected);
 	}
-	for (unsigned i = 0; driver_at(i); i++)
+	for (unsigned i = 0; driver_at(i); i++) {
 		in_chunks(file, driver_at(i), &cut, &reference, reason, points);
+		in_parts(file, driver_at(i), &cut, &reference, reason, points);
+	}
 	subject_deinit(&reference);
 	free(points);
 }
@@ -193,8 +249,11 @@ static size_t compose(uint8_t *bytes, size_t room, struct random *random)
 static void end(void)
 {
 	(void)printf("%" PRIu64 " files, %" PRIu64 " of them sound to the crop's end; %" PRIu64
-		     " times in chunks: %" PRIu64 " settled, %" PRIu64 " astray though sound\n",
-		figures.files, figures.sound, figures.runs, figures.settled, figures.astray);
+		     " times in chunks: %" PRIu64 " settled, %" PRIu64
+		     " astray though sound; in %" PRIu64 " parts: %" PRIu64 " settled, %" PRIu64
+		     " astray though sound\n",
+		figures.files, figures.sound, figures.runs, figures.settled, figures.astray,
+		figures.parts, figures.whole, figures.broken);
 	if (figures.sound > 500 && figures.settled < figures.astray) {
 		(void)fprintf(stderr, "fuzz_chunks: too many files go astray\n");
 		exit(1);

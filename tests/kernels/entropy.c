@@ -169,7 +169,7 @@ static void board_chunks(struct slot *slot, bool crop)
 		.marks = slot->desk.marks,
 		.next_page = slot->desk.pages,
 		.bits = slot->segment.bytes * 8,
-		.count = chunk_plan_count((uint64_t)slot->segment.bytes * 8),
+		.count = chunk_plan_count((uint64_t)slot->segment.bytes * 8, CHUNK_PLAN_BITS),
 		.need = need,
 		.mcus = mcus,
 		.page_mcus = chunk_plan_page_mcus(p->in_mcu),

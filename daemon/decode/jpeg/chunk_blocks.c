@@ -5,17 +5,16 @@
 
 struct settling {
 	const struct chunk_blocks *of;
+	struct chunk_place *place; /* the next MCU's */
 	uint32_t row, column; /* of the MCU, in the image */
-	int32_t dc[BLOCKS_COMPONENTS];
 	uint32_t strange;
 	uint8_t component[BLOCKS_IN_MCU]; /* by block of an MCU */
-	uint32_t bit; /* where the last MCU ended */
 	uint32_t until_record; /* MCUs up to the next entry point */
 	struct entry_point *record;
 };
 
 /* Notes where the wanted ones of these MCUs are, which have blocks from number `block` on. */
-static void place(struct settling *s, uint32_t mcus, uint32_t block)
+static void note(struct settling *s, uint32_t mcus, uint32_t block)
 {
 	const struct chunk_blocks *of = s->of;
 	const struct blocks *band = of->band;
@@ -30,11 +29,20 @@ static void place(struct settling *s, uint32_t mcus, uint32_t block)
 	}
 }
 
-static void record(struct settling *s, uint32_t bit)
+/* Sets which entry point is recorded next, and after how many MCUs. */
+static void begin_record(struct settling *s)
 {
-	*s->record = (struct entry_point){.bit = bit};
+	uint32_t interval = s->of->record_interval, mcu = s->place->mcu;
+	uint32_t number = mcu ? (mcu - 1) / interval + 1 : 1;
+	s->record = s->of->record + number;
+	s->until_record = number * interval - mcu;
+}
+
+static void record(struct settling *s)
+{
+	*s->record = (struct entry_point){.bit = s->place->bit};
 	for (unsigned c = 0; c < BLOCKS_COMPONENTS; c++)
-		s->record->dc[c] = (int16_t)s->dc[c];
+		s->record->dc[c] = (int16_t)s->place->dc[c];
 	s->record++;
 	s->until_record = s->of->record_interval;
 }
@@ -45,21 +53,25 @@ static void predict(struct settling *s, uint32_t mcus, int16_t *block, const uin
 	const unsigned in_mcu = s->of->parse->in_mcu;
 	for (uint32_t i = 0; i < mcus; i++) {
 		if (s->record && s->until_record == 0)
-			record(s, s->bit);
+			record(s);
 		s->until_record--;
 		for (unsigned n = 0; n < in_mcu; n++, block += BLOCKS_SIZE) {
-			int32_t *dc = &s->dc[s->component[n]];
+			int32_t *dc = &s->place->dc[s->component[n]];
 			*dc = (int32_t)((uint32_t)*dc + (uint32_t)*block);
 			s->strange |= lane_dc_strange(*dc);
 			*block = (int16_t)*dc;
 		}
-		s->bit = marks[i];
+		s->place->bit = marks[i];
 	}
 }
 
-int chunk_blocks_settle(const struct chunk_blocks *of)
+int chunk_blocks_settle(const struct chunk_blocks *of, struct chunk_place *place)
 {
-	struct settling s = {.of = of, .until_record = of->record_interval};
+	const uint32_t across = of->parse->mcus_across;
+	struct settling s = {.of = of,
+		.place = place,
+		.row = place->mcu / across,
+		.column = place->mcu % across};
 	struct chunk_plan_walk walk = {0};
 	struct chunk_plan_piece piece;
 	unsigned blocks = 0;
@@ -67,16 +79,18 @@ int chunk_blocks_settle(const struct chunk_blocks *of)
 		for (int i = 0; i < of->parse->component[c].h * of->parse->component[c].v; i++)
 			s.component[blocks++] = (uint8_t)c;
 	if (of->record)
-		s.record = of->record + 1; /* the first one is the scan's start */
+		begin_record(&s);
 	while (chunk_plan_walk(of->plan, &walk, &piece)) {
 		size_t block =
 			piece.page * chunk_blocks_stride(of->plan->page_mcus, of->parse->in_mcu) +
 			(size_t)piece.at * of->parse->in_mcu;
-		place(&s, piece.mcus, (uint32_t)block);
+		note(&s, piece.mcus, (uint32_t)block);
 		predict(&s, piece.mcus, of->coefficients + block * BLOCKS_SIZE,
 			of->plan->marks + (size_t)piece.page * of->plan->page_mcus + piece.at);
 	}
+	place->mcu += of->plan->need;
 	if (s.strange)
 		return STEPBACK_RANGE;
-	return of->plan->need == of->plan->mcus && of->plan->bits - s.bit >= 8 ? STEPBACK_END : 0;
+	return of->plan->need == of->plan->mcus && of->plan->bits - place->bit >= 8 ? STEPBACK_END
+										    : 0;
 }

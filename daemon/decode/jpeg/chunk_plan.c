@@ -11,9 +11,9 @@ enum {
 	CHUNK_ALONE = 3 * CHUNK_PLAN_BITS, /* bits that a chunk may go on: one lane is slow */
 };
 
-uint32_t chunk_plan_count(uint64_t bits)
+uint32_t chunk_plan_count(uint64_t bits, uint32_t each)
 {
-	uint64_t count = bits / CHUNK_PLAN_BITS;
+	uint64_t count = bits / each;
 	return (uint32_t)UTIL_MIN(UTIL_MAX(count, (uint64_t)1), (uint64_t)CHUNK_PLAN_CHUNKS);
 }
 
@@ -39,9 +39,10 @@ uint32_t chunk_plan_share(uint32_t chunks, uint32_t need, uint32_t mcus)
 
 void chunk_plan_begin(struct chunk_plan *plan)
 {
+	const uint32_t bits = plan->bits - plan->first;
 	for (uint32_t i = 0; i < plan->count; i++)
 		plan->chunk[i] = (struct chunk){
-			.from = (uint32_t)((uint64_t)plan->bits * i / plan->count),
+			.from = plan->first + (uint32_t)((uint64_t)bits * i / plan->count),
 			.first_page = CHUNK_PLAN_NONE,
 			.page = CHUNK_PLAN_NONE,
 			.before = i - 1,
@@ -59,6 +60,8 @@ void chunk_plan_begin(struct chunk_plan *plan)
 	plan->head = plan->head_seen = plan->head_number = 0;
 	plan->waiting = CHUNK_PLAN_NONE;
 	plan->limit = chunk_plan_share(plan->count, plan->need, plan->mcus);
+	plan->each = plan->mcus / plan->count / plan->page_mcus + 2;
+	plan->full = false;
 }
 
 /* The page after this one (CHUNK_PLAN_NONE: the first) of a chunk; takes one where it has none. */
@@ -70,6 +73,25 @@ static uint32_t page_after(struct chunk_plan *plan, struct chunk *chunk, uint32_
 		plan->next_page[*next] = CHUNK_PLAN_NONE;
 	}
 	return *next;
+}
+
+/* The plan cannot go on. It is complete as far as the chain of meetings goes, if it may end early.
+ */
+static void break_off(struct chunk_plan *plan)
+{
+	uint32_t connected =
+		plan->head_number + (plan->chunk[plan->head].mcus - plan->head_seen);
+	plan->state = CHUNK_PLAN_FAILED;
+	if (plan->row && connected >= plan->row) {
+		plan->need = connected - connected % plan->row;
+		plan->state = CHUNK_PLAN_COMPLETE;
+	}
+}
+
+static void end_if_stuck(struct chunk_plan *plan)
+{
+	if (plan->state == CHUNK_PLAN_OPEN && !plan->running && !chunk_plan_ready(plan))
+		break_off(plan);
 }
 
 bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret)
@@ -90,7 +112,8 @@ bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret)
 	if (at == 0)
 		chunk->page = page_after(plan, chunk, chunk->mcus ? chunk->page : CHUNK_PLAN_NONE);
 	if (chunk->page == CHUNK_PLAN_NONE) {
-		plan->state = CHUNK_PLAN_FAILED;
+		plan->full = true;
+		end_if_stuck(plan);
 		return false;
 	}
 	uint32_t mcus = plan->page_mcus - at;
@@ -186,7 +209,7 @@ static void advance(struct chunk_plan *plan)
 				plan->limit = head->after + 1;
 			else if (head->state == CHUNK_OVER &&
 				 (head->after >= plan->count || plan->chunk[head->after].rested))
-				plan->state = CHUNK_PLAN_FAILED;
+				break_off(plan);
 			return;
 		}
 		plan->head_number = number;
@@ -227,6 +250,8 @@ void chunk_plan_ended(
 	if (failed) {
 		fall(plan, number, bit);
 	} else if (chunk->bit > chunk->stop) {
+		if (!chunk->rested)
+			plan->each = (3 * plan->each + chunk->mcus / plan->page_mcus + 4) / 4;
 		chunk->state = CHUNK_RESTS;
 		chunk->rested = true;
 	} else {
@@ -238,8 +263,7 @@ void chunk_plan_ended(
 		plan->chunk[chunk->before].state > CHUNK_RUNS)
 		meet(plan, chunk->before);
 	advance(plan);
-	if (plan->state == CHUNK_PLAN_OPEN && !plan->running && !chunk_plan_ready(plan))
-		plan->state = CHUNK_PLAN_FAILED;
+	end_if_stuck(plan);
 }
 
 bool chunk_plan_walk(

@@ -17,6 +17,11 @@
  * A plan that does not come to its end (pages run out, a chunk fails or does not get in step) means
  * nothing: the scan may be sound or not. It is then decoded in order.
  *
+ * A scan whose blocks do not fit the pages is decoded in parts, each by a plan of its own. Such a
+ * plan begins where the part before ended, and may end early (`row`): it begins chunks only while
+ * there seem to be pages for them, and when none is left, or the chain of meetings breaks, it is
+ * complete as far as the MCUs are connected.
+ *
  * This file sees no bitstream: it hands out runs, and is told where their MCUs ended. Pure; any
  * thread. */
 #pragma once
@@ -65,14 +70,19 @@ struct chunk_plan {
 	struct chunk *chunk;
 	uint32_t *marks; /* [pages][page_mcus]: the bit at each MCU's end */
 	uint32_t *next_page; /* [pages] */
-	uint32_t bits; /* of the scan, unstuffed */
+	uint32_t first, bits; /* where the plan's first MCU begins; of the scan, unstuffed */
 	uint32_t count, pages;
-	uint32_t need, mcus; /* how many are needed, from the first on; of the image */
+	uint32_t need, mcus; /* how many are needed, from the first on; how many there are */
 	uint32_t page_mcus;
+	/* 0: all MCUs that are needed, or nothing. Otherwise the plan may end early, after a
+	 * multiple of so many MCUs; `need` then becomes their number. */
+	uint32_t row;
 	/* Used by the plan. */
 	enum chunk_plan_state state;
 	uint32_t begun, limit; /* chunks, and how many may be begun */
 	uint32_t used; /* pages */
+	uint32_t each; /* pages that a chunk takes, by those that have rested */
+	bool full; /* a chunk found no page */
 	uint32_t waiting; /* the list's first chunk */
 	uint32_t running;
 	/* The last chunk known to be right, from which of its MCUs on, and that one's number. */
@@ -92,9 +102,9 @@ struct chunk_plan_piece {
 	uint32_t number; /* the first MCU's, in the image */
 };
 
-/* How many chunks a scan of so many bits has; of how many MCUs a page is, and how many pages
+/* How many chunks of about `each` bits a scan of so many bits has; of how many MCUs a page is, and how many pages
  * suffice for `need` of an image's MCUs, unless chunks go astray for long. */
-uint32_t chunk_plan_count(uint64_t bits);
+uint32_t chunk_plan_count(uint64_t bits, uint32_t each);
 uint32_t chunk_plan_page_mcus(unsigned in_mcu);
 uint32_t chunk_plan_pages(uint32_t chunks, uint32_t need, uint32_t page_mcus);
 
@@ -107,11 +117,21 @@ void chunk_plan_begin(struct chunk_plan *plan);
 /* The next run. False: none at present. */
 bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret);
 
+/* Whether another chunk may be begun. */
+static inline bool chunk_plan_begins(const struct chunk_plan *plan)
+{
+	if (plan->begun == plan->limit)
+		return false;
+	/* A chunk that runs has half of its pages, on average. */
+	return !plan->row || !plan->begun ||
+	       plan->used + plan->each + plan->running * plan->each / 2 <= plan->pages;
+}
+
 /* Whether chunk_plan_next has one. */
 static inline bool chunk_plan_ready(const struct chunk_plan *plan)
 {
-	return plan->state == CHUNK_PLAN_OPEN &&
-	       (plan->waiting != CHUNK_PLAN_NONE || plan->begun < plan->limit);
+	return plan->state == CHUNK_PLAN_OPEN && !plan->full &&
+	       (plan->waiting != CHUNK_PLAN_NONE || chunk_plan_begins(plan));
 }
 
 /* A chunk's run has ended at `bit` after so many complete MCUs, whose marks are set, or has failed

@@ -175,8 +175,9 @@ static void settle_chunks(struct feed_image *image)
 		.record = image->record,
 		.record_interval = image->record_interval,
 	};
-	int outcome = image->chunks->state == CHUNK_PLAN_COMPLETE ? chunk_blocks_settle(&blocks)
-								  : STEPBACK_CODE;
+	int outcome = image->chunks->state == CHUNK_PLAN_COMPLETE
+			      ? chunk_blocks_settle(&blocks, &image->chunk_place)
+			      : STEPBACK_CODE;
 	image->outcome = outcome;
 	image->astray = outcome != 0;
 }

@@ -45,6 +45,7 @@ struct feed_image {
 	/* A plan that has begun, or NULL; then the driver is one for chunks, the scan has one
 	 * segment, and there are no runs. */
 	struct chunk_plan *chunks;
+	struct chunk_place chunk_place; /* in: where the plan begins; out: where its need ends */
 	const struct blocks *band; /* of such an image, and its `where` */
 	uint32_t *where;
 

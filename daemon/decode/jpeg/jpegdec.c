@@ -16,6 +16,11 @@ enum {
 	JPEGDEC_IMAGES = 16, /* in flight, at most */
 	JPEGDEC_USUAL = 4, /* in flight, usually */
 	JPEGDEC_BAND_RUNS = 4096,
+	/* An image that does not fit is decoded in chunks only with so much memory for its blocks,
+	 * and its chunks have about so many blocks: lanes would be idle otherwise. */
+	JPEGDEC_PARTS_BYTES = 2 << 20,
+	JPEGDEC_PARTS_BLOCKS = 512,
+	JPEGDEC_PARTS_BITS = 8 << 10, /* of a chunk, at least */
 	/* Images are no longer decoded in chunks while more than about one in JPEGDEC_ASTRAY goes
 	 * astray; JPEGDEC_ASTRAY_MOST is how long that is remembered. */
 	JPEGDEC_ASTRAY = 16,
@@ -43,6 +48,7 @@ struct jpegdec_task {
 	uint32_t entry0, entries; /* the entry points that the crop needs */
 	uint64_t bytes; /* unstuffed, at most */
 	uint32_t chunks; /* at most; 0: it is not decoded in chunks */
+	uint32_t chunk_bits;
 	uint32_t need; /* the MCUs from the first to the last that is needed */
 };
 
@@ -210,7 +216,8 @@ static void jpegdec_task_chunks(struct jpegdec *dec, struct jpegdec_task *task)
 		dec->astray--;
 		return;
 	}
-	task->chunks = chunk_plan_count(8 * task->bytes);
+	task->chunk_bits = CHUNK_PLAN_BITS;
+	task->chunks = chunk_plan_count(8 * task->bytes, task->chunk_bits);
 }
 
 /* Whether the crop needs MCUs after those to which the kept entry points lead. */
@@ -349,13 +356,13 @@ static void jpegdec_layout_band(
 	layout->end = at;
 }
 
-/* Adds the parts of an image that is decoded in chunks. */
-static void jpegdec_layout_chunks(struct jpegdec_layout *layout, const struct jpegdec_task *task)
+/* Adds the parts of an image that is decoded in chunks, with so many pages. */
+static void jpegdec_layout_chunks(
+	struct jpegdec_layout *layout, const struct jpegdec_task *task, uint64_t pages)
 {
 	const struct blocks *blocks = &task->blocks;
 	size_t at = layout->runs;
 	uint32_t page_mcus = chunk_plan_page_mcus(task->parse.in_mcu);
-	uint64_t pages = chunk_plan_pages(task->chunks, task->need, page_mcus);
 	uint64_t stride = chunk_blocks_stride(page_mcus, task->parse.in_mcu);
 	layout->page_count = (uint32_t)pages;
 	layout->chunks = jpegdec_carve(&at, task->chunks * sizeof(struct chunk));
@@ -374,7 +381,9 @@ static struct jpegdec_layout jpegdec_layout_whole(
 	const struct blocks *blocks = &task->blocks;
 	struct jpegdec_layout layout = jpegdec_layout_fixed(task, lanes);
 	if (task->chunks) {
-		jpegdec_layout_chunks(&layout, task);
+		jpegdec_layout_chunks(&layout, task,
+			chunk_plan_pages(task->chunks, task->need,
+				chunk_plan_page_mcus(task->parse.in_mcu)));
 		return layout;
 	}
 	jpegdec_layout_band(&layout, (uint64_t)blocks->rows * blocks->columns,
@@ -481,23 +490,26 @@ static int jpegdec_plan_band(struct jpegdec *dec, struct jpegdec_image *image,
 	return reason ? reason : jpegdec_unstuff(dec, image, lanes, layout->bytes);
 }
 
-/* Cuts the unstuffed scan into chunks. */
-static void jpegdec_plan_chunks(
-	struct jpegdec *dec, struct jpegdec_image *image, const struct jpegdec_layout *layout)
+/* Cuts the unstuffed scan into chunks, from the feed's chunk_place on. `row`: see chunk_plan.h. */
+static void jpegdec_plan_chunks(struct jpegdec *dec, struct jpegdec_image *image,
+	const struct jpegdec_layout *layout, uint32_t row)
 {
 	struct jpegdec_task *task = &image->task;
 	uint8_t *base = dec->memory + image->from;
+	const struct chunk_place *place = &image->feed.chunk_place;
 	uint64_t bits = 8 * (uint64_t)image->feed.segments[0].bytes;
 	image->chunks = (struct chunk_plan){
 		.chunk = (void *)(base + layout->chunks),
 		.marks = (void *)(base + layout->marks),
 		.next_page = (void *)(base + layout->pages),
+		.first = place->bit,
 		.bits = (uint32_t)bits,
-		.count = chunk_plan_count(bits),
+		.count = chunk_plan_count(bits - place->bit, task->chunk_bits),
 		.pages = layout->page_count,
-		.need = task->need,
-		.mcus = task->parse.mcus_across * task->parse.mcus_down,
+		.need = task->need - place->mcu,
+		.mcus = task->parse.mcus_across * task->parse.mcus_down - place->mcu,
 		.page_mcus = chunk_plan_page_mcus(task->parse.in_mcu),
+		.row = row,
 	};
 	chunk_plan_begin(&image->chunks);
 	image->feed.chunks = &image->chunks;
@@ -630,6 +642,7 @@ static void jpegdec_astray(struct jpegdec *dec, struct decode_job *job)
 {
 	dec->astray = UTIL_MIN(dec->astray + JPEGDEC_ASTRAY, (unsigned)JPEGDEC_ASTRAY_MOST);
 	job->in_order = true;
+	job->delivered = 0;
 	job->link = dec->again;
 	dec->again = job;
 }
@@ -697,18 +710,21 @@ static bool jpegdec_admit(struct jpegdec *dec, struct jpegdec_image **ret_image)
 	}
 	if (!image || !jpegdec_joins(dec, &dec->waiting))
 		return false;
+	const uint32_t chunks = dec->waiting.chunks;
 	if (dec->lanes != dec->chunks)
 		dec->waiting.chunks = 0;
 	struct jpegdec_layout layout = jpegdec_layout_whole(&dec->waiting, dec->lanes);
-	if (!jpegdec_piece(dec, layout.end, &from))
+	if (!jpegdec_piece(dec, layout.end, &from)) {
+		dec->waiting.chunks = chunks;
 		return false;
+	}
 	*image =
 		(struct jpegdec_image){.task = dec->waiting, .from = from, .to = from + layout.end};
 	dec->waiting.job = NULL;
 	enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_PARSE);
 	int reason = jpegdec_prepare(dec, image, dec->lanes, &layout);
 	if (!reason && image->task.chunks)
-		jpegdec_plan_chunks(dec, image, &layout);
+		jpegdec_plan_chunks(dec, image, &layout, 0);
 	else if (!reason)
 		reason = jpegdec_plan_band(dec, image, dec->lanes, &layout);
 	if (reason) {
@@ -888,13 +904,102 @@ static int jpegdec_bands(struct jpegdec *dec, struct jpegdec_image *image,
 	return reason;
 }
 
-/* Decodes the waiting image by itself; no other image is in flight. */
+/* How long the chunks of an image are that is decoded in parts. Those of a smooth image have more
+ * blocks than others, and there would be few of them in a part. */
+static uint32_t jpegdec_parts_bits(const struct jpegdec_task *task)
+{
+	const struct parse *parse = &task->parse;
+	uint64_t blocks = (uint64_t)parse->mcus_across * parse->mcus_down * parse->in_mcu;
+	uint64_t bits = JPEGDEC_PARTS_BLOCKS * 8 * task->bytes / blocks;
+	bits = UTIL_MAX(bits, (uint64_t)JPEGDEC_PARTS_BITS);
+	return (uint32_t)UTIL_MIN(bits, (uint64_t)CHUNK_PLAN_BITS);
+}
+
+/* Lays out an image that is decoded in chunks, part by part, in all the memory. False: that is too
+ * little, or the image has to be decoded in order. */
+static bool jpegdec_layout_parts(
+	const struct jpegdec *dec, struct jpegdec_task *task, struct jpegdec_layout *layout)
+{
+	if (!task->chunks)
+		return false;
+	task->chunk_bits = jpegdec_parts_bits(task);
+	task->chunks = chunk_plan_count(8 * task->bytes, task->chunk_bits);
+	*layout = jpegdec_layout_fixed(task, dec->chunks);
+	jpegdec_layout_chunks(layout, task, 0);
+	uint32_t page_mcus = chunk_plan_page_mcus(task->parse.in_mcu);
+	size_t page = chunk_blocks_stride(page_mcus, task->parse.in_mcu) * BLOCKS_SIZE *
+			      sizeof(int16_t) +
+		      (page_mcus + 1) * sizeof(uint32_t);
+	size_t taken = layout->end + 2 * BLOCKS_ALIGN;
+	if (dec->bytes < taken + JPEGDEC_PARTS_BYTES)
+		return false;
+	jpegdec_layout_chunks(layout, task, (dec->bytes - taken) / page);
+	return true;
+}
+
+/* Decodes part after part in chunks. 0 or an enum stepback. */
+static int jpegdec_parts(
+	struct jpegdec *dec, struct jpegdec_image *image, const struct jpegdec_layout *layout)
+{
+	struct planes_mcus mcus;
+	struct blocks *blocks = &image->task.blocks;
+	const uint32_t across = image->task.parse.mcus_across, end = blocks->mcu_y0 + blocks->rows;
+	int reason = jpegdec_rows_begin(dec, &image->task, &mcus);
+	while (!reason && blocks->mcu_y0 < end) {
+		blocks->rows = end - blocks->mcu_y0;
+		jpegdec_plan_chunks(dec, image, layout, across);
+		enum decode_stage before = jpegdec_enter(dec, DECODE_STAGE_ENTROPY);
+		(void)feed_decode_one(&image->feed, dec->chunks);
+		(void)jpegdec_enter(dec, before);
+		if (image->feed.astray)
+			return 0;
+		uint32_t mcu = image->feed.chunk_place.mcu;
+		uint32_t y = mcu == image->task.need ? end : mcu / across;
+		if (y <= blocks->mcu_y0)
+			continue;
+		blocks->rows = y - blocks->mcu_y0;
+		reason = jpegdec_rows(dec, blocks, &mcus);
+		blocks->mcu_y0 = y;
+	}
+	return reason;
+}
+
+/* Decodes the waiting image by itself in chunks; no other image is in flight. False: it has to be
+ * decoded in order. */
+static bool jpegdec_alone_in_chunks(struct jpegdec *dec)
+{
+	struct jpegdec_image *image = &dec->image[0];
+	struct jpegdec_layout layout;
+	if (!jpegdec_layout_parts(dec, &dec->waiting, &layout))
+		return false;
+	*image = (struct jpegdec_image){.task = dec->waiting, .to = dec->bytes};
+	dec->waiting.job = NULL;
+	struct decode_job *job = image->task.job;
+	int entered = jpegdec_prepare(dec, image, dec->chunks, &layout), reason = 0;
+	if (!entered)
+		reason = jpegdec_parts(dec, image, &layout);
+	bool astray = !entered && image->feed.astray;
+	dec->astray -= !astray && dec->astray;
+	if (entered || (!reason && !astray))
+		jpegdec_entered(dec, image, entered);
+	image->task.job = NULL;
+	if (astray)
+		jpegdec_astray(dec, job);
+	else if (entered)
+		jpegdec_fail(dec, job, entered);
+	else
+		jpegdec_finish(dec, job, reason);
+	return true;
+}
+
+/* The same in order, in bands. */
 static void jpegdec_alone(struct jpegdec *dec)
 {
 	struct jpegdec_image *image = &dec->image[0];
 	*image = (struct jpegdec_image){.task = dec->waiting, .to = dec->bytes};
 	dec->waiting.job = NULL;
 	struct decode_job *job = image->task.job;
+	image->task.chunks = 0;
 	const struct lanes *lanes = jpegdec_lanes(dec, &image->task, 1);
 	struct jpegdec_layout layout = jpegdec_layout_fixed(&image->task, lanes);
 	uint32_t rows = jpegdec_band_rows(dec, &image->task, &layout);
@@ -916,6 +1021,7 @@ static void jpegdec_alone(struct jpegdec *dec)
 static bool jpegdec_fits_as_planned(struct jpegdec *dec)
 {
 	struct jpegdec_task *task = &dec->waiting;
+	const uint32_t chunks = task->chunks;
 	dec->lanes = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
 	if (dec->lanes == dec->chunks && jpegdec_layout_whole(task, dec->lanes).end > dec->bytes)
 		task->chunks = 0;
@@ -923,7 +1029,10 @@ static bool jpegdec_fits_as_planned(struct jpegdec *dec)
 		dec->lanes = jpegdec_lanes(dec, task, JPEGDEC_USUAL);
 	else if (dec->lanes != dec->chunks)
 		task->chunks = 0;
-	return jpegdec_layout_whole(task, dec->lanes).end <= dec->bytes;
+	if (jpegdec_layout_whole(task, dec->lanes).end <= dec->bytes)
+		return true;
+	task->chunks = chunks;
+	return false;
 }
 
 /* The same; an image that does not fit and needs MCUs after its last kept entry point is decoded
@@ -970,7 +1079,7 @@ void jpegdec_run(
 			feed_decode(&feed, dec->lanes);
 			dec->feed = NULL;
 			(void)jpegdec_enter(dec, before);
-		} else {
+		} else if (!jpegdec_alone_in_chunks(dec)) {
 			jpegdec_alone(dec);
 		}
 	}

@@ -29,7 +29,7 @@ static inline struct chunked chunked_init(
 	struct chunked c = {
 		.plan = {
 			.bits = bits,
-			.count = count ? count : chunk_plan_count(bits),
+			.count = count ? count : chunk_plan_count(bits, CHUNK_PLAN_BITS),
 			.mcus = p->mcus_across * p->mcus_down,
 			.page_mcus = page_mcus ? page_mcus : chunk_plan_page_mcus(p->in_mcu),
 		}};
@@ -68,13 +68,32 @@ static inline bool chunked_decode(struct subject *s, struct chunked *c, const st
 	return !s->image.astray;
 }
 
-/* Compares the wanted MCUs of two subjects of the same file and crop. */
+/* Decodes the next part by a driver, in the first `pages` pages. `need` and `mcus` are the whole
+ * plan's. False: it went astray. */
+static inline bool chunked_part(struct subject *s, struct chunked *c, const struct lanes *lanes,
+	uint32_t pages, uint32_t need, uint32_t mcus)
+{
+	struct chunk_plan *plan = &c->plan;
+	const struct chunk_place *place = &s->image.chunk_place;
+	plan->first = place->bit;
+	plan->count = UTIL_MAX(UTIL_MIN(plan->count, plan->bits - plan->first), 1u);
+	plan->pages = UTIL_MIN(plan->pages, pages);
+	plan->need = need - place->mcu;
+	plan->mcus = mcus - place->mcu;
+	plan->row = s->parse.mcus_across;
+	chunk_plan_begin(plan);
+	return chunked_decode(s, c, lanes);
+}
+
+/* Compares the wanted MCUs of two subjects of the same file and crop, or `a` may be a part. */
 static inline bool chunked_same(const struct subject *a, const struct subject *b)
 {
 	size_t mcus = (size_t)a->band.rows * a->band.columns;
+	const uint32_t *where = b->where +
+				(size_t)(a->band.mcu_y0 - b->band.mcu_y0) * b->band.columns;
 	for (size_t i = 0; i < mcus; i++)
 		if (memcmp(a->band.coefficients + (size_t)a->where[i] * BLOCKS_SIZE,
-			    b->band.coefficients + (size_t)b->where[i] * BLOCKS_SIZE,
+			    b->band.coefficients + (size_t)where[i] * BLOCKS_SIZE,
 			    a->parse.in_mcu * BLOCKS_SIZE * sizeof(int16_t)) != 0)
 			return false;
 	return true;

@@ -1,7 +1,7 @@
 /* chunk_plan by itself, without a bitstream: a simulated scan whose MCUs end at known bits, and
  * simulated lanes that are out of step for a while, for ever, or fail, and take the runs in any
  * order. A complete plan has every MCU once, in order, ended at its own bit; and sound scans that
- * get in step are completed. */
+ * get in step are completed. So are those decoded in parts, each by a plan with few pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,6 +84,7 @@ struct world {
 	struct chunk_plan plan;
 	struct chunk_plan_run run[LANES];
 	bool busy[LANES];
+	uint32_t start; /* the plan's first MCU */
 	uint64_t decoded; /* MCUs in all */
 };
 
@@ -103,6 +104,7 @@ static void world_new(struct world *w, uint32_t chunks, uint32_t page_mcus, uint
 	w->plan.next_page = calloc(w->plan.pages, sizeof(uint32_t));
 	assert_true(w->plan.chunk && w->plan.marks && w->plan.next_page);
 	memset(w->busy, 0, sizeof(w->busy));
+	w->start = 0;
 	w->decoded = 0;
 	chunk_plan_begin(&w->plan);
 }
@@ -164,7 +166,7 @@ static void check_walk(const struct world *w)
 		assert_true(piece.mcus > 0 && piece.at + piece.mcus <= plan->page_mcus);
 		for (uint32_t i = 0; i < piece.mcus; i++, number++) {
 			size_t at = (size_t)piece.page * plan->page_mcus + piece.at + i;
-			assert_int_equal(plan->marks[at], w->scan.end[number + 1]);
+			assert_int_equal(plan->marks[at], w->scan.end[w->start + number + 1]);
 			assert_int_equal(taken[at]++, 0);
 		}
 	}
@@ -199,6 +201,88 @@ static void test_any(void **state)
 	assert_true(complete > 1500 && failed > 300);
 }
 
+/* Goes on with the next part, after a complete plan, in so many chunks (0: as the decoder does). */
+static void world_go_on(struct world *w, uint32_t chunks, uint32_t need)
+{
+	struct chunk_plan *plan = &w->plan;
+	uint32_t bits;
+	w->start += plan->need;
+	plan->first = w->scan.end[w->start];
+	bits = w->scan.bits - plan->first;
+	chunks = chunks ? UTIL_MIN(chunks, bits) : chunk_plan_count(bits, CHUNK_PLAN_BITS);
+	plan->count = UTIL_MAX(UTIL_MIN(chunks, plan->count), 1u);
+	plan->need = need - w->start;
+	plan->mcus = w->scan.mcus - w->start;
+	chunk_plan_begin(plan);
+}
+
+/* In parts: every part has whole rows, unless it has the last MCU that is needed. */
+static void test_parts(void **state)
+{
+	(void)state;
+	static struct world w;
+	unsigned parts = 0, whole = 0, failed = 0;
+	for (int round = 0; round < 3000; round++) {
+		scan_draw(&w.scan, 1 + random_below(round % 10 ? 200 : MCUS_MOST),
+			1 + random_below(400));
+		w.scan.in_step = random_below(3) ? 1 + random_below(20) : 0;
+		w.scan.fails = random_below(2) ? 1 + random_below(50) : 0;
+		if (random_below(3) == 0)
+			w.scan.broken = random_below(w.scan.mcus);
+		uint32_t need = random_below(2) ? w.scan.mcus : 1 + random_below(w.scan.mcus);
+		uint32_t row = 1 + random_below(20), pages = 1 + random_below(60);
+		world_new(&w, 1 + random_below(round % 3 ? 30 : 2 * w.scan.mcus),
+			1 + random_below(20), need);
+		w.plan.row = row;
+		w.plan.pages = UTIL_MIN(w.plan.pages, pages);
+		for (;;) {
+			world_run(&w);
+			if (w.plan.state != CHUNK_PLAN_COMPLETE)
+				break;
+			assert_true(w.scan.broken >= w.start + w.plan.need);
+			check_walk(&w);
+			parts++;
+			if (w.start + w.plan.need == need)
+				break;
+			assert_int_equal(w.plan.need % row, 0);
+			world_go_on(&w, 1 + random_below(60), need);
+		}
+		whole += w.plan.state == CHUNK_PLAN_COMPLETE;
+		failed += w.plan.state == CHUNK_PLAN_FAILED;
+		world_free(&w);
+	}
+	assert_true(whole > 1000 && failed > 300 && parts > 4 * whole);
+}
+
+/* A photograph in parts of an eighth: nothing fails, and little is decoded twice or for nothing. */
+static void test_usual_parts(void **state)
+{
+	(void)state;
+	static struct world w;
+	uint64_t decoded = 0, needed = 0;
+	for (int round = 0; round < 100; round++) {
+		unsigned parts = 1;
+		scan_draw(&w.scan, MCUS_MOST, 1200);
+		w.scan.in_step = 2;
+		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), 8, w.scan.mcus);
+		w.plan.row = 100;
+		w.plan.pages /= 8;
+		for (;; parts++) {
+			world_run(&w);
+			assert_int_equal(w.plan.state, CHUNK_PLAN_COMPLETE);
+			check_walk(&w);
+			if (w.start + w.plan.need == w.scan.mcus)
+				break;
+			world_go_on(&w, 0, w.scan.mcus);
+		}
+		assert_in_range(parts, 6, 20);
+		decoded += w.decoded;
+		needed += w.scan.mcus;
+		world_free(&w);
+	}
+	assert_true(decoded * 100 < needed * 135);
+}
+
 /* A scan as of a photograph: completed, with little decoded twice or for nothing. */
 static void test_usual(void **state)
 {
@@ -208,7 +292,7 @@ static void test_usual(void **state)
 	for (int round = 0; round < 200; round++) {
 		scan_draw(&w.scan, MCUS_MOST, 300);
 		w.scan.in_step = 2;
-		world_new(&w, chunk_plan_count(w.scan.bits), chunk_plan_page_mcus(6), w.scan.mcus);
+		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), chunk_plan_page_mcus(6), w.scan.mcus);
 		assert_in_range(w.plan.count, 20, 40);
 		world_run(&w);
 		assert_int_equal(w.plan.state, CHUNK_PLAN_COMPLETE);
@@ -228,7 +312,7 @@ static void test_crop(void **state)
 	for (uint32_t need = 1; need <= MCUS_MOST; need += 100) {
 		scan_draw(&w.scan, MCUS_MOST, 300);
 		w.scan.in_step = 2;
-		world_new(&w, chunk_plan_count(w.scan.bits), chunk_plan_page_mcus(3), need);
+		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), chunk_plan_page_mcus(3), need);
 		world_run(&w);
 		assert_int_equal(w.plan.state, CHUNK_PLAN_COMPLETE);
 		check_walk(&w);
@@ -243,7 +327,7 @@ static void test_never(void **state)
 	(void)state;
 	static struct world w;
 	scan_draw(&w.scan, MCUS_MOST, 300);
-	world_new(&w, chunk_plan_count(w.scan.bits), 8, w.scan.mcus);
+	world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), 8, w.scan.mcus);
 	world_run(&w);
 	assert_int_equal(w.plan.state, CHUNK_PLAN_FAILED);
 	world_free(&w);
@@ -252,10 +336,10 @@ static void test_never(void **state)
 static void test_sizes(void **state)
 {
 	(void)state;
-	assert_int_equal(chunk_plan_count(0), 1);
-	assert_int_equal(chunk_plan_count(CHUNK_PLAN_BITS), 1);
-	assert_int_equal(chunk_plan_count(10 * CHUNK_PLAN_BITS), 10);
-	assert_int_equal(chunk_plan_count(8 * (uint64_t)CHUNK_PLAN_BYTES), CHUNK_PLAN_CHUNKS);
+	assert_int_equal(chunk_plan_count(0, CHUNK_PLAN_BITS), 1);
+	assert_int_equal(chunk_plan_count(CHUNK_PLAN_BITS, CHUNK_PLAN_BITS), 1);
+	assert_int_equal(chunk_plan_count(10 * CHUNK_PLAN_BITS, CHUNK_PLAN_BITS), 10);
+	assert_int_equal(chunk_plan_count(8 * (uint64_t)CHUNK_PLAN_BYTES, CHUNK_PLAN_BITS), CHUNK_PLAN_CHUNKS);
 	assert_int_equal(chunk_plan_page_mcus(1), CHUNK_PLAN_PAGE_BLOCKS);
 	assert_int_equal(chunk_plan_page_mcus(10), CHUNK_PLAN_PAGE_BLOCKS / 10);
 	assert_int_equal(chunk_plan_share(32, 100, 100), 32);
@@ -269,6 +353,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_any),
 		cmocka_unit_test(test_usual),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_usual_parts),
 		cmocka_unit_test(test_crop),
 		cmocka_unit_test(test_never),
 		cmocka_unit_test(test_sizes),
