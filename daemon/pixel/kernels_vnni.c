@@ -3,10 +3,15 @@
  *
  * A weight is a x 2^16 + b x 2^8 + c with digits in [-128, 127], which covers +-2^23. One
  * instruction adds four products of a byte and a digit to a 32-bit sum; Horner's rule combines
- * the digits. */
+ * the digits.
+ *
+ * Horizontal passes arrange bytes in one of two ways. If 16 outputs are near enough to each other,
+ * an instruction takes four taps of 16 outputs. Otherwise (bilinear: an image shrinks to less than a
+ * seventh) it takes 16 taps of four outputs, and the four parts of each sum are added at the end. */
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #include "pixel/kernels.h"
 
+#include <assert.h>
 #include <immintrin.h>
 
 #define KERNELS_DOTS
@@ -38,6 +43,9 @@ enum {
 	GROUP = 16, /* outputs of a vector of 32 bits */
 	BLOCK = 4, /* of those: one of bytes */
 	REACH = 64, /* bytes that one gather sees; two vectors: twice as many */
+	FOUR = 4, /* outputs of a vector that are far from each other */
+	STEP = 16, /* taps of each of them in it */
+	STEPS = WEIGHTS_FEW / STEP,
 	HALF = WEIGHTS_HALF >> 16, /* at the top digit */
 };
 
@@ -49,8 +57,23 @@ struct vnni_group {
 	int8_t digit[][DIGITS][REACH];
 };
 
+/* What four outputs take that are far from each other: byte 16 o + t of a gather is for output o
+ * and its tap t of a step; the second step is gathered 16 bytes on. */
+struct vnni_four {
+	uint32_t base;
+	_Alignas(KERNELS_GRAIN) uint8_t pick[REACH];
+	int8_t digit[STEPS][DIGITS][REACH];
+};
+static_assert(sizeof(struct vnni_four) <= FOUR * KERNELS_PACKED, "pack has room for it");
+
+enum vnni_kind {
+	VNNI_NEAR, /* groups, gathered from one vector */
+	VNNI_WIDE, /* groups, gathered from two */
+	VNNI_FAR, /* fours */
+};
+
 struct vnni_table {
-	uint32_t wide; /* gathers see two vectors */
+	uint32_t kind;
 	_Alignas(KERNELS_GRAIN) uint8_t groups[];
 };
 
@@ -119,6 +142,46 @@ static uint32_t vnni_pack_group(
 	return high - low + WEIGHTS_QUAD;
 }
 
+/* Outputs [at, at + 4), as far as they exist. False: they are too far from each other. */
+static bool vnni_pack_four(const struct weights *w, uint32_t at, struct vnni_four *to)
+{
+	uint32_t count = w->count - at, stride = w->stride, low = UINT32_MAX, high = 0;
+	count = count < FOUR ? count : FOUR;
+	memset(to, 0, sizeof(*to));
+	for (uint32_t o = 0; o < count; o++) {
+		uint32_t first = w->first[at + o];
+		low = first < low ? first : low;
+		high = first > high ? first : high;
+	}
+	if (high - low + STEP > REACH)
+		return false;
+	to->base = low;
+	for (uint32_t o = 0; o < FOUR; o++)
+		for (uint32_t t = 0; t < STEP; t++)
+			to->pick[o * STEP + t] =
+				(uint8_t)(o < count ? w->first[at + o] - low + t : 0);
+	for (uint32_t o = 0; o < count; o++)
+		for (uint32_t t = 0; t < stride; t += WEIGHTS_QUAD) {
+			int8_t digits[DIGITS][REACH];
+			vnni_pack_quads(digits, w->value + (size_t)(at + o) * stride + t, 0, 1);
+			for (int d = 0; d < DIGITS; d++)
+				memcpy(&to->digit[t / STEP][d][o * STEP + t % STEP], digits[d],
+					WEIGHTS_QUAD);
+		}
+	return true;
+}
+
+static bool vnni_pack_far(const struct weights *w, struct vnni_four *fours)
+{
+	bool near = true;
+	/* Passes take whole groups. */
+	for (uint32_t at = 0; at < w->count; at += FOUR)
+		near &= vnni_pack_four(w, at, fours++);
+	for (uint32_t at = (w->count + FOUR - 1) / FOUR; at % FOUR; at++)
+		memset(fours++, 0, sizeof(*fours));
+	return near;
+}
+
 static bool vnni_pack(const struct weights *w, uint8_t *bytes)
 {
 	struct vnni_table *table = (struct vnni_table *)(void *)bytes;
@@ -129,8 +192,9 @@ static bool vnni_pack(const struct weights *w, uint8_t *bytes)
 		uint32_t reach = vnni_pack_group(w, at, quads, (struct vnni_group *)(void *)group);
 		most = reach > most ? reach : most;
 	}
-	table->wide = most > REACH;
-	return most <= 2 * REACH;
+	table->kind = most <= REACH ? VNNI_NEAR : most <= 2 * REACH ? VNNI_WIDE : VNNI_FAR;
+	return table->kind != VNNI_FAR ||
+	       vnni_pack_far(w, (struct vnni_four *)(void *)table->groups);
 }
 
 KERNELS_INLINE vec vnni_gather(const uint8_t *from, vec pick, bool wide)
@@ -231,12 +295,68 @@ KERNELS_INLINE void vnni_across_quads(uint8_t *const to[3], const uint8_t *const
 			to, from, group, at, (count - at + GROUP - 1) / GROUP, quads, wide);
 }
 
+/* Sixteen outputs of one row that are far from each other, before packing. */
+KERNELS_INLINE vec vnni_across_fours(
+	const uint8_t *from, const struct vnni_four four[FOUR], uint32_t steps)
+{
+	vec part[FOUR];
+	for (int i = 0; i < FOUR; i++) {
+		vec pick = vnni_load(four[i].pick), pixel[STEPS];
+		/* One of an output's four parts has the half. */
+		vec sum = _mm512_maskz_set1_epi32(0x1111, HALF);
+		for (uint32_t s = 0; s < steps; s++)
+			pixel[s] = vnni_gather(from + four[i].base + s * STEP, pick, false);
+		for (int d = 0; d < DIGITS; d++) {
+			if (d)
+				sum = _mm512_slli_epi32(sum, 8);
+			for (uint32_t s = 0; s < steps; s++)
+				sum = _mm512_dpbusd_epi32(
+					sum, pixel[s], vnni_load(four[i].digit[s][d]));
+		}
+		part[i] = sum;
+	}
+	vec low = _mm512_add_epi32(_mm512_unpacklo_epi32(part[0], part[1]),
+		_mm512_unpackhi_epi32(part[0], part[1]));
+	vec high = _mm512_add_epi32(_mm512_unpacklo_epi32(part[2], part[3]),
+		_mm512_unpackhi_epi32(part[2], part[3]));
+	vec sum = _mm512_add_epi32(
+		_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
+	/* Element 4 j + i is output 4 i + j now. */
+	sum = _mm512_permutexvar_epi32(
+		_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), sum);
+	return _mm512_srai_epi32(sum, WEIGHTS_BITS);
+}
+
+/* `steps` is a constant. */
+KERNELS_INLINE void vnni_across_far(uint8_t *const to[3], const uint8_t *const from[3],
+	uint32_t count, const struct vnni_four *four, uint32_t steps)
+{
+	for (uint32_t at = 0; at < count; at += BLOCK * GROUP, four += BLOCK * FOUR) {
+		uint32_t groups = (count - at + GROUP - 1) / GROUP;
+		groups = groups < BLOCK ? groups : BLOCK;
+		__mmask64 written = ~(__mmask64)0 >> (BLOCK - groups) * GROUP;
+		for (int c = 0; c < 3; c++) {
+			vec v[BLOCK];
+			for (uint32_t g = 0; g < BLOCK; g++)
+				v[g] = g < groups ? vnni_across_fours(
+							    from[c], four + (size_t)g * FOUR, steps)
+						  : _mm512_setzero_si512();
+			_mm512_mask_storeu_epi8(to[c] + at, written, vnni_block(v));
+		}
+	}
+}
+
 static void vnni_across(uint8_t *const to[3], const uint8_t *const from[3], const struct weights *w,
 	const uint8_t *bytes)
 {
 	const struct vnni_table *table = (const struct vnni_table *)(const void *)bytes;
 	uint32_t quads = w->stride / WEIGHTS_QUAD;
-	if (table->wide)
+	const struct vnni_four *fours = (const struct vnni_four *)(const void *)table->groups;
+	if (table->kind == VNNI_FAR && w->stride <= STEP)
+		vnni_across_far(to, from, w->count, fours, 1);
+	else if (table->kind == VNNI_FAR)
+		vnni_across_far(to, from, w->count, fours, STEPS);
+	else if (table->kind == VNNI_WIDE)
 		vnni_across_quads(to, from, w->count, table, quads, true);
 	else if (quads == 1)
 		vnni_across_quads(to, from, w->count, table, 1, false);

@@ -3,6 +3,8 @@
 
 #include "decode/jpeg/lane.h"
 
+enum { AHEAD = 16 }; /* blocks */
+
 struct settling {
 	const struct chunk_blocks *of;
 	struct chunk_place *place; /* the next MCU's */
@@ -56,6 +58,8 @@ static void predict(struct settling *s, uint32_t mcus, int16_t *block, const uin
 			record(s);
 		s->until_record--;
 		for (unsigned n = 0; n < in_mcu; n++, block += BLOCKS_SIZE) {
+			/* The blocks may have left the cache, and only a line of each is read. */
+			__builtin_prefetch(block + (size_t)AHEAD * BLOCKS_SIZE, 1);
 			int32_t *dc = &s->place->dc[s->component[n]];
 			*dc = (int32_t)((uint32_t)*dc + (uint32_t)*block);
 			s->strange |= lane_dc_strange(*dc);

@@ -245,7 +245,8 @@ static void test_across(void **state)
 	unsigned packed = 0, far = 0;
 	for (uint32_t count = 1; count <= OUTPUTS; count += 1 + count / 12)
 		for (uint32_t most = 1; most <= WEIGHTS_FEW; most += 1 + most / 6) {
-			static const uint32_t steps[] = {0, 3, 16, 20, 33, 48, 70, 100, 300};
+			static const uint32_t steps[] = {
+				0, 3, 16, 20, 33, 48, 70, 100, 140, 190, 240, 256, 300};
 			uint32_t step = steps[random_next() % UTIL_COUNT(steps)];
 			weights_random(&a.weights, count, most, step);
 			bool took = across_run(k, &a, false);
