@@ -487,8 +487,7 @@ static bool single_rows(struct decoder *decoder, struct decode_region region, de
 			.outcome = -EAGAIN},
 		.skip = {.row = row, .context = context},
 	};
-	struct decode_stream rows = {
-		.start = single_start, .row = single_row, .context = &single};
+	struct decode_stream rows = {.start = single_start, .row = single_row, .context = &single};
 	struct jpegdec_source source = {.next = single_next,
 		.done = single_done,
 		.context = &single,

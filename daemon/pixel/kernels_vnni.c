@@ -5,9 +5,9 @@
  * instruction adds four products of a byte and a digit to a 32-bit sum; Horner's rule combines
  * the digits.
  *
- * Horizontal passes arrange bytes in one of two ways. If 16 outputs are near enough to each other,
- * an instruction takes four taps of 16 outputs. Otherwise (bilinear: an image shrinks to less than a
- * seventh) it takes 16 taps of four outputs, and the four parts of each sum are added at the end. */
+ * Horizontal passes arrange bytes in one of two ways. If 16 outputs are near each other, an
+ * instruction takes four taps of each. Otherwise (bilinear: where an image shrinks to less than a
+ * seventh) it takes 16 taps of four outputs, and the four parts of each sum are added up. */
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #include "pixel/kernels.h"
 
@@ -315,10 +315,10 @@ KERNELS_INLINE vec vnni_across_fours(
 		}
 		part[i] = sum;
 	}
-	vec low = _mm512_add_epi32(_mm512_unpacklo_epi32(part[0], part[1]),
-		_mm512_unpackhi_epi32(part[0], part[1]));
-	vec high = _mm512_add_epi32(_mm512_unpacklo_epi32(part[2], part[3]),
-		_mm512_unpackhi_epi32(part[2], part[3]));
+	vec low = _mm512_add_epi32(
+		_mm512_unpacklo_epi32(part[0], part[1]), _mm512_unpackhi_epi32(part[0], part[1]));
+	vec high = _mm512_add_epi32(
+		_mm512_unpacklo_epi32(part[2], part[3]), _mm512_unpackhi_epi32(part[2], part[3]));
 	vec sum = _mm512_add_epi32(
 		_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
 	/* Element 4 j + i is output 4 i + j now. */

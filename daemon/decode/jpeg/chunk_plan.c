@@ -79,8 +79,7 @@ static uint32_t page_after(struct chunk_plan *plan, struct chunk *chunk, uint32_
  */
 static void break_off(struct chunk_plan *plan)
 {
-	uint32_t connected =
-		plan->head_number + (plan->chunk[plan->head].mcus - plan->head_seen);
+	uint32_t connected = plan->head_number + (plan->chunk[plan->head].mcus - plan->head_seen);
 	plan->state = CHUNK_PLAN_FAILED;
 	if (plan->row && connected >= plan->row) {
 		plan->need = connected - connected % plan->row;

@@ -102,8 +102,8 @@ struct chunk_plan_piece {
 	uint32_t number; /* the first MCU's, in the image */
 };
 
-/* How many chunks of about `each` bits a scan of so many bits has; of how many MCUs a page is, and how many pages
- * suffice for `need` of an image's MCUs, unless chunks go astray for long. */
+/* How many chunks of about `each` bits a scan of so many bits has; of how many MCUs a page is, and
+ * how many pages suffice for `need` of an image's MCUs, unless chunks go astray for long. */
 uint32_t chunk_plan_count(uint64_t bits, uint32_t each);
 uint32_t chunk_plan_page_mcus(unsigned in_mcu);
 uint32_t chunk_plan_pages(uint32_t chunks, uint32_t need, uint32_t page_mcus);

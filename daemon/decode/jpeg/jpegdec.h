@@ -2,6 +2,7 @@
  *
  * A map of this folder:
  *   jpegdec.[ch]       the entrance: images in flight, their memory, the order of all steps
+ *   jpegdec_*.[ch]     its parts; jpegdec_impl.h has their map
  *   parse.[ch]         the headers
  *   mcu_plan.[ch]      which MCUs a crop needs, and where decoding can enter
  *   unstuff.[ch]       removes the stuffing from entropy-coded bytes
@@ -23,7 +24,7 @@
  * image is asked for, and when an image's blocks are complete they become rows. Images in flight
  * share memory that the caller provides; each has one piece of it for its unstuffed bytes, tables,
  * runs and blocks. An image that does not fit next to the others waits until they are done. One
- * that does not fit at all is decoded by itself, in bands.
+ * that does not fit at all is decoded by itself, in bands of rows.
  *
  * If entry points of a file are kept, decoding enters at them, and unstuffs and decodes only what
  * the crop needs. If none are kept but could be, and the file has no restart markers, those up to
@@ -33,9 +34,10 @@
  * again, and a file with a fault before a crop's end gets none.
  *
  * With wide vectors, an image without entry points is cut into chunks, which are decoded side by
- * side (chunk_plan.h), where its memory suffices for all MCUs up to the crop's last. If they do not
- * lead to its end, for whatever reason, it is decoded in order, as with narrow vectors. When too
- * many images in a row do not get in step, the next ones are decoded in order from the start.
+ * side (chunk_plan.h); where its memory does not suffice for all MCUs up to the crop's last, part
+ * by part. If chunks do not lead to the end, for whatever reason, the image is decoded in order, as
+ * with narrow vectors; it then delivers its rows from the first one again. When too many images in
+ * a row do not get in step, the next ones are decoded in order from the start.
  *
  * A file of several scans (progressive, or one scan per component) is decoded by itself as soon as
  * there is a piece of memory for all its wanted coefficients, between the others' runs. It has no

@@ -89,8 +89,8 @@ static inline bool chunked_part(struct subject *s, struct chunked *c, const stru
 static inline bool chunked_same(const struct subject *a, const struct subject *b)
 {
 	size_t mcus = (size_t)a->band.rows * a->band.columns;
-	const uint32_t *where = b->where +
-				(size_t)(a->band.mcu_y0 - b->band.mcu_y0) * b->band.columns;
+	const uint32_t *where =
+		b->where + (size_t)(a->band.mcu_y0 - b->band.mcu_y0) * b->band.columns;
 	for (size_t i = 0; i < mcus; i++)
 		if (memcmp(a->band.coefficients + (size_t)a->where[i] * BLOCKS_SIZE,
 			    b->band.coefficients + (size_t)where[i] * BLOCKS_SIZE,

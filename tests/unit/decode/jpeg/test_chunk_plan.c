@@ -292,7 +292,8 @@ static void test_usual(void **state)
 	for (int round = 0; round < 200; round++) {
 		scan_draw(&w.scan, MCUS_MOST, 300);
 		w.scan.in_step = 2;
-		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), chunk_plan_page_mcus(6), w.scan.mcus);
+		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS),
+			chunk_plan_page_mcus(6), w.scan.mcus);
 		assert_in_range(w.plan.count, 20, 40);
 		world_run(&w);
 		assert_int_equal(w.plan.state, CHUNK_PLAN_COMPLETE);
@@ -312,7 +313,8 @@ static void test_crop(void **state)
 	for (uint32_t need = 1; need <= MCUS_MOST; need += 100) {
 		scan_draw(&w.scan, MCUS_MOST, 300);
 		w.scan.in_step = 2;
-		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS), chunk_plan_page_mcus(3), need);
+		world_new(&w, chunk_plan_count(w.scan.bits, CHUNK_PLAN_BITS),
+			chunk_plan_page_mcus(3), need);
 		world_run(&w);
 		assert_int_equal(w.plan.state, CHUNK_PLAN_COMPLETE);
 		check_walk(&w);
@@ -339,7 +341,8 @@ static void test_sizes(void **state)
 	assert_int_equal(chunk_plan_count(0, CHUNK_PLAN_BITS), 1);
 	assert_int_equal(chunk_plan_count(CHUNK_PLAN_BITS, CHUNK_PLAN_BITS), 1);
 	assert_int_equal(chunk_plan_count(10 * CHUNK_PLAN_BITS, CHUNK_PLAN_BITS), 10);
-	assert_int_equal(chunk_plan_count(8 * (uint64_t)CHUNK_PLAN_BYTES, CHUNK_PLAN_BITS), CHUNK_PLAN_CHUNKS);
+	assert_int_equal(chunk_plan_count(8 * (uint64_t)CHUNK_PLAN_BYTES, CHUNK_PLAN_BITS),
+		CHUNK_PLAN_CHUNKS);
 	assert_int_equal(chunk_plan_page_mcus(1), CHUNK_PLAN_PAGE_BLOCKS);
 	assert_int_equal(chunk_plan_page_mcus(10), CHUNK_PLAN_PAGE_BLOCKS / 10);
 	assert_int_equal(chunk_plan_share(32, 100, 100), 32);
