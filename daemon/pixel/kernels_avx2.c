@@ -44,6 +44,10 @@ typedef __m256i vec;
 #define v_unpacklo8 _mm256_unpacklo_epi8
 #define v_unpackhi8 _mm256_unpackhi_epi8
 #define v_shuffle8 _mm256_shuffle_epi8
+#define v_unpacklo32 _mm256_unpacklo_epi32
+#define v_unpackhi32 _mm256_unpackhi_epi32
+#define v_unpacklo64 _mm256_unpacklo_epi64
+#define v_unpackhi64 _mm256_unpackhi_epi64
 
 KERNELS_INLINE vec v_load(const void *p)
 {

@@ -3,14 +3,16 @@
  * operations, which work within lanes as the instructions do, and TABLE and NAME:
  *
  *   v_load, v_store, v_set32, v_add32, v_sll32, v_sra32, v_madd16, v_packs32, v_packus16,
- *   v_unpacklo8, v_unpackhi8, v_shuffle8
+ *   v_unpacklo8, v_unpackhi8, v_unpacklo32, v_unpackhi32, v_unpacklo64, v_unpackhi64, v_shuffle8
  *   v_store_part(to, n, a)      n bytes, or more within whole KERNELS_OUTPUTS, at most all
  *   v_lanes(from, base)         16 bytes for each lane, at from + base[lane]
  *   madd_weave                  the table's entry
  *
  * A weight is high x 2^11 + low with low in [0, 2047]; high fits 16 bits, because the magnitude
- * of weights is far below 2^26. A lane has four outputs, and everything that their pair p of
- * taps takes is in the 16 bytes that begin 2 p after the lane's base. */
+ * of weights is far below 2^26. If outputs are near each other, a lane has four of them, and
+ * everything that their pair p of taps takes is in the 16 bytes that begin 2 p after the lane's
+ * base. Otherwise (bilinear: where an image shrinks to less than a fifth) a lane has 16 taps of one
+ * output, and the four parts of its sum are added up. */
 #include "pixel/kernels_body.h"
 
 #include <string.h>
@@ -23,6 +25,14 @@ enum {
 	PAIRS = WEIGHTS_FEW / 2,
 	BLOCK_VECS = 4, /* of 32 bits: one of bytes */
 	BLOCK_OUTPUTS = BLOCK_VECS * LANES * LANE_OUTPUTS,
+	STEP = LANE_BYTES, /* taps of an output in a lane of its own */
+	STEPS = WEIGHTS_FEW / STEP,
+};
+
+/* What `pack` makes: vectors of near outputs, or of far ones. */
+struct madd_table {
+	uint32_t far;
+	_Alignas(KERNELS_GRAIN) uint8_t vecs[];
 };
 
 /* The outputs of a vector: lane l of vector j of a block has output 16 l + 4 j and the next
@@ -82,7 +92,44 @@ static bool madd_pack_lane(
 	return true;
 }
 
-static bool madd_pack(const struct weights *w, uint8_t *table)
+/* A vector of outputs that have a lane each. Four such vectors become one of near outputs: they
+ * have the first output of each of its lanes, the second, and so on. */
+struct madd_far { /* a step of 16 taps; the unpacked bytes of a lane are in two vectors */
+	int16_t high[2][LANES * LANE_BYTES / 2], low[2][LANES * LANE_BYTES / 2];
+};
+
+KERNELS_INLINE uint32_t madd_far_vecs(uint32_t count)
+{
+	return (count + BLOCK_OUTPUTS - 1) / BLOCK_OUTPUTS * BLOCK_VECS * LANE_OUTPUTS;
+}
+
+/* Output `at`, if it exists, in a lane. */
+static void madd_pack_far_lane(const struct weights *w, uint32_t at, unsigned lane, uint32_t *base,
+	struct madd_far *to, uint32_t steps)
+{
+	bool exists = at < w->count;
+	base[lane] = exists ? w->first[at] : 0;
+	for (uint32_t t = 0; t < steps * STEP; t++) {
+		uint32_t half = t % STEP / 8, i = lane * LANE_BYTES / 2 + t % 8;
+		int32_t value = exists && t < w->stride ? w->value[(size_t)at * w->stride + t] : 0;
+		to[t / STEP].high[half][i] = (int16_t)(value >> HALF_BITS);
+		to[t / STEP].low[half][i] = (int16_t)(value & HALF_MASK);
+	}
+}
+
+static void madd_pack_far(const struct weights *w, uint8_t *to)
+{
+	uint32_t steps = (w->most + STEP - 1) / STEP, vecs = madd_far_vecs(w->count);
+	uint32_t(*base)[4] = (uint32_t(*)[4])(void *)to;
+	struct madd_far *far = (struct madd_far *)(void *)(base + vecs);
+	for (uint32_t block = 0; block < w->count; block += BLOCK_OUTPUTS)
+		for (unsigned o = 0; o < BLOCK_VECS * LANE_OUTPUTS; o++, base++, far += steps)
+			for (unsigned lane = 0; lane < LANES; lane++)
+				madd_pack_far_lane(
+					w, block + LANE_BYTES * lane + o, lane, *base, far, steps);
+}
+
+static bool madd_pack_near(const struct weights *w, uint8_t *table)
 {
 	uint32_t pairs = (w->most + 1) / 2;
 	size_t bytes = madd_vec_bytes(pairs);
@@ -92,6 +139,15 @@ static bool madd_pack(const struct weights *w, uint8_t *table)
 				if (!madd_pack_lane(w, block + 16 * lane + 4 * j, lane, pairs,
 					    (struct madd_vec *)(void *)table))
 					return false;
+	return true;
+}
+
+static bool madd_pack(const struct weights *w, uint8_t *bytes)
+{
+	struct madd_table *table = (struct madd_table *)(void *)bytes;
+	table->far = !madd_pack_near(w, table->vecs);
+	if (table->far)
+		madd_pack_far(w, table->vecs);
 	return true;
 }
 
@@ -129,10 +185,70 @@ KERNELS_INLINE void madd_across_pairs(uint8_t *const to[3], const uint8_t *const
 		}
 }
 
+/* The parts of an output's sum, in its lane. */
+KERNELS_INLINE vec madd_across_far_vec(
+	const uint8_t *from, const uint32_t base[4], const struct madd_far *far, uint32_t steps)
+{
+	vec high = v_set32(0), low = v_set32(0), zero = v_set32(0);
+	for (uint32_t s = 0; s < steps; s++) {
+		vec bytes = v_lanes(from + (size_t)s * STEP, base);
+		vec half[2] = {v_unpacklo8(bytes, zero), v_unpackhi8(bytes, zero)};
+		for (int h = 0; h < 2; h++) {
+			high = v_add32(high, v_madd16(half[h], v_load(far[s].high[h])));
+			low = v_add32(low, v_madd16(half[h], v_load(far[s].low[h])));
+		}
+	}
+	return v_add32(v_sll32(high, HALF_BITS), low);
+}
+
+/* A vector of outputs, before packing, from the four that have their parts. */
+KERNELS_INLINE vec madd_far_end(const vec part[LANE_OUTPUTS])
+{
+	vec a = v_add32(v_unpacklo32(part[0], part[1]), v_unpackhi32(part[0], part[1]));
+	vec b = v_add32(v_unpacklo32(part[2], part[3]), v_unpackhi32(part[2], part[3]));
+	vec sum = v_add32(v_unpacklo64(a, b), v_unpackhi64(a, b));
+	return v_sra32(v_add32(sum, v_set32(WEIGHTS_HALF)), WEIGHTS_BITS);
+}
+
+/* `steps` is a constant. */
+KERNELS_INLINE void madd_across_far(uint8_t *const to[3], const uint8_t *const from[3],
+	uint32_t count, const uint8_t *table, uint32_t steps)
+{
+	const uint32_t(*base)[4] = (const uint32_t(*)[4])(const void *)table;
+	const struct madd_far *far =
+		(const struct madd_far *)(const void *)(base + madd_far_vecs(count));
+	for (uint32_t i = 0; i < count; i += BLOCK_OUTPUTS) {
+		for (int c = 0; c < 3; c++) {
+			vec v[BLOCK_VECS];
+			for (unsigned j = 0; j < BLOCK_VECS; j++) {
+				vec part[LANE_OUTPUTS];
+				for (unsigned k = 0; k < LANE_OUTPUTS; k++) {
+					size_t n = j * LANE_OUTPUTS + k;
+					part[k] = madd_across_far_vec(
+						from[c], base[n], far + n * steps, steps);
+				}
+				v[j] = madd_far_end(part);
+			}
+			v_store_part(to[c] + i, count - i,
+				v_packus16(v_packs32(v[0], v[1]), v_packs32(v[2], v[3])));
+		}
+		base += BLOCK_VECS * LANE_OUTPUTS;
+		far += (size_t)BLOCK_VECS * LANE_OUTPUTS * steps;
+	}
+}
+
 static void madd_across(uint8_t *const to[3], const uint8_t *const from[3], const struct weights *w,
-	const uint8_t *table)
+	const uint8_t *bytes)
 {
 	uint32_t pairs = (w->most + 1) / 2;
+	const uint8_t *table = ((const struct madd_table *)(const void *)bytes)->vecs;
+	if (((const struct madd_table *)(const void *)bytes)->far) {
+		if (w->most <= STEP)
+			madd_across_far(to, from, w->count, table, 1);
+		else
+			madd_across_far(to, from, w->count, table, STEPS);
+		return;
+	}
 	switch (pairs) {
 	case 1:
 		madd_across_pairs(to, from, w->count, table, 1);

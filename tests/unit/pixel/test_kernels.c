@@ -256,7 +256,9 @@ static void test_across(void **state)
 			assert_true(took || step > 48);
 		}
 	assert_true(packed > 100);
-	assert_true(far > 0 || k == &kernels_c);
+	/* These decline outputs that are too far from each other; the others take any. */
+	bool declines = strcmp(k->name, "avx512-vnni") == 0 || strcmp(k->name, "neon") == 0;
+	assert_int_equal(far > 0, declines);
 	across_deinit(&a);
 }
 
