@@ -15,7 +15,8 @@ machines are noisy and drift. Rows:
   packed-400      by `penstock pack`, to at most 400 pixels, quality 90
   libjpeg         untouched, PENSTOCK_DECODER=libjpeg
   progressive     progressive forms of the files, by jpegtran, where it is installed; their yardstick is that of these files
-  large           12-megapixel JPEGs, --no-entry-points: photographs enlarged by Pillow; their yardstick is that of these files
+  large           12-megapixel JPEGs, --no-entry-points: photographs enlarged by Pillow, without noise and with the noise of a camera's
+                  sensor; their yardstick is that of these files
   first-epoch     a first epoch, which also makes entry points, and --no-entry-points of the same length: the files many times over, and
                   a new cache folder in each round
   png             photographs as PNG, beside torchvision's PIL path with as many workers as there are threads (--torch names a Python that
@@ -106,12 +107,14 @@ class Bench:
         self.add("progressive-libjpeg", "progressive, `PENSTOCK_DECODER=libjpeg`", "chosen", folder, base=folder, PENSTOCK_DECODER="libjpeg")
 
     def add_large(self):
-        found = sets.large(self.options.images, f"{self.scratch}/large")
-        if not found:
-            print(f"{sys.executable} has no Pillow: no rows of 12-megapixel files", file=sys.stderr)
-            return
-        once, often = found
-        self.add_each("large", "12 megapixels, `--no-entry-points`", often, "--no-entry-points", "--batch-size", "16", base=once)
+        for name, data, noise in (("large", "12 megapixels, smooth, `--no-entry-points`", 0),
+                                  ("large-noisy", "12 megapixels, noisy, `--no-entry-points`", sets.LARGE_NOISE)):
+            found = sets.large(self.options.images, f"{self.scratch}/{name}", noise)
+            if not found:
+                print(f"{sys.executable} has no Pillow: no rows of 12-megapixel files", file=sys.stderr)
+                return
+            once, often = found
+            self.add_each(name, data, often, "--no-entry-points", "--batch-size", "16", base=once)
 
     def add_first_epoch(self):
         files = sets.jpegs(self.options.images)

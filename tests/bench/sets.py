@@ -9,6 +9,7 @@ from pathlib import Path
 SUFFIXES = (".jpg", ".jpeg")
 LARGE = (4000, 3000)  # 12 megapixels
 LARGE_FILES, LARGE_COPIES = 8, 16
+LARGE_NOISE = 8  # standard deviation, in levels of 255
 PNG_FILES = 100
 
 
@@ -51,9 +52,10 @@ def copies(files, count, folder):
     return folder
 
 
-def large(images, folder):
-    """12-megapixel JPEGs: some photographs, evenly spread, enlarged by Pillow, quality 90, 4:2:0, without restart markers. Two folders: with
-    each file once, for the yardstick, and with each many times, so that an epoch has some batches. None without Pillow."""
+def large(images, folder, noise=0):
+    """12-megapixel JPEGs: some photographs, evenly spread, enlarged by Pillow, quality 90, 4:2:0, without restart markers. Enlarged ones are
+    smooth (1 MB a file); with noise, as a camera's sensor adds, they have 3.4 MB, as a camera's files. Two folders: with each file
+    once, for the yardstick, and with each many times, so that an epoch has some batches. None without Pillow."""
     image = pillow()
     if not image:
         return None
@@ -63,7 +65,13 @@ def large(images, folder):
     os.mkdir(made)
     for number, path in enumerate(chosen):
         with image.open(path) as opened:
-            opened.convert("RGB").resize(LARGE, image.Resampling.LANCZOS).save(os.path.join(made, f"{number}.jpg"), quality=90)
+            enlarged = opened.convert("RGB").resize(LARGE, image.Resampling.LANCZOS)
+        if noise:
+            from PIL import ImageChops  # pylint: disable=import-outside-toplevel
+
+            grains = image.merge("RGB", [image.effect_noise(LARGE, noise) for _ in range(3)])
+            enlarged = ImageChops.add(enlarged, grains, 1, -128)
+        enlarged.save(os.path.join(made, f"{number}.jpg"), quality=90)
     copies([os.path.join(made, f"{number}.jpg") for number in range(len(chosen))], LARGE_COPIES, folder)
     return made, folder
 

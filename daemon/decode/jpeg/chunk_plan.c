@@ -61,7 +61,6 @@ void chunk_plan_begin(struct chunk_plan *plan)
 	plan->waiting = CHUNK_PLAN_NONE;
 	plan->limit = chunk_plan_share(plan->count, plan->need, plan->mcus);
 	plan->each = plan->mcus / plan->count / plan->page_mcus + 2;
-	plan->full = false;
 }
 
 /* The page after this one (CHUNK_PLAN_NONE: the first) of a chunk; takes one where it has none. */
@@ -75,33 +74,92 @@ static uint32_t page_after(struct chunk_plan *plan, struct chunk *chunk, uint32_
 	return *next;
 }
 
+/* MCUs from the plan's first on that are known to be right. */
+static uint32_t connected(const struct chunk_plan *plan)
+{
+	return plan->head_number + (plan->chunk[plan->head].mcus - plan->head_seen);
+}
+
+/* Whether the chunk's next run needs one more page. */
+static bool needs_page(const struct chunk_plan *plan, const struct chunk *chunk)
+{
+	if (chunk->mcus % plan->page_mcus)
+		return false;
+	return (chunk->mcus ? plan->next_page[chunk->page] : chunk->first_page) == CHUNK_PLAN_NONE;
+}
+
+/* The first chunk that is not complete: that known to be right, or that which it has to meet. */
+static uint32_t first_open(const struct chunk_plan *plan)
+{
+	const struct chunk *head = &plan->chunk[plan->head];
+	return head->state == CHUNK_RUNS ? plan->head : head->after;
+}
+
+/* Whether a chunk that waits may have its run now. Where pages are scarce, only the first chunk
+ * that is not complete may; and it does not decode alone for more than the plan's first row. */
+static bool may_run(const struct chunk_plan *plan, uint32_t number)
+{
+	if (!plan->row || !needs_page(plan, &plan->chunk[number]) ||
+		plan->used + plan->each < plan->pages)
+		return true;
+	return number == first_open(plan) && plan->used < plan->pages &&
+	       (plan->running || connected(plan) < plan->row);
+}
+
+/* Whether another chunk may be begun. */
+static bool begins(const struct chunk_plan *plan)
+{
+	if (plan->begun == plan->limit)
+		return false;
+	/* A chunk that runs has half of its pages, on average. */
+	return !plan->row || !plan->begun ||
+	       plan->used + 2 * plan->each + plan->running * plan->each / 2 <= plan->pages;
+}
+
+/* The first chunk of the list that may have its run, or CHUNK_PLAN_NONE. */
+static uint32_t find_waiting(const struct chunk_plan *plan)
+{
+	uint32_t number = plan->waiting;
+	while (number != CHUNK_PLAN_NONE && !may_run(plan, number))
+		number = plan->chunk[number].link;
+	return number;
+}
+
+static void take_waiting(struct chunk_plan *plan, uint32_t number)
+{
+	uint32_t *link = &plan->waiting;
+	while (*link != number)
+		link = &plan->chunk[*link].link;
+	*link = plan->chunk[number].link;
+}
+
+bool chunk_plan_ready(const struct chunk_plan *plan)
+{
+	return plan->state == CHUNK_PLAN_OPEN &&
+	       (find_waiting(plan) != CHUNK_PLAN_NONE || begins(plan));
+}
+
 /* The plan cannot go on. It is complete as far as the chain of meetings goes, if it may end early.
  */
 static void break_off(struct chunk_plan *plan)
 {
-	uint32_t connected = plan->head_number + (plan->chunk[plan->head].mcus - plan->head_seen);
+	uint32_t right = connected(plan);
 	plan->state = CHUNK_PLAN_FAILED;
-	if (plan->row && connected >= plan->row) {
-		plan->need = connected - connected % plan->row;
+	if (plan->row && right >= plan->row) {
+		plan->need = right - right % plan->row;
 		plan->state = CHUNK_PLAN_COMPLETE;
 	}
-}
-
-static void end_if_stuck(struct chunk_plan *plan)
-{
-	if (plan->state == CHUNK_PLAN_OPEN && !plan->running && !chunk_plan_ready(plan))
-		break_off(plan);
 }
 
 bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret)
 {
 	if (!chunk_plan_ready(plan))
 		return false;
-	uint32_t number = plan->waiting;
+	uint32_t number = find_waiting(plan);
 	struct chunk *chunk;
 	if (number != CHUNK_PLAN_NONE) {
 		chunk = &plan->chunk[number];
-		plan->waiting = chunk->link;
+		take_waiting(plan, number);
 	} else {
 		number = plan->begun++;
 		chunk = &plan->chunk[number];
@@ -111,8 +169,7 @@ bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret)
 	if (at == 0)
 		chunk->page = page_after(plan, chunk, chunk->mcus ? chunk->page : CHUNK_PLAN_NONE);
 	if (chunk->page == CHUNK_PLAN_NONE) {
-		plan->full = true;
-		end_if_stuck(plan);
+		plan->state = CHUNK_PLAN_FAILED;
 		return false;
 	}
 	uint32_t mcus = plan->page_mcus - at;
@@ -197,7 +254,7 @@ static void advance(struct chunk_plan *plan)
 {
 	for (;;) {
 		const struct chunk *head = &plan->chunk[plan->head];
-		uint32_t number = plan->head_number + (head->mcus - plan->head_seen);
+		uint32_t number = connected(plan);
 		if (number >= plan->need) {
 			plan->state = CHUNK_PLAN_COMPLETE;
 			return;
@@ -262,7 +319,8 @@ void chunk_plan_ended(
 		plan->chunk[chunk->before].state > CHUNK_RUNS)
 		meet(plan, chunk->before);
 	advance(plan);
-	end_if_stuck(plan);
+	if (plan->state == CHUNK_PLAN_OPEN && !plan->running && !chunk_plan_ready(plan))
+		break_off(plan);
 }
 
 bool chunk_plan_walk(

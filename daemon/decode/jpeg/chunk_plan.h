@@ -20,7 +20,8 @@
  * A scan whose blocks do not fit the pages is decoded in parts, each by a plan of its own. Such a
  * plan begins where the part before ended, and may end early (`row`): it begins chunks only while
  * there seem to be pages for them, and when none is left, or the chain of meetings breaks, it is
- * complete as far as the MCUs are connected.
+ * complete as far as the MCUs are connected. The last pages are for the first chunk that is not
+ * complete, because nothing after it counts without it.
  *
  * This file sees no bitstream: it hands out runs, and is told where their MCUs ended. Pure; any
  * thread. */
@@ -82,7 +83,6 @@ struct chunk_plan {
 	uint32_t begun, limit; /* chunks, and how many may be begun */
 	uint32_t used; /* pages */
 	uint32_t each; /* pages that a chunk takes, by those that have rested */
-	bool full; /* a chunk found no page */
 	uint32_t waiting; /* the list's first chunk */
 	uint32_t running;
 	/* The last chunk known to be right, from which of its MCUs on, and that one's number. */
@@ -117,22 +117,8 @@ void chunk_plan_begin(struct chunk_plan *plan);
 /* The next run. False: none at present. */
 bool chunk_plan_next(struct chunk_plan *plan, struct chunk_plan_run *ret);
 
-/* Whether another chunk may be begun. */
-static inline bool chunk_plan_begins(const struct chunk_plan *plan)
-{
-	if (plan->begun == plan->limit)
-		return false;
-	/* A chunk that runs has half of its pages, on average. */
-	return !plan->row || !plan->begun ||
-	       plan->used + plan->each + plan->running * plan->each / 2 <= plan->pages;
-}
-
 /* Whether chunk_plan_next has one. */
-static inline bool chunk_plan_ready(const struct chunk_plan *plan)
-{
-	return plan->state == CHUNK_PLAN_OPEN && !plan->full &&
-	       (plan->waiting != CHUNK_PLAN_NONE || chunk_plan_begins(plan));
-}
+bool chunk_plan_ready(const struct chunk_plan *plan);
 
 /* A chunk's run has ended at `bit` after so many complete MCUs, whose marks are set, or has failed
  * there. */

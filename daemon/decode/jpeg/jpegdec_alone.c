@@ -4,6 +4,8 @@
 
 #include "base/util.h"
 
+enum { JPEGDEC_DROPPED = 4 };
+
 /* Sets where the next band begins to decode. With kept entry points that is one of them, since the
  * bytes after the last band's end have not been unstuffed. */
 static void jpegdec_band_next(struct jpegdec_image *image)
@@ -41,6 +43,18 @@ static int jpegdec_bands(struct jpegdec *dec, struct jpegdec_image *image,
 	return reason;
 }
 
+/* Whether to go on part by part. Where chunks do not get in step, a part decodes all of its pages
+ * for a few rows. So there is a balance of MCUs: what is dropped may be JPEGDEC_DROPPED times what
+ * is kept, and one part more. */
+static bool jpegdec_parts_pay(const struct chunk_plan *plan, uint64_t *balance)
+{
+	const uint64_t decoded = (uint64_t)plan->used * plan->page_mcus;
+	*balance += (uint64_t)JPEGDEC_DROPPED * plan->need;
+	bool pays = *balance >= decoded;
+	*balance -= pays ? decoded : 0;
+	return pays;
+}
+
 /* Decodes part after part in chunks. 0 or an enum stepback. */
 static int jpegdec_parts(
 	struct jpegdec *dec, struct jpegdec_image *image, const struct jpegdec_layout *layout)
@@ -48,6 +62,8 @@ static int jpegdec_parts(
 	struct planes_mcus mcus;
 	struct blocks *blocks = &image->task.blocks;
 	const uint32_t across = image->task.parse.mcus_across, end = blocks->mcu_y0 + blocks->rows;
+	uint64_t balance =
+		(uint64_t)layout->page_count * chunk_plan_page_mcus(image->task.parse.in_mcu);
 	int reason = jpegdec_rows_begin(dec, &image->task, &mcus);
 	while (!reason && blocks->mcu_y0 < end) {
 		blocks->rows = end - blocks->mcu_y0;
@@ -58,6 +74,10 @@ static int jpegdec_parts(
 		if (image->feed.astray)
 			return 0;
 		uint32_t mcu = image->feed.chunk_place.mcu;
+		if (mcu < image->task.need && !jpegdec_parts_pay(&image->chunks, &balance)) {
+			image->feed.astray = true;
+			return 0;
+		}
 		uint32_t y = mcu == image->task.need ? end : mcu / across;
 		if (y <= blocks->mcu_y0)
 			continue;
@@ -81,7 +101,7 @@ bool jpegdec_alone_in_chunks(struct jpegdec *dec)
 	if (!entered)
 		reason = jpegdec_parts(dec, image, &layout);
 	bool astray = !entered && image->feed.astray;
-	dec->astray -= !astray && dec->astray;
+	dec->astray -= !entered && !astray && dec->astray;
 	if (entered || (!reason && !astray))
 		jpegdec_entered(dec, image, entered);
 	image->task.job = NULL;

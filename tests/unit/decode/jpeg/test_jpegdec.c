@@ -40,6 +40,7 @@ struct course {
 	unsigned used, made, dropped;
 	unsigned anew; /* of those made, without any that were kept */
 	unsigned drops; /* of rows */
+	unsigned in_order; /* went astray in chunks */
 };
 
 static uint32_t draw(struct course *course, uint32_t below)
@@ -170,6 +171,7 @@ static void done(void *context, struct decode_job *job)
 	item->done++;
 	course->stepped[job->stepback]++;
 	course->late += job->stepback && job->delivered;
+	course->in_order += job->in_order;
 	course->used += (job->entry_points & DECODE_ENTRY_POINTS_USED) != 0;
 	course->made += (job->entry_points & DECODE_ENTRY_POINTS_MADE) != 0;
 	course->anew +=
@@ -398,7 +400,6 @@ static void test_kinds(void **state)
 	course_end(&course);
 }
 
-/* Images that fit only in bands, between small ones; one of them too wide for the ring. */
 /* Images that are large enough for chunks, sound and damaged, with every set of kernels; some in
  * which all blocks have the same bits, so that chunks never get in step. */
 static void test_chunks(void **state)
@@ -443,6 +444,32 @@ static void test_chunks(void **state)
 	}
 }
 
+/* An image that does not fit and never gets in step is soon decoded in order: each of its parts
+ * would have a few rows. */
+static void test_parts_never_in_step(void **state)
+{
+	(void)state;
+	struct course course;
+	struct decoder *decoder;
+	struct decode_limits limits = decode_limits_default();
+	struct fault fault;
+	assert_int_equal(setenv("PENSTOCK_KERNELS", "avx512", 1), 0);
+	if (decoder_new(&limits, &decoder, &fault)) {
+		assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
+		skip(); /* this processor has no driver for chunks */
+	}
+	decoder_free(decoder);
+	course_begin(&course);
+	course.whole = true;
+	(void)course_add(&course, make_same_blocks(8000, 7000));
+	course_run(&course);
+	assert_int_equal(stepped(&course), 0);
+	assert_int_equal(course.in_order, 1);
+	course_end(&course);
+	assert_int_equal(unsetenv("PENSTOCK_KERNELS"), 0);
+}
+
+/* Images that fit only in bands, between small ones; one of them too wide for the ring. */
 static void test_large(void **state)
 {
 	(void)state;
@@ -815,6 +842,7 @@ int main(void)
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_parts_never_in_step),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_larger_than_scratch),
 		cmocka_unit_test(test_large_scans),
