@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "unit/pixel/twin.h"
+#include "unit/sparse.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, MAX_WINDOW = 300 };
 
@@ -241,7 +242,7 @@ static void test_random_geometries(void **state)
 	const struct kernels *kernels = *state;
 	struct resample *r = resample_with(kernels->name);
 	random_state = 1;
-	for (int i = 0; i < 3000; i++) {
+	for (uint32_t i = 0; i < 3000; i += sparse()) {
 		struct resample_job job = {
 			.x = axis_random(side_random(90), side_random(60)),
 			.y = axis_random(side_random(90), side_random(60)),
@@ -280,6 +281,12 @@ static void test_extreme_geometries(void **state)
 		{224, 448, 224, 224},
 		{37, 33, 37, 32}, /* the smallest case that is vertical first */
 		{3, 700, 3, 600},
+		/* Outputs far from each other: by 4.5 pixels, 8, 12, 15.5 and 16.5. */
+		{1003, 60, 223, 50},
+		{1601, 70, 200, 60},
+		{2689, 80, 224, 70},
+		{1550, 90, 100, 80},
+		{1650, 40, 100, 30},
 	};
 	const struct kernels *kernels = *state;
 	struct resample *r = resample_with(kernels->name);

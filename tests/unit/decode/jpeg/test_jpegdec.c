@@ -1,7 +1,7 @@
 /* Penstock's decoder against libjpeg-turbo, both through decode.h: the same pixels or the same
  * refusal, whatever the region, the order, the other images in flight, and the faults. */
 #include "unit/decode/images.h"
-#include "unit/decode/jpeg/sparse.h"
+#include "unit/sparse.h"
 
 #include "decode/jpeg/entry_pack.h"
 

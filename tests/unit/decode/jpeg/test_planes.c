@@ -1,7 +1,7 @@
 /* planes: pixels of regions against libjpeg-turbo's full decode, byte for byte, with every table of
  * kernels that this processor runs. */
 #include "unit/decode/jpeg/planes_images.h"
-#include "unit/decode/jpeg/sparse.h"
+#include "unit/sparse.h"
 
 #include "decode/jpeg/kernels/planes_kernels.h"
 

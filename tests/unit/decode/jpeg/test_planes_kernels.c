@@ -5,7 +5,7 @@
  *   --bench [FILES]    instead: time per block and per pixel of each table and of libjpeg-turbo,
  *                      over FILES files of ImageNet (200) */
 #include "unit/decode/jpeg/planes_images.h"
-#include "unit/decode/jpeg/sparse.h"
+#include "unit/sparse.h"
 
 #include "decode/jpeg/kernels/planes_kernels.h"
 
