@@ -29,8 +29,8 @@ enum {
 	KERNELS_GRAIN = 64, /* also the alignment of all buffers and tables */
 	KERNELS_OUTPUTS = 32, /* horizontal passes write multiples of it */
 	KERNELS_SLACK = 256,
-	/* What `pack` needs for each output, counted in whole grains of outputs. It includes a grain
-	 * of the table's own. */
+	/* What `pack` needs for each output, counted in whole grains of outputs. A grain of it is
+	 * the table's own. */
 	KERNELS_PACKED = 145,
 	KERNELS_RUN = 16, /* weights of many taps are padded to multiples of it */
 };

@@ -343,6 +343,7 @@ def write_all(options):
 
 
 def list_parts():
+    print(f"{'part':<12} {'page':<38} {'takes':>7}  needs (gains from)")
     for part in PARTS:
         needs = ", ".join([HINTS[need] for need in part.needs] + [f"({HINTS[name]})" for name in part.optional])
         print(f"{part.name:<12} {part.page:<38} {part.minutes:>3} min  {needs}".rstrip())
