@@ -5,8 +5,8 @@
  *   wake_ups [MILLISECONDS]
  *
  * The computing thread, a worker, has a message every MILLISECONDS (10). It sends it either itself
- * (one wake-up) or by way of a thread that waits in epoll_wait, as the daemon's event loop does (two
- * wake-ups). Prints the median and the 99th percentile of both. */
+ * (one wake-up) or by way of a thread that waits in epoll_wait, as the daemon's event loop does
+ * (two wake-ups). Prints the median and the 99th percentile of both. */
 #include "base/clock.h"
 
 #include <pthread.h>
