@@ -101,9 +101,9 @@ static void measure(bool by_loop, uint64_t pause_ns)
 	if (by_loop)
 		(void)pthread_join(threads[1], NULL);
 	qsort(way.took_ns, MESSAGES, sizeof(way.took_ns[0]), ascending);
+	const uint64_t median = way.took_ns[MESSAGES / 2], p99 = way.took_ns[MESSAGES * 99 / 100];
 	(void)printf("%s: median %.1f us, 99th percentile %.1f us\n",
-		by_loop ? "two wake-ups" : "one wake-up", (double)way.took_ns[MESSAGES / 2] / 1e3,
-		(double)way.took_ns[MESSAGES * 99 / 100] / 1e3);
+		by_loop ? "two wake-ups" : "one wake-up", (double)median / 1e3, (double)p99 / 1e3);
 }
 
 int main(int count, char **words)
