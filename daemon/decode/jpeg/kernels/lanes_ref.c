@@ -74,6 +74,8 @@ static void decode_chunk(struct lane *lane)
 		int16_t *to =
 			lane->blocks + (size_t)lane->complete * lane->huffman->in_mcu * BLOCKS_SIZE;
 		lane->outcome = read_mcu(&reader, lane, to);
+		if (!lane->outcome && reader.bit > lane->bits)
+			lane->outcome = STEPBACK_SHORT;
 		if (!lane->outcome)
 			lane->marks[lane->complete++] = (uint32_t)reader.bit;
 	} while (!lane->outcome && lane->complete < lane->mcus && reader.bit <= lane->stop);
