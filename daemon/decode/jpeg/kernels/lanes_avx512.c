@@ -337,6 +337,10 @@ static __attribute__((noinline)) struct excepted except(
 			outcome = STEPBACK_RUN;
 		else
 			outcome = escape(driver, half, i);
+		/* The symbol may have completed the block beyond the data. */
+		if (!outcome && spill->k[i] >= BLOCKS_SIZE &&
+			spill->bit[i] - seat->origin > (int64_t)seat->lane.bits)
+			outcome = STEPBACK_SHORT;
 		seat->outcome = outcome;
 		if (outcome)
 			state.failed |= (__mmask16)bit;
