@@ -495,14 +495,15 @@ static int make_band(struct tiff *tiff, uint32_t y, bool all, decode_row_fn *row
 			return outcome;
 		for (uint32_t at = y0; x0 < x1 && at < y1; at++) {
 			draw(tiff, &segment, left, at - y, at, x0, x1);
-			if (tiff->canvas_rows == 1 && !tiff->turned) {
+			/* A strip is as wide as the image, and its canvas has one row. */
+			if (!layout->tiled && !tiff->turned) {
 				struct types_row made;
 				canvas_row(tiff, at, made.rgb);
 				types_row_give(&made, row, context);
 			}
 		}
 	}
-	for (uint32_t at = y0; tiff->canvas_rows > 1 && !tiff->turned && at < y1; at++) {
+	for (uint32_t at = y0; layout->tiled && !tiff->turned && at < y1; at++) {
 		struct types_row made;
 		canvas_row(tiff, at, made.rgb);
 		types_row_give(&made, row, context);

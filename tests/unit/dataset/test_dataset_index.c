@@ -80,7 +80,7 @@ static void test_index_forged(void **state)
 	dataset_free(open_good("x.tar"));
 	size_t size;
 	uint8_t *data = fixture_read(in("x.tar.idx"), &size);
-	for (int i = 0; i < 7; i++) {
+	for (int i = 0; i < 8; i++) {
 		uint8_t forged[3 * INDEX_PAGE];
 		struct index_record record;
 		memcpy(forged, data, sizeof forged);
@@ -91,10 +91,19 @@ static void test_index_forged(void **state)
 		record.name_page = i == 4 ? UINT64_MAX / 4096 : record.name_page;
 		record.name_size = i == 5 ? 5000 : record.name_size;
 		record.format = i == 6 ? 9 : record.format;
+		if (i == 7) { /* a page of version 6, in which a record has a position */
+			const uint32_t packed = 'P';
+			memcpy(forged + INDEX_PAGE + offsetof(struct index_page_head, kind),
+				&packed, sizeof packed);
+			record.position = record.offset + 1;
+			record.packed = (struct packed){0};
+		}
 		memcpy(forged + INDEX_PAGE + INDEX_PAGE_HEAD, &record, sizeof record);
 		page_seal(forged + INDEX_PAGE);
 		fixture_write(in("x.tar.idx"), forged, sizeof forged);
 		struct dataset *d = open_good("x.tar");
+		struct sample first;
+		assert_int_equal(dataset_sample(d, 0, &first, &fault), -EIO);
 		assert_int_equal(say_everything(d), 0);
 		dataset_free(d);
 	}

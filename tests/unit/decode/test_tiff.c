@@ -134,6 +134,28 @@ static void test_large_tile(void **state)
 	free(tiff.data);
 }
 
+/* Of an image that is one row high and two tiles wide, each row is given once. */
+static void test_low_tiles(void **state)
+{
+	if (skips())
+		return;
+	struct bytes tiff = bytes_copy(tiff_tiles, sizeof(tiff_tiles));
+	struct decoder *decoder = make_decoder(NULL);
+	struct result whole = decode_bytes(decoder, tiff, NULL, true);
+	assert_int_equal(whole.outcome, DECODE_OK);
+	assert_int_equal(tiff.data[0x128 + 2 + 12 + 11], 9); /* its height */
+	tiff.data[0x128 + 2 + 12 + 11] = 1;
+	struct result low = decode_bytes(decoder, tiff, NULL, true);
+	assert_int_equal(low.outcome, DECODE_OK);
+	assert_int_equal(low.info.width, 20);
+	assert_int_equal(low.info.height, 1);
+	assert_memory_equal(low.rgb, whole.rgb, (size_t)20 * 3);
+	result_free(&low);
+	result_free(&whole);
+	decoder_free(decoder);
+	free(tiff.data);
+}
+
 /* Each region of an image that is stored on its side is a part of the whole. */
 static void test_turned(void **state)
 {
@@ -210,6 +232,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_large_tile),
+		cmocka_unit_test(test_low_tiles),
 		cmocka_unit_test(test_turned),
 		cmocka_unit_test(test_memory),
 	};
