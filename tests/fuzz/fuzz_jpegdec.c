@@ -795,7 +795,8 @@ static void end(void)
 		figures.dropped, figures.size, figures.stepped);
 	want_share(way[WAY_ORDER], "in flight in order");
 	want_share(way[WAY_CHUNKS], "in chunks");
-	/* Not "in parts": jpegdec_layout.c has them off. */
+	want_share(way[WAY_PARTS], "in parts");
+	want_share(figures.more_parts, "in several parts");
 	want_share(way[WAY_BANDS], "in bands");
 	want_share(figures.kept, "with kept entry points");
 	want_share(figures.prefix, "beyond kept entry points");

@@ -40,6 +40,7 @@ uint32_t chunk_plan_share(uint32_t chunks, uint32_t need, uint32_t mcus)
 void chunk_plan_begin(struct chunk_plan *plan)
 {
 	const uint32_t bits = plan->bits - plan->first;
+	plan->each = plan->mcus / plan->count / plan->page_mcus + 2;
 	for (uint32_t i = 0; i < plan->count; i++)
 		plan->chunk[i] = (struct chunk){
 			.from = plan->first + (uint32_t)((uint64_t)bits * i / plan->count),
@@ -60,7 +61,6 @@ void chunk_plan_begin(struct chunk_plan *plan)
 	plan->head = plan->head_seen = plan->head_number = 0;
 	plan->waiting = CHUNK_PLAN_NONE;
 	plan->limit = chunk_plan_share(plan->count, plan->need, plan->mcus);
-	plan->each = plan->mcus / plan->count / plan->page_mcus + 2;
 }
 
 /* The page after this one (CHUNK_PLAN_NONE: the first) of a chunk; takes one where it has none. */

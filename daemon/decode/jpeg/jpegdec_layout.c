@@ -114,9 +114,7 @@ static uint32_t jpegdec_parts_bits(const struct jpegdec_task *task)
 bool jpegdec_layout_parts(
 	const struct jpegdec *dec, struct jpegdec_task *task, struct jpegdec_layout *layout)
 {
-	/* Off: promise.fuzz.chunks found a file with which a part reads out of bounds. */
-	enum { PARTS = false };
-	if (!PARTS || !task->chunks)
+	if (!task->chunks)
 		return false;
 	task->chunk_bits = jpegdec_parts_bits(task);
 	task->chunks = chunk_plan_count(8 * task->bytes, task->chunk_bits);

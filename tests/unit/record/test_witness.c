@@ -12,9 +12,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 enum { FILES = 64, TRAINERS = 2 * FILES, PATIENCE_S = 60 };
 
@@ -30,6 +32,16 @@ static struct record hear(struct witness *witness)
 			fail_msg("the witness %s", how);
 	}
 	return record;
+}
+
+/* A witness outlives its end: it stays until its daemon, this process, has ended. Nothing appears
+ * in its folder once it is killed. */
+static void end_and_kill(struct witness *witness)
+{
+	const pid_t pid = witness_pid(witness);
+	witness_end(witness, "asked: by a test");
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* With more trainers than it may open files, it says so once and goes on with the others. */
@@ -58,7 +70,7 @@ static void more_trainers_than_files_are_reported(void **state)
 	assert_int_equal(told, 1);
 	while (machines < 2) /* it still samples */
 		machines += hear(witness).kind == RECORD_MACHINE;
-	witness_end(witness, "asked: by a test");
+	end_and_kill(witness);
 	assert_int_equal(close(pidfd), 0);
 }
 
@@ -79,7 +91,7 @@ static void keeps_no_lock(void **state)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
 		assert_int_equal(close(fd), 0);
-		witness_end(witness, "asked: by a test");
+		end_and_kill(witness);
 	}
 }
 
