@@ -8,6 +8,12 @@ enum {
 	DC_SIZE_MOST = 11,
 	AC_SIZE_MOST = 10,
 	NO_COEFFICIENT = 15 << 4, /* ZRL: 16 zeros */
+	/* Fields of a code table's entry. */
+	SIZE_SHIFT = 16,
+	LENGTH_SHIFT = 21,
+	PAIR_SHIFT = 26,
+	PAIR_SIZE_MOST = 5, /* of a pair's second value */
+	FOLLOWER_LEAST = 1, /* bits of a follower */
 };
 
 struct symbol {
@@ -115,22 +121,103 @@ void huffman_build_values(const struct parse_code *from, bool ac, uint32_t *tabl
 	fill(at, HUFFMAN_ESCAPE << 8, (unsigned)(end - at));
 }
 
-static void build_codes(const struct parse_code *from, bool ac, uint32_t *table)
+/* ---- code tables ---- */
+
+/* A symbol that an entry can have besides its first one: EOB, or a coefficient without zeros before
+ * it. */
+struct follower {
+	uint32_t code;
+	unsigned length, size; /* size 0: EOB */
+};
+
+/* What can follow in 2 bits, in 3, ..: each a part of `adds`, of which the part for `bits` bits
+ * begins at 1 << bits, and has what to add to an entry by the bits that follow its symbol. Made
+ * when needed: `made` has a bit for each part. */
+struct followers {
+	struct follower follower[256], eob;
+	unsigned count, made;
+	uint32_t adds[1 << HUFFMAN_CODE_BITS];
+};
+
+static void find_followers(const struct parse_code *ac, struct followers *ret)
 {
-	const uint32_t escape = HUFFMAN_ESCAPE << 8 | 32u << 24;
-	uint32_t *at = table, *end = table + (1 << HUFFMAN_CODE_BITS);
-	const uint8_t *symbols = from->symbols;
-	for (unsigned length = 1; length <= HUFFMAN_CODE_BITS; length++) {
-		for (unsigned i = 0; i < from->counts[length - 1]; i++) {
-			struct symbol symbol = symbol_of(ac, *symbols++);
-			uint32_t entry = (length + symbol.size) | symbol.advance << 8 |
-					 length << 16 | (32 - symbol.size) << 24;
-			at = fill(at, symbol.bad ? escape : entry,
-				1u << (HUFFMAN_CODE_BITS - length));
+	const uint8_t *symbol = ac->symbols;
+	uint32_t code = 0;
+	ret->eob = (struct follower){0};
+	ret->count = ret->made = 0;
+	for (unsigned length = 1; length < HUFFMAN_CODE_BITS; length++, code <<= 1)
+		for (unsigned i = 0; i < ac->counts[length - 1]; i++, code++) {
+			const struct follower follower = {code, length, *symbol++};
+			if (follower.size <= PAIR_SIZE_MOST)
+				ret->follower[ret->count++] = follower;
+			if (follower.size == 0)
+				ret->eob = follower;
+		}
+}
+
+/* Fills the 1 << bits entries at `at` that begin with an EOB. */
+static void add_eob(const struct follower *eob, uint32_t *at, unsigned bits, uint32_t before)
+{
+	if (eob->length && eob->length <= bits)
+		fill(at + (eob->code << (bits - eob->length)),
+			(before + eob->length) | HUFFMAN_LAST, 1u << (bits - eob->length));
+}
+
+static const uint32_t *what_follows(struct followers *followers, unsigned bits)
+{
+	uint32_t *part = followers->adds + (1 << bits);
+	if (followers->made >> bits & 1)
+		return part;
+	followers->made |= 1u << bits;
+	fill(part, 0, 1u << bits);
+	for (unsigned i = 0; i < followers->count; i++) {
+		const struct follower *f = &followers->follower[i];
+		if (f->size == 0 || f->length + f->size > bits)
+			continue;
+		unsigned rest = bits - f->length - f->size;
+		uint32_t *at = part + (f->code << (bits - f->length));
+		for (unsigned value = 0; value < 1u << f->size; value++, at += 1u << rest) {
+			uint32_t add = (f->length + f->size) | HUFFMAN_PAIR |
+				       (uint32_t)huffman_extend(value, f->size) << PAIR_SHIFT;
+			fill(at, add, 1u << rest);
+			add_eob(&followers->eob, at, rest, add);
 		}
 	}
-	fill(at, escape, (unsigned)(end - at));
+	add_eob(&followers->eob, part, bits, 0);
+	return part;
 }
+
+/* Fills all entries that begin with one code. */
+static uint32_t *fill_codes(
+	uint32_t *at, struct symbol symbol, unsigned length, struct followers *followers)
+{
+	const unsigned all = length + symbol.size;
+	const uint32_t entry =
+		all | symbol.advance << 8 | symbol.size << SIZE_SHIFT | length << LENGTH_SHIFT;
+	if (symbol.bad)
+		return fill(at, HUFFMAN_ESCAPE << 8, 1u << (HUFFMAN_CODE_BITS - length));
+	if (symbol.advance == HUFFMAN_EOB || all + FOLLOWER_LEAST > HUFFMAN_CODE_BITS)
+		return fill(at, entry, 1u << (HUFFMAN_CODE_BITS - length));
+	const unsigned bits = HUFFMAN_CODE_BITS - all;
+	const uint32_t *add = what_follows(followers, bits);
+	for (unsigned value = 0; value < 1u << symbol.size; value++)
+		for (unsigned i = 0; i < 1u << bits; i++)
+			*at++ = entry + add[i];
+	return at;
+}
+
+static void build_codes(
+	const struct parse_code *from, bool ac, struct followers *followers, uint32_t *table)
+{
+	uint32_t *at = table, *end = table + (1 << HUFFMAN_CODE_BITS);
+	const uint8_t *symbols = from->symbols;
+	for (unsigned length = 1; length <= HUFFMAN_CODE_BITS; length++)
+		for (unsigned i = 0; i < from->counts[length - 1]; i++)
+			at = fill_codes(at, symbol_of(ac, *symbols++), length, followers);
+	fill(at, HUFFMAN_ESCAPE << 8, (unsigned)(end - at));
+}
+
+/* ---- a scan's tables ---- */
 
 static unsigned table_bits(enum huffman_kind kind)
 {
@@ -159,14 +246,19 @@ static int build_class(const struct parse *parse, const struct parse_component *
 	enum huffman_kind kind, uint32_t *tables, struct huffman_code code[2])
 {
 	const struct parse_code *from[2] = {&parse->dc[component->dc], &parse->ac[component->ac]};
+	struct followers followers;
+	if (huffman_build_code(from[0], false, &code[0]) ||
+		huffman_build_code(from[1], true, &code[1]))
+		return STEPBACK_TABLES;
+	if (kind == HUFFMAN_CODES)
+		find_followers(from[1], &followers);
 	for (int ac = 0; ac < 2; ac++) {
-		if (huffman_build_code(from[ac], ac, &code[ac]))
-			return STEPBACK_TABLES;
 		if (kind == HUFFMAN_VALUES)
 			huffman_build_values(
 				from[ac], ac, tables + ((size_t)ac << HUFFMAN_VALUE_BITS));
 		else if (kind == HUFFMAN_CODES)
-			build_codes(from[ac], ac, tables + ((size_t)ac << HUFFMAN_CODE_BITS));
+			build_codes(from[ac], ac, &followers,
+				tables + ((size_t)ac << HUFFMAN_CODE_BITS));
 	}
 	return 0;
 }

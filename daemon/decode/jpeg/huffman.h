@@ -3,7 +3,9 @@
  * Values (scalar lanes): the next 12 bits give run, size and the value itself if code and value
  * fit; that is the best length for one look-up at a time. Codes (SIMD lanes): the next 11 bits give
  * run, size and lengths; shifts extract the value, which costs nothing there, and the table stays
- * in the cache. A symbol that the table does not have is an escape, decoded by the canonical rule
+ * in the cache. If these bits also have the value, and a coefficient that follows without zeros
+ * between, or an EOB, or both, then one entry stands for all of it: a fourth to a third fewer
+ * look-ups, and the two coefficients, which are neighbors, are one store. A symbol that the table does not have is an escape, decoded by the canonical rule
  * (T.81, F.2.2.3), which is also the reference.
  *
  * Components that share their tables share a class; there are up to three. Symbols that no 8-bit
@@ -23,6 +25,10 @@ enum {
 	 * block ended early, 192 and more the table does not have the symbol. */
 	HUFFMAN_EOB = 128,
 	HUFFMAN_ESCAPE = 192,
+	/* What an entry of a code table may have besides its first symbol. */
+	HUFFMAN_PAIR = 1 << 5,
+	HUFFMAN_LAST = 1 << 7,
+	HUFFMAN_FOLDED_LENGTH = 31, /* the bits of all that the entry stands for */
 	HUFFMAN_LONGEST = 16 + 11, /* bits of a code and its value */
 };
 
@@ -59,9 +65,13 @@ struct huffman {
 
 /* An entry of a value table, from the lowest bit: length of code and value (8 bits; 0 in an escape
  * of unknown length), advance of k (8 bits), value (16 bits, signed). An AC escape whose code is
- * known has the code's length, HUFFMAN_ESCAPE + advance, and the value's size. An entry of a code
- * table: length of code and value, advance, length of the code, 32 - size of the value (8 bits
- * each). */
+ * known has the code's length, HUFFMAN_ESCAPE + advance, and the value's size. 
+ *
+ * An entry of a code table, from the lowest bit: length of all (5 bits), HUFFMAN_PAIR, a 0,
+ * HUFFMAN_LAST; advance by the first symbol (8 bits); its value's size (4), a 0; its code's length
+ * (4), a 0; with HUFFMAN_PAIR the next coefficient, which is never 0 (6, signed). HUFFMAN_LAST: an
+ * EOB comes last. Whether the block had room for the next coefficient is left to the lanes: if the
+ * first symbol completes it, nothing else of the entry counts. */
 
 /* One symbol with its value. */
 struct huffman_symbol {

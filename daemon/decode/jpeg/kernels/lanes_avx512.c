@@ -1,11 +1,12 @@
 /* lanes_avx512: 32 lanes as two vectors of 16; for x86-64 with AVX-512 F, BW, VL, DQ, VBMI2 (only
  * this file is compiled with them); empty elsewhere. See lane.h.
  *
- * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike. Its
+ * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike, and with
+ * it a coefficient without zeros before it, and an EOB, if the table has all that in one entry. Its
  * next 32 bits are gathered and shifted to the top, and the first 11 of them look the symbol up in
  * the lane's current table. Run, length and value follow by arithmetic. The coefficient is
- * scattered as 32 bits with a zero above it, which the next one overwrites. A window serves a
- * second step if 25 bits suffice for both. Two such vectors are advanced alternately, so that the
+ * scattered as 32 bits with the next one, or a zero, above it. A zero is overwritten later. A
+ * window serves a second step if 25 bits suffice for both. Two such vectors are advanced alternately, so that the
  * gathers of one overlap with the arithmetic of the other.
  *
  * DC differences are stored like coefficients and summed up when a piece of a run is complete. Rare
@@ -37,7 +38,14 @@ enum {
 	PIECE_MCUS = 32, /* a run is decoded in pieces, whose blocks stay in the cache */
 	ROW = 1 << HUFFMAN_CODE_BITS, /* entries of a table */
 	ROW_SHIFT = HUFFMAN_CODE_BITS,
-	NOTHING = 32 << 24, /* a table entry without bits, advance and value */
+	/* Of a table's entry (huffman.h). */
+	NOTHING = 0, /* without bits, advance and value */
+	FOLDED = HUFFMAN_PAIR | HUFFMAN_LAST,
+	SIZE_SHIFT = 16,
+	LENGTH_SHIFT = 21,
+	NEXT_SHIFT = 26 - 16, /* to the place above the first value */
+	/* Added to the k of a block that an entry's EOB completes. */
+	LAST = 512,
 	LOG_BITS = 1024,
 	/* Reach of the offsets, with room for slack. */
 	REACH_BITS = INT32_MAX - 8 * 4096,
@@ -48,6 +56,7 @@ enum {
 struct spill {
 	_Alignas(64) int32_t bit[WIDTH], limit[WIDTH], k[WIDTH], at[WIDTH], end[WIDTH], step[WIDTH];
 	int32_t place[WIDTH], wrap[WIDTH], pattern[WIDTH], home[WIDTH];
+	int32_t entry[WIDTH]; /* of the step, where k is odd */
 };
 
 /* The same in registers. */
@@ -304,6 +313,20 @@ static int escape(struct driver *driver, unsigned half, unsigned i)
 	return 0;
 }
 
+/* Where an entry had more than fits the block, only its first symbol counts: takes the rest back. */
+static void unfold(struct driver *driver, unsigned half, unsigned i)
+{
+	struct spill *spill = &driver->spill[half];
+	const struct seat *seat = &driver->seat[half * WIDTH + i];
+	const int32_t entry = spill->entry[i];
+	const int32_t first = (entry >> LENGTH_SHIFT & 15) + (entry >> SIZE_SHIFT & 15);
+	spill->bit[i] -= (entry & HUFFMAN_FOLDED_LENGTH) - first;
+	spill->k[i] -= (entry & HUFFMAN_LAST ? LAST : 0) + (entry & HUFFMAN_PAIR ? 1 : 0);
+	/* The next block's, or the spare one's. */
+	if (spill->k[i] == BLOCKS_SIZE && seat->lane.blocks)
+		driver->blocks[spill->at[i] + BLOCKS_SIZE] = 0;
+}
+
 /* Ends a chunk's run after the MCU in which a block was completed after the run's last bit. */
 static void stop_after_mcu(struct driver *driver, unsigned half, unsigned i)
 {
@@ -319,7 +342,7 @@ struct excepted {
 };
 
 /* Handles lanes whose k is not that of a coefficient, a full block or its early end, and lanes that
- * went past their data. `done`: lanes whose block is complete. */
+ * went past their limit. `done`: lanes whose block is complete. */
 static __attribute__((noinline)) struct excepted except(
 	struct driver *driver, unsigned half, __mmask16 odd, __mmask16 over, __mmask16 done)
 {
@@ -329,13 +352,17 @@ static __attribute__((noinline)) struct excepted except(
 		struct spill *spill = &driver->spill[half];
 		struct seat *seat = &driver->seat[half * WIDTH + i];
 		int outcome = 0;
+		if (odd & bit && spill->entry[i] & FOLDED)
+			unfold(driver, half, i);
+		const bool sound = !(odd & bit) || spill->k[i] <= BLOCKS_SIZE;
+		const bool full = sound && spill->k[i] >= BLOCKS_SIZE;
 		if (spill->bit[i] - seat->origin > (int64_t)seat->lane.bits)
 			outcome = STEPBACK_SHORT;
-		else if (!(odd & bit))
+		else if (full && spill->bit[i] > spill->limit[i])
 			stop_after_mcu(driver, half, i);
-		else if (spill->k[i] < HUFFMAN_ESCAPE)
+		else if (!sound && spill->k[i] < HUFFMAN_ESCAPE)
 			outcome = STEPBACK_RUN;
-		else
+		else if (!sound)
 			outcome = escape(driver, half, i);
 		/* The symbol may have completed the block beyond the data. */
 		if (!outcome && spill->k[i] >= BLOCKS_SIZE &&
@@ -386,29 +413,36 @@ INLINE __m512i look_up(const struct half *h, const struct driver *driver)
 INLINE __m512i look_up_again(const struct half *h, const struct driver *driver)
 {
 	__m512i entry = look_up(h, driver);
-	__m512i used = _mm512_add_epi32(h->used, _mm512_and_si512(entry, set1(0xff)));
+	__m512i used = _mm512_add_epi32(
+		h->used, _mm512_and_si512(entry, set1(HUFFMAN_FOLDED_LENGTH)));
 	return _mm512_mask_mov_epi32(
 		set1(NOTHING), _mm512_cmple_epi32_mask(used, set1(WINDOW_BITS)), entry);
 }
 
-/* Byte 1 or 2 of every entry. */
-INLINE __m512i entry_byte(__m512i entry, int which)
+/* What the first symbol adds to k. */
+INLINE __m512i advance_of(__m512i entry)
 {
-	const __m512i pick =
-		_mm512_broadcast_i32x4(_mm_setr_epi8((char)which, -1, -1, -1, (char)(which + 4), -1,
-			-1, -1, (char)(which + 8), -1, -1, -1, (char)(which + 12), -1, -1, -1));
+	const __m512i pick = _mm512_broadcast_i32x4(
+		_mm_setr_epi8(1, -1, -1, -1, 5, -1, -1, -1, 9, -1, -1, -1, 13, -1, -1, -1));
 	return _mm512_shuffle_epi8(entry, pick);
 }
 
-/* The low 16 bits of each symbol's value. */
-INLINE __m512i value_of(const struct half *h, __m512i entry)
+/* The first symbol's value in the low 16 bits, and above it the coefficient of a pair, or 0. Double
+ * shifts obey the low 5 bits of their count. */
+INLINE __m512i values_of(const struct half *h, __m512i entry)
 {
-	__m512i bits = _mm512_sllv_epi32(h->window, entry_byte(entry, 2));
-	__m512i shift = _mm512_srli_epi32(entry, 24);
-	__m512i value = _mm512_srlv_epi32(bits, shift);
+	const __m512i zero = _mm512_setzero_si512();
+	__m512i bits = _mm512_shldv_epi32(
+		h->window, zero, _mm512_srli_epi32(entry, LENGTH_SHIFT));
+	__m512i size = _mm512_srli_epi32(entry, SIZE_SHIFT);
+	__m512i value = _mm512_shldv_epi32(zero, bits, size);
 	__mmask16 negative = _mm512_testn_epi32_mask(bits, set1(INT32_MIN));
-	value = _mm512_mask_sub_epi32(value, negative, value, _mm512_srlv_epi32(set1(-1), shift));
-	return _mm512_and_si512(value, set1(0xffff));
+	value = _mm512_mask_sub_epi32(
+		value, negative, value, _mm512_shldv_epi32(zero, set1(-1), size));
+	/* Where the mask has ones, the value's bits, otherwise the next one's. */
+	const int choose = 0xca;
+	return _mm512_ternarylogic_epi32(
+		set1(0xffff), value, _mm512_srai_epi32(entry, NEXT_SHIFT), choose);
 }
 
 /* k counts from 1. */
@@ -418,17 +452,19 @@ INLINE void *before(int16_t *base)
 }
 
 /* Stores values that are not zero. A value outside its block is not stored: that is a fault, which
- * is found later. */
-INLINE void scatter(const struct half *h, struct driver *driver, __m512i value, __mmask16 dc)
+ * is found later. The second of two may be outside: then it is in the next block, or the spare one,
+ * and is taken back. */
+INLINE void scatter(const struct half *h, struct driver *driver, __m512i values, __mmask16 dc)
 {
-	__mmask16 store = _mm512_test_epi32_mask(value, value);
+	__mmask16 store = _mm512_test_epi32_mask(values, values);
 	store = _mm512_mask_cmple_epi32_mask(store, h->k, set1(BLOCKS_SIZE));
 	__m512i index = _mm512_add_epi32(h->at, h->k);
 	_mm512_mask_i32scatter_epi32(
-		before(driver->blocks), store & (__mmask16)~h->drop, index, value, 2);
+		before(driver->blocks), store & (__mmask16)~h->drop, index, values, 2);
 	__mmask16 dump = store & h->drop & dc;
 	if (__builtin_expect(dump, 0))
-		_mm512_mask_i32scatter_epi32(before(driver->dump[0]), dump, index, value, 2);
+		_mm512_mask_i32scatter_epi32(before(driver->dump[0]), dump, index,
+			_mm512_and_si512(values, set1(0xffff)), 2);
 }
 
 /* Notes the bits of lanes whose MCU has ended. */
@@ -440,17 +476,21 @@ INLINE void note(const struct half *h, struct log *log, __mmask16 ended)
 	log->steps += ended != 0;
 }
 
-/* Takes one symbol in every lane. */
+/* Takes one entry in every lane. */
 INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i entry, bool chunks)
 {
-	__m512i length = _mm512_and_si512(entry, set1(0xff));
-	__m512i value = value_of(h, entry);
+	__m512i length = _mm512_and_si512(entry, set1(HUFFMAN_FOLDED_LENGTH));
+	__m512i values = values_of(h, entry);
+	__mmask16 pair = _mm512_test_epi32_mask(entry, set1(HUFFMAN_PAIR));
+	__mmask16 last = _mm512_test_epi32_mask(entry, set1(HUFFMAN_LAST));
 	__mmask16 dc = _mm512_testn_epi32_mask(h->k, h->k);
-	h->k = _mm512_add_epi32(h->k, entry_byte(entry, 1));
+	h->k = _mm512_add_epi32(h->k, advance_of(entry));
 	h->bit = _mm512_add_epi32(h->bit, length);
 	h->used = _mm512_add_epi32(h->used, length);
 	h->window = _mm512_sllv_epi32(h->window, length);
-	scatter(h, driver, value, dc);
+	scatter(h, driver, values, dc);
+	h->k = _mm512_mask_add_epi32(h->k, pair, h->k, set1(1));
+	h->k = _mm512_mask_add_epi32(h->k, last, h->k, set1(LAST));
 
 	__mmask16 done = _mm512_cmpge_epi32_mask(h->k, set1(BLOCKS_SIZE));
 	__mmask16 odd = _mm512_mask_cmpneq_epi32_mask(
@@ -459,6 +499,7 @@ INLINE void step(struct half *h, struct driver *driver, unsigned number, __m512i
 	__mmask16 failed = 0;
 	if (__builtin_expect(odd | over, 0)) {
 		half_store(h, &driver->spill[number]);
+		_mm512_store_si512(driver->spill[number].entry, entry);
 		struct excepted state = except(driver, number, odd, over, done);
 		done = state.done;
 		failed = state.failed;

@@ -79,7 +79,8 @@ static void test_whole(void **state)
 		check_whole(make_file(&kinds[k]), k % 3 * 5);
 }
 
-/* The longest blocks that exist, full of large values. */
+/* The longest blocks that exist, full of large values; and full ones of small values, of which one
+ * look-up has several, so that a look-up may have more than fits the block. */
 static void test_extreme(void **state)
 {
 	(void)state;
@@ -102,7 +103,8 @@ static void test_extreme(void **state)
 		for (int x = 0; x < 20; x++)
 			for (int i = 0; i < 64; i++) {
 				unsigned dense = (unsigned)(x % 5);
-				int value = (int)random_below(2047) - 1023;
+				int most = y % 2 ? 1 + x % 7 : 1023;
+				int value = (int)random_below(2 * (unsigned)most + 1) - most;
 				rows[y][x][i] =
 					(JCOEF)(dense && random_below(dense * dense) ? 0 : value);
 			}
