@@ -80,12 +80,12 @@ static struct {
 	struct guarded memory;
 	struct permit pool;
 	struct stages stages;
-	/* Of the present input. */
+	/* What the present input is. */
 	struct random random;
 	struct subject subject[FILES];
 	unsigned subjects;
 	uint8_t shrink;
-	/* Of the present run. */
+	/* What the present run does. */
 	const struct driver *now; /* NULL: a decoder */
 	struct attempt attempt[JOBS];
 	unsigned count, given;
@@ -375,7 +375,7 @@ static void run_rows(struct decoder *decoder)
 static void run_decoder(void)
 {
 	unsigned which = draw(&all.random, all.decoders);
-	/* Of the best kernels, and with enough scratch for parts. */
+	/* The last decoder has the best kernels, and enough scratch for parts. */
 	if (is_large(&all.subject[0]) && one_in(&all.random, 2))
 		which = all.decoders - 1;
 	struct decoder *decoder = all.decoder[which];
@@ -556,7 +556,7 @@ static void find_sound(struct subject *s)
 	figures.sound += s->sound;
 }
 
-/* Of each pair of drivers, the second one decodes in chunks. */
+/* Drivers come in pairs: the second one decodes in chunks. */
 static const struct driver *draw_driver(void)
 {
 	unsigned i = draw(&all.random, all.drivers);

@@ -44,7 +44,7 @@ struct jpegdec_task {
 	uint32_t entry0, entries; /* the entry points that the crop needs */
 	uint64_t bytes; /* unstuffed, at most */
 	uint32_t chunks; /* at most; 0: it is not decoded in chunks */
-	uint32_t chunk_bits;
+	uint32_t chunk_bits; /* how long the chunks are, about */
 	uint32_t need; /* the MCUs from the first to the last that is needed */
 };
 
