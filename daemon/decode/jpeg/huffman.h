@@ -4,9 +4,10 @@
  * fit; that is the best length for one look-up at a time. Codes (SIMD lanes): the next 11 bits give
  * run, size and lengths; shifts extract the value, which costs nothing there, and the table stays
  * in the cache. If these bits also have the value, and a coefficient that follows without zeros
- * between, or an EOB, or both, then one entry stands for all of it: a fourth to a third fewer
- * look-ups, and the two coefficients, which are neighbors, are one store. A symbol that the table does not have is an escape, decoded by the canonical rule
- * (T.81, F.2.2.3), which is also the reference.
+ * between, or an EOB, or both, then one entry stands for all of it. That saves a fourth of all
+ * look-ups, and the two coefficients, which are neighbors, are one store. A symbol that the table
+ * does not have is an escape, decoded by the canonical rule (T.81, F.2.2.3), which is also the
+ * reference.
  *
  * Components that share their tables share a class; there are up to three. Symbols that no 8-bit
  * image needs (an AC size above 10, sizes of 0 with a run that is neither EOB nor 15) count as bad

@@ -1,13 +1,13 @@
 /* lanes_avx512: 32 lanes as two vectors of 16; for x86-64 with AVX-512 F, BW, VL, DQ, VBMI2 (only
  * this file is compiled with them); empty elsewhere. See lane.h.
  *
- * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike, and with
- * it a coefficient without zeros before it, and an EOB, if the table has all that in one entry. Its
- * next 32 bits are gathered and shifted to the top, and the first 11 of them look the symbol up in
- * the lane's current table. Run, length and value follow by arithmetic. The coefficient is
- * scattered as 32 bits with the next one, or a zero, above it. A zero is overwritten later. A
- * window serves a second step if 25 bits suffice for both. Two such vectors are advanced alternately, so that the
- * gathers of one overlap with the arithmetic of the other.
+ * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike, and
+ * with it a coefficient without zeros before it, and an EOB, if the table has all that in one
+ * entry. Its next 32 bits are gathered and shifted to the top, and the first 11 of them look the
+ * symbol up in the lane's current table. Run, length and value follow by arithmetic. The
+ * coefficient is scattered as 32 bits with the next one, or a zero, above it. A zero is overwritten
+ * later. A window serves a second step if 25 bits suffice for both. Two such vectors are advanced
+ * alternately, so that the gathers of one overlap with the arithmetic of the other.
  *
  * DC differences are stored like coefficients and summed up when a piece of a run is complete. Rare
  * events (a code longer than 11 bits, a failure, a run's end) are handled lane by lane in memory.
@@ -313,7 +313,8 @@ static int escape(struct driver *driver, unsigned half, unsigned i)
 	return 0;
 }
 
-/* Where an entry had more than fits the block, only its first symbol counts: takes the rest back. */
+/* Where an entry had more than fits the block, only its first symbol counts: takes back the rest.
+ */
 static void unfold(struct driver *driver, unsigned half, unsigned i)
 {
 	struct spill *spill = &driver->spill[half];
