@@ -44,6 +44,7 @@ enum {
 	SIZE_SHIFT = 16,
 	LENGTH_SHIFT = 21,
 	NEXT_SHIFT = 26 - 16, /* to the place above the first value */
+	CHOOSE = 0xca, /* of ternary logic: by the first, the second or the third */
 	/* Added to the k of a block that an entry's EOB completes. */
 	LAST = 512,
 	LOG_BITS = 1024,
@@ -440,10 +441,8 @@ INLINE __m512i values_of(const struct half *h, __m512i entry)
 	__mmask16 negative = _mm512_testn_epi32_mask(bits, set1(INT32_MIN));
 	value = _mm512_mask_sub_epi32(
 		value, negative, value, _mm512_shldv_epi32(zero, set1(-1), size));
-	/* Where the mask has ones, the value's bits, otherwise the next one's. */
-	const int choose = 0xca;
 	return _mm512_ternarylogic_epi32(
-		set1(0xffff), value, _mm512_srai_epi32(entry, NEXT_SHIFT), choose);
+		set1(0xffff), value, _mm512_srai_epi32(entry, NEXT_SHIFT), CHOOSE);
 }
 
 /* k counts from 1. */
