@@ -152,6 +152,16 @@ static void world_run(struct world *w)
 	assert_true(w->plan.state != CHUNK_PLAN_OPEN);
 }
 
+/* A scan of any length that may be out of step, fail or be broken. */
+static void scan_draw_any(struct scan *scan, int round)
+{
+	scan_draw(scan, 1 + random_below(round % 10 ? 200 : MCUS_MOST), 1 + random_below(400));
+	scan->in_step = random_below(3) ? 1 + random_below(20) : 0;
+	scan->fails = random_below(2) ? 1 + random_below(50) : 0;
+	if (random_below(3) == 0)
+		scan->broken = random_below(scan->mcus);
+}
+
 /* Every MCU that is needed once, in order, in a place of its own. */
 static void check_walk(const struct world *w)
 {
@@ -180,12 +190,7 @@ static void test_any(void **state)
 	static struct world w;
 	unsigned complete = 0, failed = 0;
 	for (int round = 0; round < 3000; round++) {
-		scan_draw(&w.scan, 1 + random_below(round % 10 ? 200 : MCUS_MOST),
-			1 + random_below(400));
-		w.scan.in_step = random_below(3) ? 1 + random_below(20) : 0;
-		w.scan.fails = random_below(2) ? 1 + random_below(50) : 0;
-		if (random_below(3) == 0)
-			w.scan.broken = random_below(w.scan.mcus);
+		scan_draw_any(&w.scan, round);
 		uint32_t need = random_below(2) ? w.scan.mcus : 1 + random_below(w.scan.mcus);
 		world_new(&w, 1 + random_below(round % 3 ? 30 : 2 * w.scan.mcus),
 			1 + random_below(20), need);
@@ -223,12 +228,7 @@ static void test_parts(void **state)
 	static struct world w;
 	unsigned parts = 0, whole = 0, failed = 0;
 	for (int round = 0; round < 3000; round++) {
-		scan_draw(&w.scan, 1 + random_below(round % 10 ? 200 : MCUS_MOST),
-			1 + random_below(400));
-		w.scan.in_step = random_below(3) ? 1 + random_below(20) : 0;
-		w.scan.fails = random_below(2) ? 1 + random_below(50) : 0;
-		if (random_below(3) == 0)
-			w.scan.broken = random_below(w.scan.mcus);
+		scan_draw_any(&w.scan, round);
 		uint32_t need = random_below(2) ? w.scan.mcus : 1 + random_below(w.scan.mcus);
 		uint32_t row = 1 + random_below(20), pages = 1 + random_below(60);
 		world_new(&w, 1 + random_below(round % 3 ? 30 : 2 * w.scan.mcus),
