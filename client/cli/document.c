@@ -1,10 +1,10 @@
 /* document: see document.h. A struct node is a json_t under another name. */
 #include "client/cli/document.h"
 
+#include "base/json.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ static const json_t *document_json(const struct node *node)
 
 struct node *document_parse(const char *text)
 {
-	json_t *json = json_loads(text, 0, NULL);
+	json_t *json = json_read(text, strlen(text), 0, NULL);
 	/* jansson refuses an integer of 2^63 or more, as a seed may be, but reads it as a real. */
 	if (!json)
-		json = json_loads(text, JSON_DECODE_INT_AS_REAL, NULL);
+		json = json_read(text, strlen(text), JSON_DECODE_INT_AS_REAL, NULL);
 	return (struct node *)json;
 }
 
@@ -134,6 +134,8 @@ void document_tame(struct node *root)
 
 char *document_dump(const struct node *node)
 {
-	return node ? json_dumps(document_json(node), JSON_COMPACT | JSON_ENCODE_ANY)
-		    : strdup("{}");
+	char *text = node ? json_dumps(document_json(node), JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	char *copy = node ? text ? strdup(text) : NULL : strdup("{}");
+	json_text_free(text);
+	return copy;
 }

@@ -256,14 +256,14 @@ int dataset_record(const struct dataset *dataset, const struct dataset_page *at,
 	uint64_t stored = packed_stored(&record.packed, record.size);
 	bool inside = record.offset <= end && stored <= end - record.offset &&
 		      record.position <= UINT64_MAX - record.size;
-	/* Positions are places in the sidecar file, whose size depends on the samples' bytes. Only
-	 * version 6 has positions of its own. */
-	if (shard->version == INDEX_VERSION_PACKED)
+	const bool packed = shard->version == INDEX_VERSION_PACKED;
+	/* Positions are places in the sidecar file, whose size depends on the samples' bytes. */
+	if (packed)
 		inside = inside && record.size <= shard->bytes &&
 			 record.position <= shard->bytes - record.size;
-	else
-		inside = inside && record.position == record.offset;
-	if (!inside || !packed_known(shard, &record.packed, record.size) ||
+	/* A page of the other kind has other records, and another number of them. */
+	if (index_page_is_packed(page) != packed || !inside ||
+		!packed_known(shard, &record.packed, record.size) ||
 		!label_fits(dataset, shard, record.label) ||
 		record.name_page >= shard->name_pages || record.fields != dataset->field_count ||
 		record.format < SAMPLE_JPEG || record.format > SAMPLE_OTHER)

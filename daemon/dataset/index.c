@@ -43,6 +43,11 @@ static bool page_is(const uint8_t *page, uint32_t kind)
 	return head.kind == kind;
 }
 
+bool index_page_is_packed(const uint8_t page[INDEX_PAGE])
+{
+	return page_is(page, 'P');
+}
+
 /* The kind of name pages, which tells how long a field's place is. */
 static uint32_t names_kind(const uint8_t *page)
 {

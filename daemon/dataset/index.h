@@ -115,7 +115,10 @@ _Static_assert(offsetof(struct index_record, position) == INDEX_RECORD_PLAIN &&
 int index_page_record(const uint8_t page[INDEX_PAGE], bool checked, uint64_t number, uint32_t slot,
 	struct index_record *ret, struct fault *fault);
 
-/* The class in record `slot` of a page that index_page_record has checked. Pure. */
+/* Whether it is a page of records as version 6 has them. */
+bool index_page_is_packed(const uint8_t page[INDEX_PAGE]);
+
+/* The class in record `slot` of a page of which dataset_record has accepted a record. Pure. */
 int32_t index_page_class(const uint8_t page[INDEX_PAGE], uint32_t slot);
 
 /* Checks a name page and copies the record's name, zero-terminated. `room` of 4096 always suffices.

@@ -3,6 +3,7 @@
  * error is the text's own. */
 #include "labels/label_json.h"
 
+#include "base/json.h"
 #include "base/util.h"
 
 #include <errno.h>
@@ -169,14 +170,16 @@ json_t *label_json(const char *text, size_t size, struct fault *fault)
 		text += 3;
 		size -= 3;
 	}
-	json_t *root = json_loadb(text, size, flags, &error);
+	json_t *root = json_read(text, size, flags, &error);
 	if (root)
 		return root;
 	size_t relaxed_size = 0;
 	cleanup(free_ptr) char *relaxed = relaxed_text(text, size, &relaxed_size);
 	if (relaxed)
-		root = json_loadb(relaxed, relaxed_size, flags, &error);
-	if (!root)
+		root = json_read(relaxed, relaxed_size, flags, &error);
+	if (!root && json_lacked_memory(&error))
+		(void)fault_set(fault, -ENOMEM, "cannot be read: %s", error.text);
+	else if (!root)
 		(void)fault_set(
 			fault, -EINVAL, "is not JSON: %s in line %d", error.text, error.line);
 	return root;

@@ -25,6 +25,7 @@ struct sheet_pen {
 	struct decoder *decoder;
 	struct catalog_bytes bytes;
 	struct thumb thumb;
+	struct contact_sheet_blank blank;
 	char name
 		[512]; /* the last part of the loaded sample's path, as much as fits under a cell */
 };
@@ -32,6 +33,16 @@ struct sheet_pen {
 static int sheet_cell_width(const struct contact_sheet *sheet)
 {
 	return 2 * (int)sheet->tile + SHEET_GAP;
+}
+
+/* Returns 1. */
+static int sheet_leave_blank(struct sheet_pen *pen, uint64_t number, const char *why)
+{
+	if (!pen->blank.rows++) {
+		pen->blank.sample = number;
+		(void)fault_set(&pen->blank.why, -EIO, "%s", why);
+	}
+	return 1;
 }
 
 /* Makes a thumbnail of a sample's source in `pen->thumb`. 0; 1 if it is broken; or a negative
@@ -53,11 +64,11 @@ static int sheet_load(struct sheet_pen *pen, uint64_t number, struct fault *faul
 	font_fit(FONT_TEXT, slash ? slash + 1 : sample.name, sheet_cell_width(pen->sheet),
 		FONT_CUT_MIDDLE, pen->name, sizeof pen->name);
 	if (r > 0)
-		return 1;
+		return sheet_leave_blank(pen, number, fault->text);
 	r = thumb_make(&pen->thumb, pen->decoder, pen->bytes.data, sample.size);
 	if (r < 0)
 		return fault_set(fault, r, "not enough memory to decode a source");
-	return r > 0 ? 1 : 0;
+	return r > 0 ? sheet_leave_blank(pen, number, decoder_message(pen->decoder)) : 0;
 }
 
 /* The group of a row, and the row's number among the group's images. */
@@ -258,8 +269,8 @@ static int sheet_cells(struct sheet_pen *pen, struct fault *fault)
 	return r;
 }
 
-int contact_sheet_draw(
-	const struct contact_sheet *sheet, struct canvas *ret_canvas, struct fault *fault)
+int contact_sheet_draw(const struct contact_sheet *sheet, struct canvas *ret_canvas,
+	struct contact_sheet_blank *ret_blank, struct fault *fault)
 {
 	unsigned columns = UTIL_MIN(sheet->columns, sheet->rows),
 		 lines = (sheet->rows + sheet->columns - 1) / sheet->columns;
@@ -288,5 +299,6 @@ int contact_sheet_draw(
 		canvas_deinit(&canvas);
 	else
 		*ret_canvas = canvas;
+	*ret_blank = pen.blank;
 	return r;
 }

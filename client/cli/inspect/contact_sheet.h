@@ -26,7 +26,15 @@ struct contact_sheet {
 	unsigned rows, columns, tile; /* rows to draw; cells per line; pixels of an image's side */
 };
 
-/* 0 and a canvas that the caller frees; -ENOMEM; -errno with a fault if the sources cannot be
- * read. */
-int contact_sheet_draw(
-	const struct contact_sheet *sheet, struct canvas *ret_canvas, struct fault *fault);
+/* Rows whose source is left blank, because it cannot be read or decoded: how many, and why the
+ * first one. */
+struct contact_sheet_blank {
+	unsigned rows;
+	uint64_t sample;
+	struct fault why;
+};
+
+/* 0 and a canvas that the caller frees; -ENOMEM; -errno with a fault if the index of the sources
+ * cannot be read. */
+int contact_sheet_draw(const struct contact_sheet *sheet, struct canvas *ret_canvas,
+	struct contact_sheet_blank *ret_blank, struct fault *fault);

@@ -326,6 +326,13 @@ static uint32_t show_groups(struct show *show, struct contact_sheet_group *ret)
 	return groups ? groups : 1;
 }
 
+static void show_blank(const struct contact_sheet_blank *blank)
+{
+	if (blank->rows)
+		cli_note("the source of %u row%s is left blank; that of sample %" PRIu64 ": %s",
+			blank->rows, blank->rows == 1 ? "" : "s", blank->sample, blank->why.text);
+}
+
 static int show_draw(struct show *show)
 {
 	struct contact_sheet_group group[SLOTS_GROUPS_MAX];
@@ -346,10 +353,12 @@ static int show_draw(struct show *show)
 		.columns = (unsigned)show->columns,
 		.tile = (unsigned)show->tile};
 	struct canvas canvas;
+	struct contact_sheet_blank blank;
 	struct fault fault = {{0}};
 	int code = CLI_OK;
-	int r = contact_sheet_draw(&sheet, &canvas, &fault);
+	int r = contact_sheet_draw(&sheet, &canvas, &blank, &fault);
 	if (r == 0) {
+		show_blank(&blank);
 		const struct picture picture = {
 			(uint32_t)canvas.width, (uint32_t)canvas.height, canvas.rgb};
 		r = picture_write(show->output, PICTURE_PNG, &picture, true, &fault);

@@ -2,13 +2,13 @@
  * counts that contradict each other. */
 #include "client/cli/pack/manifest.h"
 
+#include "base/json.h"
 #include "base/util.h"
 #include "dataset/digest.h"
 #include "proto/jsontext.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -508,7 +508,7 @@ int manifest_read(struct manifest *manifest, const char *text, size_t size, cons
 	struct fault *fault)
 {
 	struct reader reader = {.path = path};
-	json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = json_read(text, size, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(root)) {
 		json_decref(root);
 		return manifest_damaged(path, fault);

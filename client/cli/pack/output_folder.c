@@ -34,18 +34,24 @@ static void output_folder_row_name(
 	(void)snprintf(ret, PLACE_NAME, "%s.pack.%s", place->pattern->stem, ending);
 }
 
-/* The lock file may have been removed by its owner while this process waited for the lock. */
-static bool output_folder_lock_stands(const struct output_folder *place, const char *name)
+/* The lock file may have been removed by its owner while this process waited for the lock. 1 if it
+ * stands, 0 if not, or a negative errno. */
+static int output_folder_lock_stands(
+	const struct output_folder *place, const char *name, struct fault *fault)
 {
 	struct stat here, there;
-	return fstat(place->lock_fd, &here) == 0 &&
-	       fstatat(place->folder_fd, name, &there, 0) == 0 && here.st_ino == there.st_ino &&
-	       here.st_dev == there.st_dev;
+	if (fstat(place->lock_fd, &here) == 0 &&
+		fstatat(place->folder_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0)
+		return here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+	if (errno == ENOENT)
+		return 0;
+	return output_folder_fault(place, name, "examined", errno, fault);
 }
 
 static int output_folder_lock(struct output_folder *place, struct fault *fault)
 {
 	char name[PLACE_NAME];
+	int stands;
 	output_folder_row_name(place, "lock", name);
 	do {
 		util_close_fd(&place->lock_fd);
@@ -60,8 +66,9 @@ static int output_folder_lock(struct output_folder *place, struct fault *fault)
 						 "it or choose another output",
 						 place->pattern->folder, place->pattern->name)
 				       : output_folder_fault(place, name, "locked", errno, fault);
-	} while (!output_folder_lock_stands(place, name));
-	return 0;
+		stands = output_folder_lock_stands(place, name, fault);
+	} while (stands == 0);
+	return stands < 0 ? stands : 0;
 }
 
 int output_folder_open(

@@ -130,7 +130,7 @@ struct follower {
 	unsigned length, size; /* size 0: EOB */
 };
 
-/* What can follow in 2 bits, in 3, ..: each a part of `adds`, of which the part for `bits` bits
+/* What can follow in 1 bit, in 2, ..: each a part of `adds`, of which the part for `bits` bits
  * begins at 1 << bits, and has what to add to an entry by the bits that follow its symbol. Made
  * when needed: `made` has a bit for each part. */
 struct followers {

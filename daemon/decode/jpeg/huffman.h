@@ -66,13 +66,13 @@ struct huffman {
 
 /* An entry of a value table, from the lowest bit: length of code and value (8 bits; 0 in an escape
  * of unknown length), advance of k (8 bits), value (16 bits, signed). An AC escape whose code is
- * known has the code's length, HUFFMAN_ESCAPE + advance, and the value's size. 
+ * known has the code's length, HUFFMAN_ESCAPE + advance, and the value's size.
  *
  * An entry of a code table, from the lowest bit: length of all (5 bits), HUFFMAN_PAIR, a 0,
  * HUFFMAN_LAST; advance by the first symbol (8 bits); its value's size (4), a 0; its code's length
  * (4), a 0; with HUFFMAN_PAIR the next coefficient, which is never 0 (6, signed). HUFFMAN_LAST: an
- * EOB comes last. Whether the block had room for the next coefficient is left to the lanes: if the
- * first symbol completes it, nothing else of the entry counts. */
+ * EOB comes last. Whether the block has room for all that is left to the lanes: if the block is
+ * full before the entry's end, only its first symbol counts. */
 
 /* One symbol with its value. */
 struct huffman_symbol {

@@ -1,6 +1,7 @@
 /* credentials: see credentials.h. */
 #include "remote/auth/credentials.h"
 
+#include "base/json.h"
 #include "base/util.h"
 #include "base/whole.h"
 #include "remote/xml.h"
@@ -8,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -153,10 +153,12 @@ int credentials_from_json(struct credentials *ret, const char *source, const voi
 	json_error_t error;
 	struct credentials made = {.id = ""};
 	/* Jansson's message shows a part of the text; only the place is told. */
-	json_t *object = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *object = json_read(bytes, size, JSON_REJECT_DUPLICATES, &error);
 	int rc = object ? from_object(&made, source, object, fault)
-			: fault_set(fault, -EINVAL, "%s: not JSON: line %d, column %d", source,
-				  error.line, error.column);
+		 : json_lacked_memory(&error)
+			 ? fault_set(fault, -ENOMEM, "%s: %s", source, error.text)
+			 : fault_set(fault, -EINVAL, "%s: not JSON: line %d, column %d", source,
+				   error.line, error.column);
 	json_decref(object);
 	if (rc == 0)
 		*ret = made;

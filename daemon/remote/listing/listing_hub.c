@@ -1,10 +1,10 @@
 /* listing_hub: see listing_hub.h. */
 #include "remote/listing/listing_hub.h"
 
+#include "base/json.h"
 #include "base/util.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 /* A page has 1,000 entries of some ten parts. */
@@ -58,12 +58,13 @@ static bool has_many_parts(const char *bytes, size_t size)
 int listing_hub_read(const char *bytes, size_t size, listing_take_fn *take, void *context,
 	uint64_t *ret_count, struct fault *fault)
 {
-	json_error_t error;
+	json_error_t error = {.line = 0};
 	json_t *list = has_many_parts(bytes, size)
 			       ? NULL
-			       : json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-	int rc = json_is_array(list)
-			 ? 0
+			       : json_read(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	int rc = json_is_array(list) ? 0
+		 : !list && json_lacked_memory(&error)
+			 ? fault_set(fault, -ENOMEM, "the Hub's listing: %s", error.text)
 			 : fault_set(fault, -EPROTO,
 				   "the Hub's answer is not a listing (a list in JSON)");
 	*ret_count = 0;

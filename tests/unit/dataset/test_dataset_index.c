@@ -91,11 +91,11 @@ static void test_index_forged(void **state)
 		record.name_page = i == 4 ? UINT64_MAX / 4096 : record.name_page;
 		record.name_size = i == 5 ? 5000 : record.name_size;
 		record.format = i == 6 ? 9 : record.format;
-		if (i == 7) { /* a page of version 6, in which a record has a position */
+		if (i == 7) { /* a page of version 6, which has other records and fewer */
 			const uint32_t packed = 'P';
 			memcpy(forged + INDEX_PAGE + offsetof(struct index_page_head, kind),
 				&packed, sizeof packed);
-			record.position = record.offset + 1;
+			record.position = record.offset;
 			record.packed = (struct packed){0};
 		}
 		memcpy(forged + INDEX_PAGE + INDEX_PAGE_HEAD, &record, sizeof record);

@@ -10,13 +10,13 @@
  * name is its row in its shard. */
 #include "dataset/container/container.h"
 
+#include "base/json.h"
 #include "base/util.h"
 #include "dataset/container/records/columns.h"
 #include "dataset/container/records/index_json.h"
 #include "dataset/container/window.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
 enum { MDS_HEAD_MAX = 1 << 20, MDS_VERSION = 2 };
@@ -103,7 +103,7 @@ static int config_read(const struct index_job *job, struct window *window,
 		"the description of its columns", &text, fault);
 	if (rc < 0)
 		return rc;
-	json_t *config = json_loadb(
+	json_t *config = json_read(
 		(const char *)text, (size_t)(end - table->begin), JSON_REJECT_DUPLICATES, &error);
 	if (!config) {
 		(void)snprintf(what, sizeof what,

@@ -2,6 +2,7 @@
 #include "dataset/container/records/index_json.h"
 
 #include "base/host/roots.h"
+#include "base/json.h"
 #include "base/util.h"
 #include "dataset/blob.h"
 #include "dataset/container/records/records.h"
@@ -17,7 +18,7 @@ static int text_parse(const char *folder, const char *text, size_t size, const c
 	char quoted[32];
 	json_error_t error;
 	(void)snprintf(quoted, sizeof quoted, "\"%s\"", list);
-	json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = json_read(text, size, JSON_REJECT_DUPLICATES, &error);
 	if (root && json_is_array(json_object_get(root, list))) {
 		*ret = root;
 		return 1;

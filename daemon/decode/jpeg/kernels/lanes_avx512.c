@@ -2,8 +2,8 @@
  * this file is compiled with them); empty elsewhere. See lane.h.
  *
  * Each of 16 lanes is a small state machine that takes one symbol per step, DC or AC alike, and
- * with it a coefficient without zeros before it, and an EOB, if the table has all that in one
- * entry. Its next 32 bits are gathered and shifted to the top, and the first 11 of them look the
+ * with it a coefficient without zeros before it, or an EOB, or both, where one entry of the table
+ * has them. Its next 32 bits are gathered and shifted to the top, and the first 11 of them look the
  * symbol up in the lane's current table. Run, length and value follow by arithmetic. The
  * coefficient is scattered as 32 bits with the next one, or a zero, above it. A zero is overwritten
  * later. A window serves a second step if 25 bits suffice for both. Two such vectors are advanced
@@ -57,7 +57,7 @@ enum {
 struct spill {
 	_Alignas(64) int32_t bit[WIDTH], limit[WIDTH], k[WIDTH], at[WIDTH], end[WIDTH], step[WIDTH];
 	int32_t place[WIDTH], wrap[WIDTH], pattern[WIDTH], home[WIDTH];
-	int32_t entry[WIDTH]; /* of the step, where k is odd */
+	int32_t entry[WIDTH]; /* the step's entries */
 };
 
 /* The same in registers. */
@@ -314,8 +314,8 @@ static int escape(struct driver *driver, unsigned half, unsigned i)
 	return 0;
 }
 
-/* Where an entry had more than fits the block, only its first symbol counts: takes back the rest.
- */
+/* Where an entry had more than fits the block, only its first symbol counts: takes back the rest. A
+ * second coefficient that fits stays in the block, and the next step decodes it again. */
 static void unfold(struct driver *driver, unsigned half, unsigned i)
 {
 	struct spill *spill = &driver->spill[half];
@@ -324,7 +324,7 @@ static void unfold(struct driver *driver, unsigned half, unsigned i)
 	const int32_t first = (entry >> LENGTH_SHIFT & 15) + (entry >> SIZE_SHIFT & 15);
 	spill->bit[i] -= (entry & HUFFMAN_FOLDED_LENGTH) - first;
 	spill->k[i] -= (entry & HUFFMAN_LAST ? LAST : 0) + (entry & HUFFMAN_PAIR ? 1 : 0);
-	/* The next block's, or the spare one's. */
+	/* The second coefficient went to the next block, or to the spare one. */
 	if (spill->k[i] == BLOCKS_SIZE && seat->lane.blocks)
 		driver->blocks[spill->at[i] + BLOCKS_SIZE] = 0;
 }
@@ -343,13 +343,14 @@ struct excepted {
 	__mmask16 done, failed;
 };
 
-/* Handles lanes whose k is not that of a coefficient, a full block or its early end, and lanes that
- * went past their limit. `done`: lanes whose block is complete. */
+/* Handles lanes whose k is not that of a coefficient, a full block or its early end (`odd`): a
+ * failure, a code that the table does not have, or an entry with more than fits the block; and
+ * lanes whose block ends past their limit. `done`: lanes whose block is complete. */
 static __attribute__((noinline)) struct excepted except(
-	struct driver *driver, unsigned half, __mmask16 odd, __mmask16 over, __mmask16 done)
+	struct driver *driver, unsigned half, __mmask16 odd, __mmask16 past, __mmask16 done)
 {
 	struct excepted state = {done, 0};
-	for (unsigned left = odd | over; left; left &= left - 1) {
+	for (unsigned left = odd | past; left; left &= left - 1) {
 		unsigned i = (unsigned)__builtin_ctz(left), bit = 1u << i;
 		struct spill *spill = &driver->spill[half];
 		struct seat *seat = &driver->seat[half * WIDTH + i];
@@ -357,19 +358,20 @@ static __attribute__((noinline)) struct excepted except(
 		if (odd & bit && spill->entry[i] & FOLDED)
 			unfold(driver, half, i);
 		const bool sound = !(odd & bit) || spill->k[i] <= BLOCKS_SIZE;
-		const bool full = sound && spill->k[i] >= BLOCKS_SIZE;
-		if (spill->bit[i] - seat->origin > (int64_t)seat->lane.bits)
+		const int64_t end = seat->origin + (int64_t)seat->lane.bits;
+		if (spill->bit[i] > end)
 			outcome = STEPBACK_SHORT;
-		else if (full && spill->bit[i] > spill->limit[i])
-			stop_after_mcu(driver, half, i);
 		else if (!sound && spill->k[i] < HUFFMAN_ESCAPE)
 			outcome = STEPBACK_RUN;
 		else if (!sound)
 			outcome = escape(driver, half, i);
-		/* The symbol may have completed the block beyond the data. */
-		if (!outcome && spill->k[i] >= BLOCKS_SIZE &&
-			spill->bit[i] - seat->origin > (int64_t)seat->lane.bits)
+		/* An escape may have completed the block beyond the limit, too. */
+		const bool over =
+			!outcome && spill->k[i] >= BLOCKS_SIZE && spill->bit[i] > spill->limit[i];
+		if (over && spill->bit[i] > end)
 			outcome = STEPBACK_SHORT;
+		else if (over)
+			stop_after_mcu(driver, half, i);
 		seat->outcome = outcome;
 		if (outcome)
 			state.failed |= (__mmask16)bit;
@@ -415,8 +417,8 @@ INLINE __m512i look_up(const struct half *h, const struct driver *driver)
 INLINE __m512i look_up_again(const struct half *h, const struct driver *driver)
 {
 	__m512i entry = look_up(h, driver);
-	__m512i used = _mm512_add_epi32(
-		h->used, _mm512_and_si512(entry, set1(HUFFMAN_FOLDED_LENGTH)));
+	__m512i used =
+		_mm512_add_epi32(h->used, _mm512_and_si512(entry, set1(HUFFMAN_FOLDED_LENGTH)));
 	return _mm512_mask_mov_epi32(
 		set1(NOTHING), _mm512_cmple_epi32_mask(used, set1(WINDOW_BITS)), entry);
 }
@@ -430,12 +432,11 @@ INLINE __m512i advance_of(__m512i entry)
 }
 
 /* The first symbol's value in the low 16 bits, and above it the coefficient of a pair, or 0. Double
- * shifts obey the low 5 bits of their count. */
+ * shifts use only the low 5 bits of their count. */
 INLINE __m512i values_of(const struct half *h, __m512i entry)
 {
 	const __m512i zero = _mm512_setzero_si512();
-	__m512i bits = _mm512_shldv_epi32(
-		h->window, zero, _mm512_srli_epi32(entry, LENGTH_SHIFT));
+	__m512i bits = _mm512_shldv_epi32(h->window, zero, _mm512_srli_epi32(entry, LENGTH_SHIFT));
 	__m512i size = _mm512_srli_epi32(entry, SIZE_SHIFT);
 	__m512i value = _mm512_shldv_epi32(zero, bits, size);
 	__mmask16 negative = _mm512_testn_epi32_mask(bits, set1(INT32_MIN));

@@ -109,7 +109,8 @@ static bool fits(struct huffman_symbol symbol, unsigned bits, bool pair)
 static void check_code(const struct parse_code *ac_code, uint32_t entry, struct huffman_symbol want,
 	uint64_t window)
 {
-	const unsigned advance = entry >> 8 & 0xff, size = entry >> 16 & 15, code = entry >> 21 & 15;
+	const unsigned advance = entry >> 8 & 0xff, size = entry >> 16 & 15,
+		       code = entry >> 21 & 15;
 	unsigned length = code + size;
 	if (advance == HUFFMAN_ESCAPE) {
 		assert_int_equal(entry, HUFFMAN_ESCAPE << 8);
