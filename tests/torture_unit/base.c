@@ -118,7 +118,8 @@ static ssize_t ask(const char *path, const char *what, char *answer, size_t room
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	int bytes = snprintf(request, sizeof request,
 		"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", what);
-	(void)!write(fd, request, (size_t)bytes);
+	/* The daemon may have hung up already: it refuses by that, too. */
+	(void)send(fd, request, (size_t)bytes, MSG_NOSIGNAL);
 	while ((n = read(fd, answer + size, room - 1 - (size_t)size)) > 0)
 		size += n;
 	answer[size] = '\0';
