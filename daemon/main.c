@@ -313,8 +313,14 @@ static int main_redirect(const char *log_file)
 static int main_fill_standard(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) {
+			(void)fprintf(stderr,
+				"penstockd: descriptor %d is closed, and /dev/null does not take "
+				"its place: %s; start penstockd with its standard input, output "
+				"and error open\n",
+				fd, strerror(errno));
 			return -1;
+		}
 	return 0;
 }
 

@@ -51,11 +51,11 @@ NOT_ON = {"epoll_wait", "poll"}
 
 GONE = {"EPIPE", "ECONNRESET", "zero"}  # of a socket: that is how a peer ends
 
-# libseccomp 2.5.4 writes through what its own calloc did not give, or turns for ever, while it makes a filter of the rules: the daemon
-# dies before it serves. glibc 2.36 reads through a null pointer, or fails an assertion of its own, when it has no memory for its
+# libseccomp 2.5.4 writes through what its own calloc did not give, frees memory twice, or turns for ever, while it makes a filter of the
+# rules: the daemon dies before it serves. glibc 2.36 reads through a null pointer, or fails an assertion of its own, when it has no memory for its
 # table of name services, which the daemon has it make before it confines itself. Nothing of ours can be done there.
 DIES_IN = ("libseccomp", "at nss_database.c")
-DEATHS = ("ended with SIGSEGV", "nss_database_reload_1: Assertion")
+DEATHS = ("ended with SIGSEGV", "free(): double free detected", "nss_database_reload_1: Assertion")
 
 # libyaml 0.2.5 loses the stack of a mapping's or list's items when its document has no room for the node. It is freed by nobody else.
 LOSES_IN = "yaml_stack_extend"
