@@ -2,8 +2,8 @@
  * its own reads it again. */
 #include "config.h"
 
+#include "base/text/yaml.h"
 #include "base/util.h"
-#include "base/yaml.h"
 #include "http/http.h"
 #include "remote/url.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "remote/remote.h"
 
 #include <stdbool.h>

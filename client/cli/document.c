@@ -1,7 +1,7 @@
 /* document: see document.h. A struct node is a json_t under another name. */
 #include "client/cli/document.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "client/cli/cli.h"
 

@@ -24,9 +24,9 @@
  *   ticks.h        the processor's clock, for very short intervals
  *   util.h         this file
  *   whole.h        reads and writes that continue after a short answer
- *   yaml.[ch]      a YAML mapping into a struct, by a table of keys
  *   sum/           checksums
  *   host/          what the kernel and the machine allow
+ *   text/          YAML and JSON
  */
 #pragma once
 

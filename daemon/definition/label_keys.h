@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "labels/label_rule.h"
 #include "proto/jsontext.h"
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "dataset/concat.h"
 #include "definition/list.h"
 #include "definition/split.h"

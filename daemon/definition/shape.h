@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "batch/extent.h"
 #include "pixel/pixel.h"
 #include "proto/jsontext.h"

@@ -4,8 +4,8 @@
  * Pure functions over the caller's text, for the event loop's thread and for tools. */
 #include "definition/spec.h"
 
+#include "base/text/yaml.h"
 #include "base/util.h"
-#include "base/yaml.h"
 #include "dataset/field_keys.h"
 #include "definition/buckets/divide.h"
 #include "definition/label_keys.h"

@@ -1,7 +1,7 @@
 /* spec_keys: the table of proto/keys.h, in the form that yaml.h needs. */
 #pragma once
 
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "definition/spec.h"
 
 extern const struct yaml_key spec_keys[SPEC_KEYS];

@@ -2,7 +2,7 @@
  * declares the functions for other modules. */
 #pragma once
 
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "definition/spec.h"
 #include "proto/jsontext.h"
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "definition/transforms/transforms.h"
 #include "pixel/pixel.h"
 #include "proto/jsontext.h"

@@ -3,7 +3,7 @@
  * error is the text's own. */
 #include "labels/label_json.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 
 #include <errno.h>

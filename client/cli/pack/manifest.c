@@ -2,7 +2,7 @@
  * counts that contradict each other. */
 #include "client/cli/pack/manifest.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "dataset/digest.h"
 #include "proto/jsontext.h"

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "order/buckets.h"
 #include "pixel/pixel.h"
 #include "proto/jsontext.h"

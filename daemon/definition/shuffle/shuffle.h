@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "order/sampler.h"
 #include "proto/jsontext.h"
 

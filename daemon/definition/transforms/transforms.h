@@ -24,7 +24,7 @@
 
 #include "augment/step.h"
 #include "base/fault.h"
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "pixel/pixel.h"
 #include "proto/jsontext.h"
 

@@ -1,7 +1,7 @@
 /* credentials: see credentials.h. */
 #include "remote/auth/credentials.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "base/whole.h"
 #include "remote/xml.h"

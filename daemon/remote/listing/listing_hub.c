@@ -1,7 +1,7 @@
 /* listing_hub: see listing_hub.h. */
 #include "remote/listing/listing_hub.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 
 #include <errno.h>

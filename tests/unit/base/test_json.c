@@ -1,5 +1,5 @@
 /* json: reads, refuses with a place, and survives that there is no memory for any of the steps. */
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

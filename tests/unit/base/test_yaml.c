@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/text/yaml.h"
 #include "base/util.h"
-#include "base/yaml.h"
 
 #include <errno.h>
 #include <limits.h>

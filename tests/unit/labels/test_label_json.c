@@ -1,6 +1,6 @@
 /* label_path, label_value, label_classes: places in a JSON document, and the values that are
  * allowed. */
-#include "base/json.h"
+#include "base/text/json.h"
 #include "labels/label_json.h"
 #include "labels/label_path.h"
 #include "labels/label_value.h"

@@ -13,7 +13,7 @@
  * chunk. */
 #include "dataset/container/container.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "dataset/container/beside.h"
 #include "dataset/container/records/arrow.h"

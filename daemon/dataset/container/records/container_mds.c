@@ -10,7 +10,7 @@
  * name is its row in its shard. */
 #include "dataset/container/container.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "dataset/container/records/columns.h"
 #include "dataset/container/records/index_json.h"

@@ -2,7 +2,7 @@
 #include "dataset/container/records/index_json.h"
 
 #include "base/host/roots.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "base/util.h"
 #include "dataset/blob.h"
 #include "dataset/container/records/records.h"

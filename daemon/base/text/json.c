@@ -2,7 +2,7 @@
  *
  * jansson cannot be told to stop, so a failed allocation jumps out of it. Meanwhile each of its
  * pieces of memory is in a list, so that none is lost. */
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <setjmp.h>
 #include <stdbool.h>

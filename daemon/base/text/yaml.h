@@ -1,6 +1,10 @@
 /* yaml: reads a YAML mapping into a struct by a table of keys. Every refusal names file, line and
  * column.
  *
+ * A map of this folder:
+ *   json.[ch]  reads JSON with jansson, also where memory runs out
+ *   yaml.[ch]  this file
+ *
  * The caller describes its struct once, key by key (struct yaml_key). Types, ranges, unknown keys
  * and duplicate keys are then checked in the same way everywhere. JSON is YAML, so the same table
  * reads what clients send. Only plain data is allowed: anchors, aliases and tags are refused, and

@@ -4,7 +4,7 @@
  * not distinguish an alias from a copy. It stops at the first thing that is not plain data, so a
  * text that is nested too deep or has too many nodes never becomes a tree. The second pass builds
  * the document. */
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 
 #include "base/nearest.h"
 #include "base/renamed.h"
