@@ -81,13 +81,16 @@ static void work_copy(const struct work *work, unsigned delay_us)
 {
 	if (delay_us)
 		sleep_us(delay_us);
-	if (!memory_is_mapped(work->from, work->bytes) ||
-		!memory_is_mapped(work->to, work->bytes)) {
-		(void)pthread_mutex_lock(&fake_lock);
+	bool mapped = memory_is_mapped(work->from, work->bytes) &&
+		      memory_is_mapped(work->to, work->bytes);
+	(void)pthread_mutex_lock(&fake_lock);
+	/* A device that was lost meanwhile reads and writes nothing, and its memory may be gone. */
+	bool lost = fake_lost() != CUDA_SUCCESS;
+	if (!mapped && !lost)
 		fake_fault("memory was unmapped before its copy was done");
-		(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_lock);
+	if (!mapped || lost)
 		return;
-	}
 	memcpy(work->to, work->from, work->bytes);
 }
 
