@@ -134,8 +134,10 @@ void document_tame(struct node *root)
 
 char *document_dump(const struct node *node)
 {
-	char *text = node ? json_dumps(document_json(node), JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-	char *copy = node ? text ? strdup(text) : NULL : strdup("{}");
+	if (!node)
+		return strdup("{}");
+	char *text = json_dumps(document_json(node), JSON_COMPACT | JSON_ENCODE_ANY);
+	char *copy = text ? strdup(text) : NULL;
 	json_text_free(text);
 	return copy;
 }

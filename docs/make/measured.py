@@ -203,7 +203,7 @@ def one_sentence(rows):
 def footnote(rows, result):
     runs = list(dict.fromkeys(row["run"] for row in rows))
     where = f"All were measured in one run ({runs[0]})." if len(runs) == 1 else \
-        "They come from different runs, whose machines and commits that page names, so compare the ratios, not images per second."
+        "The bars come from different runs, whose machines and commits that page names, so compare the ratios, not images per second."
     words = (f"<sub>¹ {result['images']} images, RandomResizedCrop to 224 and a flip, batch 64, uint8, page cache warm. Each bar is the rate "
              "divided by the rate at which libjpeg-turbo decodes the same files in full on the same cores in the same round. "
              f"The first epoch makes entry points, which later epochs use. [All figures](docs/evidence/peers.md). {where}</sub>")

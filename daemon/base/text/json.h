@@ -14,7 +14,8 @@
 /* As json_loadb. `error` may be NULL. */
 json_t *json_read(const char *text, size_t size, size_t flags, json_error_t *error);
 
-/* Whether a reading failed because there is not enough memory, which is then the error's text. */
+/* Only after a reading that failed: whether there was not enough memory for it. The error's text
+ * then says so. */
 static inline bool json_lacked_memory(const json_error_t *error)
 {
 	return error->line < 0;

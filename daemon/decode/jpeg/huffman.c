@@ -8,10 +8,6 @@ enum {
 	DC_SIZE_MOST = 11,
 	AC_SIZE_MOST = 10,
 	NO_COEFFICIENT = 15 << 4, /* ZRL: 16 zeros */
-	/* Fields of a code table's entry. */
-	SIZE_SHIFT = 16,
-	LENGTH_SHIFT = 21,
-	PAIR_SHIFT = 26,
 	PAIR_SIZE_MOST = 5, /* of a pair's second value */
 	FOLLOWER_LEAST = 1, /* bits of a follower */
 };
@@ -178,7 +174,8 @@ static const uint32_t *what_follows(struct followers *followers, unsigned bits)
 		uint32_t *at = part + (f->code << (bits - f->length));
 		for (unsigned value = 0; value < 1u << f->size; value++, at += 1u << rest) {
 			uint32_t add = (f->length + f->size) | HUFFMAN_PAIR |
-				       (uint32_t)huffman_extend(value, f->size) << PAIR_SHIFT;
+				       (uint32_t)huffman_extend(value, f->size)
+					       << HUFFMAN_PAIR_SHIFT;
 			fill(at, add, 1u << rest);
 			add_eob(&followers->eob, at, rest, add);
 		}
@@ -192,8 +189,8 @@ static uint32_t *fill_codes(
 	uint32_t *at, struct symbol symbol, unsigned length, struct followers *followers)
 {
 	const unsigned all = length + symbol.size;
-	const uint32_t entry =
-		all | symbol.advance << 8 | symbol.size << SIZE_SHIFT | length << LENGTH_SHIFT;
+	const uint32_t entry = all | symbol.advance << 8 | symbol.size << HUFFMAN_SIZE_SHIFT |
+			       length << HUFFMAN_LENGTH_SHIFT;
 	if (symbol.bad)
 		return fill(at, HUFFMAN_ESCAPE << 8, 1u << (HUFFMAN_CODE_BITS - length));
 	if (symbol.advance == HUFFMAN_EOB || all + FOLLOWER_LEAST > HUFFMAN_CODE_BITS)

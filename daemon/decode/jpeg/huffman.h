@@ -30,6 +30,10 @@ enum {
 	HUFFMAN_PAIR = 1 << 5,
 	HUFFMAN_LAST = 1 << 7,
 	HUFFMAN_FOLDED_LENGTH = 31, /* the bits of all that the entry stands for */
+	/* Where its other fields begin. */
+	HUFFMAN_SIZE_SHIFT = 16,
+	HUFFMAN_LENGTH_SHIFT = 21,
+	HUFFMAN_PAIR_SHIFT = 26,
 	HUFFMAN_LONGEST = 16 + 11, /* bits of a code and its value */
 };
 

@@ -1,5 +1,6 @@
 /* json: reads, refuses with a place, and survives that there is no memory for any of the steps. */
 #include "base/text/json.h"
+#include "unit/sanitized.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,16 +13,6 @@
 #include <cmocka.h>
 #include <malloc.h>
 #include <sys/resource.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-	__has_feature(memory_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#endif
 
 static void test_reads(void **state)
 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "confine/confine.h"
+#include "unit/sanitized.h"
 
 #include <errno.h>
 #include <seccomp.h>
@@ -15,15 +16,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CONFINED_SANITIZER
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CONFINED_SANITIZER
-#endif
 
 enum { CONFINED_LIMIT_S = 60 };
 

@@ -173,7 +173,7 @@ static void calls_programs(void)
 static void test_programs(void **state)
 {
 	(void)state;
-#ifdef CONFINED_SANITIZER
+#ifdef SANITIZED
 	print_message("skipped: a sanitizer needs these calls itself\n");
 	skip();
 #endif
@@ -262,7 +262,7 @@ static void calls_numa(void)
 	CONFINED_EXPECT(!works || syscall(SYS_set_mempolicy, MPOL_PREFERRED, first, 64ul) == 0);
 	CONFINED_EXPECT(syscall(SYS_set_mempolicy, MPOL_BIND, first, 64ul) == -1);
 	CONFINED_EXPECT(errno == ENOSYS);
-#ifndef CONFINED_SANITIZER
+#ifndef SANITIZED
 	CONFINED_EXPECT(sched_setaffinity(0, sizeof set, &set) == -1 && errno == ENOSYS);
 #endif
 }
@@ -322,7 +322,7 @@ static void calls_witness(void)
 	calls_expect_no_owner();
 	CONFINED_EXPECT(syscall(SYS_memfd_create, "no", 0) == -1 && errno == ENOSYS);
 	CONFINED_EXPECT(syscall(SYS_accept4, 0, 0, 0, 0) == -1 && errno == ENOSYS);
-#ifndef CONFINED_SANITIZER
+#ifndef SANITIZED
 	CONFINED_EXPECT(fork() == -1);
 	CONFINED_EXPECT(syscall(SYS_execve, 0, 0, 0) == -1 && errno == EPERM);
 	CONFINED_EXPECT(syscall(SYS_ptrace, 0, 0, 0, 0) == -1 && errno == EPERM);

@@ -134,7 +134,7 @@ static void test_large_tile(void **state)
 	free(tiff.data);
 }
 
-/* Of an image that is one row high and two tiles wide, each row is given once. */
+/* An image that is one row high and two tiles wide gives its row once. */
 static void test_low_tiles(void **state)
 {
 	if (skips())

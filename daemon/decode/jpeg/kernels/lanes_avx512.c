@@ -38,12 +38,9 @@ enum {
 	PIECE_MCUS = 32, /* a run is decoded in pieces, whose blocks stay in the cache */
 	ROW = 1 << HUFFMAN_CODE_BITS, /* entries of a table */
 	ROW_SHIFT = HUFFMAN_CODE_BITS,
-	/* Of a table's entry (huffman.h). */
-	NOTHING = 0, /* without bits, advance and value */
+	NOTHING = 0, /* a table entry without bits, advance and value */
 	FOLDED = HUFFMAN_PAIR | HUFFMAN_LAST,
-	SIZE_SHIFT = 16,
-	LENGTH_SHIFT = 21,
-	NEXT_SHIFT = 26 - 16, /* to the place above the first value */
+	NEXT_SHIFT = HUFFMAN_PAIR_SHIFT - 16, /* to the place above the first value */
 	CHOOSE = 0xca, /* of ternary logic: by the first, the second or the third */
 	/* Added to the k of a block that an entry's EOB completes. */
 	LAST = 512,
@@ -321,7 +318,8 @@ static void unfold(struct driver *driver, unsigned half, unsigned i)
 	struct spill *spill = &driver->spill[half];
 	const struct seat *seat = &driver->seat[half * WIDTH + i];
 	const int32_t entry = spill->entry[i];
-	const int32_t first = (entry >> LENGTH_SHIFT & 15) + (entry >> SIZE_SHIFT & 15);
+	const int32_t first =
+		(entry >> HUFFMAN_LENGTH_SHIFT & 15) + (entry >> HUFFMAN_SIZE_SHIFT & 15);
 	spill->bit[i] -= (entry & HUFFMAN_FOLDED_LENGTH) - first;
 	spill->k[i] -= (entry & HUFFMAN_LAST ? LAST : 0) + (entry & HUFFMAN_PAIR ? 1 : 0);
 	/* The second coefficient went to the next block, or to the spare one. */
@@ -436,8 +434,9 @@ INLINE __m512i advance_of(__m512i entry)
 INLINE __m512i values_of(const struct half *h, __m512i entry)
 {
 	const __m512i zero = _mm512_setzero_si512();
-	__m512i bits = _mm512_shldv_epi32(h->window, zero, _mm512_srli_epi32(entry, LENGTH_SHIFT));
-	__m512i size = _mm512_srli_epi32(entry, SIZE_SHIFT);
+	__m512i bits =
+		_mm512_shldv_epi32(h->window, zero, _mm512_srli_epi32(entry, HUFFMAN_LENGTH_SHIFT));
+	__m512i size = _mm512_srli_epi32(entry, HUFFMAN_SIZE_SHIFT);
 	__m512i value = _mm512_shldv_epi32(zero, bits, size);
 	__mmask16 negative = _mm512_testn_epi32_mask(bits, set1(INT32_MIN));
 	value = _mm512_mask_sub_epi32(
