@@ -34,7 +34,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / d) for d in ("e2e", "faults", "inject")]
 import harness  # noqa: E402
 from faults import FIGURES, Watch  # noqa: E402
-from harness import ROOT, Daemon, HungUp, Link, folder, promise  # noqa: E402
+from harness import ROOT, Daemon, HungUp, Link, Raw, folder, promise  # noqa: E402
 from inject import LIBRARY, Inject  # noqa: E402
 from scenarios import INVALID, SUBSTITUTED, Hung, Outcome, all_of, fill  # noqa: E402
 
@@ -82,13 +82,18 @@ class Finding(Exception):
 class OwnThreads(Watch):
     """The kernel's own workers of a ring go seconds after their last work, and are threads of the process until then.
 
-    The fault may meet the connection that watches, when the daemon looks once more whether it has said something."""
+    The fault may meet the connection that watches, when the daemon looks once more whether it has said something: then it is made anew."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon)
+        self.socket = daemon.socket
 
     def status(self):
         try:
             return super().status()
         except (ConnectionError, HungUp):
-            self.connect()
+            self.raw.socket.close()
+            self.raw = Raw(self.socket)
             return super().status()
 
     def figures(self):
