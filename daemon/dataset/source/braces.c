@@ -23,6 +23,14 @@ int source_paths_add(struct source_paths *paths, char *path, struct fault *fault
 		return fault_set(fault, -E2BIG,
 			"names more than %d files: check the ranges in braces", SOURCE_PATHS_MAX);
 	}
+	paths->bytes += path ? strlen(path) + 1 : 0;
+	if (paths->bytes > SOURCE_PATHS_BYTES) {
+		free(path);
+		return fault_set(fault, -E2BIG,
+			"names files whose paths have more than %d MiB together: check the ranges "
+			"in braces, or use shorter paths",
+			SOURCE_PATHS_BYTES >> 20);
+	}
 	char **grown =
 		path ? array_grown(paths->path, paths->count, &paths->room, sizeof path) : NULL;
 	if (!grown) {
@@ -39,24 +47,6 @@ struct pair {
 	size_t open, close;
 	bool list; /* has a comma between them */
 };
-
-/* Finds the pair that begins at text[open]; false if it is never closed. */
-static bool pair_find(const char *text, size_t open, struct pair *ret)
-{
-	int depth = 0;
-	bool list = false;
-	for (size_t i = open; text[i]; i++) {
-		if (text[i] == '{')
-			depth++;
-		else if (text[i] == ',' && depth == 1)
-			list = true;
-		else if (text[i] == '}' && --depth == 0) {
-			*ret = (struct pair){open, i, list};
-			return true;
-		}
-	}
-	return false;
-}
 
 /* A range {from..to} or {from..to..step} of whole numbers. */
 struct range {
@@ -114,22 +104,40 @@ static bool range_parse(const char *text, const struct pair *pair, struct range 
 	return true;
 }
 
-/* Finds the first pair at or after `from` that expands to something. */
-static bool pair_next(const char *text, size_t from, struct pair *ret, struct range *ret_range,
-	bool *ret_is_range)
+/* Finds the first pair at or after `from` that expands to something; pairs within one that does not
+ * may expand. One pass: a brace that is never closed must not make each later one cost a pass, too.
+ * Its own frame, because its memory must not stay during the recursion. */
+static __attribute__((noinline)) bool pair_next(const char *text, size_t from, struct pair *ret,
+	struct range *ret_range, bool *ret_is_range)
 {
+	struct {
+		uint16_t at;
+		bool list;
+	} open[SOURCE_TEXT_MAX];
+	size_t depth = 0;
+	bool found = false;
 	for (size_t i = from; text[i]; i++) {
-		struct pair pair;
-		if (text[i] != '{' || !pair_find(text, i, &pair))
-			continue;
-		bool is_range = range_parse(text, &pair, ret_range);
-		if (!pair.list && !is_range)
-			continue; /* pairs within it may expand */
-		*ret = pair;
-		*ret_is_range = is_range;
-		return true;
+		if (text[i] == '{') {
+			open[depth].at = (uint16_t)i;
+			open[depth++].list = false;
+		} else if (text[i] == ',' && depth) {
+			open[depth - 1].list = true;
+		} else if (text[i] == '}' && depth) {
+			depth--;
+			const struct pair pair = {open[depth].at, i, open[depth].list};
+			struct range range;
+			if (found && pair.open > ret->open)
+				continue;
+			const bool is_range = range_parse(text, &pair, &range);
+			if (!pair.list && !is_range)
+				continue;
+			*ret = pair;
+			*ret_range = range;
+			*ret_is_range = is_range;
+			found = true;
+		}
 	}
-	return false;
+	return found;
 }
 
 static int braces_from(
@@ -145,6 +153,11 @@ static int pair_replace(const char *text, const struct pair *pair, const char *m
 		return fault_set(fault, -ENAMETOOLONG,
 			"names a path of %zu bytes: at most %d are allowed", total,
 			SOURCE_TEXT_MAX);
+	paths->expanded += total;
+	if (paths->expanded > SOURCE_EXPANDED_BYTES)
+		return fault_set(fault, -E2BIG,
+			"takes more than %d MiB to expand: check the ranges and lists in braces",
+			SOURCE_EXPANDED_BYTES >> 20);
 	cleanup(free_ptr) char *whole = malloc(total + 1);
 	if (!whole)
 		return fault_set(fault, -ENOMEM, "no memory for a path");

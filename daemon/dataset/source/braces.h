@@ -4,10 +4,13 @@
 #include "base/fault.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
-	/* a mistake such as {0..100000000} must not use up the memory */
+	/* a mistake such as {0..100000000} must not use up the memory, nor take hours */
 	SOURCE_PATHS_MAX = 1000000,
+	SOURCE_PATHS_BYTES = 64 << 20, /* of all paths together */
+	SOURCE_EXPANDED_BYTES = 512 << 20, /* of all texts that expanding makes on its way */
 	SOURCE_TEXT_MAX = 4095, /* bytes of one path */
 };
 
@@ -15,9 +18,12 @@ struct source_paths {
 	char **path; /* absolute; links are resolved only before a part such as ".." */
 	size_t count;
 	size_t room;
+	uint64_t bytes; /* of the paths */
+	uint64_t expanded; /* bytes of the texts that were made on the way */
 };
 
-/* Expands braces only. 0; -E2BIG more than SOURCE_PATHS_MAX; -ENAMETOOLONG; -ENOMEM. `paths` starts
+/* Expands braces only. 0; -E2BIG more than SOURCE_PATHS_MAX, _BYTES or
+ * SOURCE_EXPANDED_BYTES; -ENAMETOOLONG; -ENOMEM. `paths` starts
  * zeroed; the caller frees it, also after a fault. */
 int source_braces(const char *spec, struct source_paths *paths, struct fault *fault);
 

@@ -10,6 +10,7 @@
 #include "dataset/source/own.h"
 #include "dataset/source/source_remote.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -208,15 +209,65 @@ static int glob_check(const char *pattern, struct fault *fault)
 	return roots_check("source", folder, fault);
 }
 
+enum {
+	GLOB_ENTRY = 50, /* bytes of memory for an entry, besides its path */
+	GLOB_BYTES_MAX = 128 << 20, /* for all entries of the folders that are read */
+};
+
+/* What glob() reads is counted, because it keeps what matches until it returns: links in circles
+ * multiply with each star. */
+static _Thread_local struct {
+	uint64_t bytes; /* for the paths of all entries so far */
+	size_t folder; /* bytes of the path of the folder that is read: glob() reads one at a time */
+	bool ended;
+} globbing;
+
+static void *glob_opendir(const char *path)
+{
+	errno = ENOMEM;
+	globbing.folder = strlen(path);
+	return globbing.ended ? NULL : opendir(path);
+}
+
+static struct dirent *glob_readdir(void *folder)
+{
+	struct dirent *entry = globbing.ended ? NULL : readdir(folder);
+	if (!entry)
+		return NULL;
+	globbing.bytes += globbing.folder + strlen(entry->d_name) + GLOB_ENTRY;
+	globbing.ended = globbing.bytes > GLOB_BYTES_MAX;
+	return globbing.ended ? NULL : entry;
+}
+
+static void glob_closedir(void *folder)
+{
+	(void)closedir(folder);
+}
+
 /* glob() would sort by the locale. Sorting bytewise gives every process the same order. */
 static int glob_add(struct looked *looked, const char *pattern, struct fault *fault)
 {
-	glob_t found = {0};
+	glob_t found = {
+		.gl_opendir = glob_opendir,
+		.gl_readdir = glob_readdir,
+		.gl_closedir = glob_closedir,
+		.gl_lstat = lstat,
+		.gl_stat = stat,
+	};
 	int allowed = glob_check(pattern, fault);
 	if (allowed < 0)
 		return allowed;
-	int code = glob(pattern, GLOB_NOSORT | GLOB_ERR | GLOB_NOESCAPE, NULL, &found);
-	int rc = code ? glob_fault(pattern, code, fault) : 0;
+	globbing.bytes = 0;
+	globbing.ended = false;
+	int code = glob(
+		pattern, GLOB_NOSORT | GLOB_ERR | GLOB_NOESCAPE | GLOB_ALTDIRFUNC, NULL, &found);
+	int rc = globbing.ended
+			 ? fault_set(fault, -E2BIG,
+				   "%s: the folders that it reads have too many entries (more than "
+				   "%d MiB of names): write a folder's name in place of a star",
+				   pattern, GLOB_BYTES_MAX >> 20)
+		 : code ? glob_fault(pattern, code, fault)
+			: 0;
 	size_t before = looked->paths->count;
 	if (rc == 0)
 		qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_paths);

@@ -73,6 +73,25 @@ static void test_bounds(void **state)
 	too_many(text, -E2BIG);
 }
 
+/* A short text must not stand for gigabytes, or hours. */
+static void test_costs(void **state)
+{
+	char text[SOURCE_TEXT_MAX + 1];
+	memset(text, 'x', sizeof text);
+	strcpy(text + 4000, "{0..99999}"); /* 400 MB of paths */
+	too_many(text, -E2BIG);
+	strcpy(text + 4000, "{0..9999}"); /* 40 MB */
+	too_many(text, 0);
+	strcpy(text, "{0..9999}"); /* braces that are never closed, in each of 10,000 texts */
+	memset(text + 9, '{', 4000);
+	text[4009] = 0;
+	too_many(text, 0);
+	size_t size = (size_t)sprintf(text, "{0..99999}"); /* 500 steps to each of 100,000 paths */
+	for (int i = 0; i < 500; i++, size += 6)
+		strcpy(text + size, "{1..1}");
+	too_many(text, -E2BIG);
+}
+
 static void expect(const char *spec, int rc, const char *part, size_t count, int folder)
 {
 	struct source_paths paths = {0};
@@ -89,6 +108,22 @@ static void expect(const char *spec, int rc, const char *part, size_t count, int
 		fail_msg("%s: \"%s\" does not say \"%s\"", spec, fault.text, part);
 	}
 	source_paths_free(&paths);
+}
+
+/* Links in circles multiply with each star. */
+static void test_circles(void **state)
+{
+	const char *folder = *state;
+	fixture_file(folder, "d/x.tar", "");
+	assert_int_equal(chdir(folder), 0);
+	for (int i = 0; i < 20; i++) {
+		char link[16];
+		(void)snprintf(link, sizeof link, "d/l%d", i);
+		assert_int_equal(symlink(".", link), 0);
+	}
+	expect("d/*/*.tar", 0, "/d/l9/x.tar", 20, 0);
+	expect("d/*/*/*/*/*/*/*/*/*/*.tar", -E2BIG, "too many entries", 0, 0);
+	expect("d/*/*.tar", 0, "/d/l9/x.tar", 20, 0);
 }
 
 static void test_expand(void **state)
@@ -202,6 +237,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_costs),
+		cmocka_unit_test_setup_teardown(test_circles, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_expand, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_glob_and_indexes, fixture_setup, fixture_teardown),
