@@ -15,10 +15,10 @@ static const json_t *document_json(const struct node *node)
 
 struct node *document_parse(const char *text)
 {
-	json_t *json = json_read(text, strlen(text), 0, NULL);
+	json_t *json = json_read(text, strlen(text), JSON_PARTS_ANY, 0, NULL);
 	/* jansson refuses an integer of 2^63 or more, as a seed may be, but reads it as a real. */
 	if (!json)
-		json = json_read(text, strlen(text), JSON_DECODE_INT_AS_REAL, NULL);
+		json = json_read(text, strlen(text), JSON_PARTS_ANY, JSON_DECODE_INT_AS_REAL, NULL);
 	return (struct node *)json;
 }
 

@@ -18,6 +18,18 @@ struct index_progress {
 
 enum { INDEX_PROGRESS_SAMPLES = 10000, INDEX_PROGRESS_BYTES = 64 << 20 };
 
+/* Reports what was reported last. For work that takes time before there are samples. 0, or
+ * -ECANCELED if the caller stops the build. */
+static inline int index_progress_ask(const struct index_progress *progress, struct fault *fault)
+{
+	if (!progress->call || !progress->call(progress->context, progress->told_samples,
+				       progress->told_bytes, progress->total_bytes))
+		return 0;
+	return fault_set(fault, -ECANCELED,
+		"stopped while indexing, after %llu samples; the index of this shard was not kept",
+		(unsigned long long)progress->told_samples);
+}
+
 /* Reports that `samples` and `bytes` of the current shard are done. 0, or -ECANCELED if the caller
  * stops the build. */
 static inline int index_progress_step(
@@ -30,10 +42,5 @@ static inline int index_progress_step(
 		return 0;
 	progress->told_samples = samples;
 	progress->told_bytes = bytes;
-	if (!progress->call ||
-		!progress->call(progress->context, samples, bytes, progress->total_bytes))
-		return 0;
-	return fault_set(fault, -ECANCELED,
-		"stopped while indexing, after %llu samples; the index of this shard was not kept",
-		(unsigned long long)samples);
+	return index_progress_ask(progress, fault);
 }

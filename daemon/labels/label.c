@@ -72,7 +72,7 @@ static int take_json(const json_t *root, int32_t *ret, struct fault *fault)
 
 int label_from_json(const char *text, size_t size, int32_t *ret, struct fault *fault)
 {
-	json_t *root = label_json(text, size, fault);
+	json_t *root = label_json(text, size, LABEL_JSON_PARTS, fault);
 	if (!root)
 		return -EINVAL;
 	int rc = json_is_object(root) ? take_json(root, ret, fault) : LABEL_E_NONE;

@@ -2,6 +2,7 @@
 #include "labels/label_classes.h"
 
 #include "base/hash.h"
+#include "base/hash_name.h"
 #include "base/host/roots.h"
 #include "base/util.h"
 #include "labels/label_json.h"
@@ -24,7 +25,7 @@ void classes_deinit(struct label_classes *classes)
 /* Finds a name's slot in the table, or the free slot where it belongs. */
 static uint32_t *table_at(const struct label_classes *classes, const char *name, size_t size)
 {
-	uint64_t at = hash_mix(hash_bytes(HASH_SEED, name, size));
+	uint64_t at = hash_name(name, size);
 	for (;; at++) {
 		uint32_t *slot = &classes->table[at & (classes->slots - 1)];
 		if (*slot == 0)
@@ -200,7 +201,8 @@ static int packed_take(
 	cleanup(free_ptr) char *text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return fault_set(fault, -ENOMEM, "no memory to read %s", path);
-	json_t *root = label_json(text, fread(text, 1, (size_t)st.st_size, file), fault);
+	json_t *root = label_json(
+		text, fread(text, 1, (size_t)st.st_size, file), CLASSES_PACKED_PARTS, fault);
 	const json_t *names = json_object_get(root, "classes");
 	int rc = 0;
 	if (!root)

@@ -19,6 +19,7 @@ enum {
 	CLASSES_MAX = 1 << 20,
 	CLASSES_BYTES = 64 << 20,
 	CLASSES_PACKED = 8 << 20, /* of a NAME.pack.json, which is in memory while it is read */
+	CLASSES_PACKED_PARTS = 1 << 20, /* the same as parts of base/text/json.h */
 };
 
 struct label_classes {

@@ -162,7 +162,7 @@ static char *relaxed_text(const char *text, size_t size, size_t *ret_size)
 	return copy;
 }
 
-json_t *label_json(const char *text, size_t size, struct fault *fault)
+json_t *label_json(const char *text, size_t size, size_t parts, struct fault *fault)
 {
 	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
 	json_error_t error;
@@ -170,13 +170,13 @@ json_t *label_json(const char *text, size_t size, struct fault *fault)
 		text += 3;
 		size -= 3;
 	}
-	json_t *root = json_read(text, size, flags, &error);
+	json_t *root = json_read(text, size, parts, flags, &error);
 	if (root)
 		return root;
 	size_t relaxed_size = 0;
 	cleanup(free_ptr) char *relaxed = relaxed_text(text, size, &relaxed_size);
 	if (relaxed)
-		root = json_read(relaxed, relaxed_size, flags, &error);
+		root = json_read(relaxed, relaxed_size, parts, flags, &error);
 	if (!root && json_lacked_memory(&error))
 		(void)fault_set(fault, -ENOMEM, "cannot be read: %s", error.text);
 	else if (!root)

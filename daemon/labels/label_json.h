@@ -12,9 +12,12 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Parses a JSON text. NULL with a fault that does not name its file. The caller frees it with
- * json_decref. */
-json_t *label_json(const char *text, size_t size, struct fault *fault);
+/* The parts (base/text/json.h) of what describes one sample. */
+enum { LABEL_JSON_PARTS = 1 << 18 };
+
+/* Parses a JSON text of at most `parts` parts. NULL with a fault that does not name its file. The
+ * caller frees it with json_decref. */
+json_t *label_json(const char *text, size_t size, size_t parts, struct fault *fault);
 
 /* "an integer", "an array", ...; for a value that JSON cannot hold, the value: "NaN", "Infinity",
  * the digits of an integer beyond 63 bits, a number too large for a float64. Valid as long as

@@ -3,6 +3,7 @@
 #include "labels/label_manifest.h"
 
 #include "base/hash.h"
+#include "base/hash_name.h"
 #include "base/host/roots.h"
 #include "base/store.h"
 #include "base/util.h"
@@ -556,7 +557,7 @@ static struct word path_plain(const struct manifest *manifest, const char *path,
 
 static uint64_t path_hash(const struct word *path)
 {
-	return hash_mix(hash_bytes(HASH_SEED, path->text, path->size));
+	return hash_name(path->text, path->size);
 }
 
 static int table_new(struct manifest *manifest, const char *folder, struct fault *fault)

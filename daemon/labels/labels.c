@@ -136,7 +136,7 @@ int labels_unchanged(struct labels *labels, struct fault *fault)
 int labels_from_json(const struct labels *labels, const char *text, size_t size,
 	enum label_type asked, struct label_found *ret, struct fault *fault)
 {
-	json_t *root = label_json(text, size, fault);
+	json_t *root = label_json(text, size, LABEL_JSON_PARTS, fault);
 	if (!root)
 		return -EINVAL;
 	const json_t *value = label_path_find(&labels->path, root, fault);

@@ -84,7 +84,8 @@ static void try_json(const char *text, size_t size, enum label_type asked)
 		want(!zero || fault.text[0] != 0, "a path refused without a sentence");
 		return;
 	}
-	json_t *root = label_json(zero + 1, size - (size_t)(zero + 1 - text), &fault);
+	json_t *root =
+		label_json(zero + 1, size - (size_t)(zero + 1 - text), LABEL_JSON_PARTS, &fault);
 	want(root || fault.text[0] != 0, "no JSON, without a sentence");
 	if (!root)
 		return;

@@ -508,7 +508,7 @@ int manifest_read(struct manifest *manifest, const char *text, size_t size, cons
 	struct fault *fault)
 {
 	struct reader reader = {.path = path};
-	json_t *root = json_read(text, size, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = json_read(text, size, JSON_PARTS_ANY, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(root)) {
 		json_decref(root);
 		return manifest_damaged(path, fault);

@@ -91,8 +91,34 @@ static void give_up(json_error_t *error)
 	}
 }
 
-json_t *json_read(const char *text, size_t size, size_t flags, json_error_t *error)
+/* Whether the text has more than `most` parts; says where. */
+static bool has_more_parts(const char *text, size_t size, size_t most, json_error_t *error)
 {
+	size_t parts = 0;
+	int line = 1;
+	for (size_t i = 0; most && i < size; i++) {
+		line += text[i] == '\n';
+		parts += text[i] == '{'   ? JSON_OBJECT_PARTS
+			 : text[i] == '[' ? JSON_ARRAY_PARTS
+					  : text[i] == ',';
+		if (parts <= most)
+			continue;
+		if (error) {
+			*error = (json_error_t){.line = line};
+			(void)snprintf(error->text, sizeof error->text,
+				"more than %zu values, where a list counts as %d and an object as "
+				"%d",
+				most, JSON_ARRAY_PARTS, JSON_OBJECT_PARTS);
+		}
+		return true;
+	}
+	return false;
+}
+
+json_t *json_read(const char *text, size_t size, size_t parts, size_t flags, json_error_t *error)
+{
+	if (has_more_parts(text, size, parts, error))
+		return NULL;
 	reading.pieces = NULL;
 	reading.now = true;
 	if (setjmp(reading.no_memory)) {

@@ -11,8 +11,18 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* As json_loadb. `error` may be NULL. */
-json_t *json_read(const char *text, size_t size, size_t flags, json_error_t *error);
+/* In memory, a value of two bytes ("1,") has more than 50, and an object ("{}") several times that.
+ * So each caller says how much its text may become: each comma counts as one part, each bracket
+ * that opens as JSON_ARRAY_PARTS, each brace that opens as JSON_OBJECT_PARTS, even within a string.
+ * A part takes at most some 110 bytes, besides its text. */
+enum {
+	JSON_ARRAY_PARTS = 2,
+	JSON_OBJECT_PARTS = 4,
+	JSON_PARTS_ANY = 0, /* for texts that this process or its daemon wrote */
+};
+
+/* As json_loadb, for texts of at most `parts` parts. `error` may be NULL. */
+json_t *json_read(const char *text, size_t size, size_t parts, size_t flags, json_error_t *error);
 
 /* Only after a reading that failed: whether there was not enough memory for it. The error's text
  * then says so. */

@@ -218,7 +218,7 @@ enum {
  * multiply with each star. */
 static _Thread_local struct {
 	uint64_t bytes; /* for the paths of all entries so far */
-	size_t folder; /* bytes of the path of the folder that is read: glob() reads one at a time */
+	size_t folder; /* bytes of the path of the only folder that is being read */
 	bool ended;
 } globbing;
 

@@ -153,7 +153,7 @@ int credentials_from_json(struct credentials *ret, const char *source, const voi
 	json_error_t error;
 	struct credentials made = {.id = ""};
 	/* Jansson's message shows a part of the text; only the place is told. */
-	json_t *object = json_read(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *object = json_read(bytes, size, CREDENTIALS_PARTS, JSON_REJECT_DUPLICATES, &error);
 	int rc = object ? from_object(&made, source, object, fault)
 		 : json_lacked_memory(&error)
 			 ? fault_set(fault, -ENOMEM, "%s: %s", source, error.text)

@@ -16,6 +16,7 @@ enum {
 	CREDENTIALS_TOKEN = 8192, /* of a session; tokens of STS have some 1,000 bytes */
 	CREDENTIALS_SOURCE = 160,
 	CREDENTIALS_BODY = 65536, /* bytes of an answer */
+	CREDENTIALS_PARTS = 4096, /* of it, as base/text/json.h counts */
 };
 
 struct credentials {

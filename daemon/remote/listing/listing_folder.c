@@ -1,7 +1,7 @@
 /* listing_folder: a prefix of class folders. See listing.h. */
 #include "remote/listing/listing.h"
 
-#include "base/hash.h"
+#include "base/hash_name.h"
 #include "base/name_order.h"
 #include "base/util.h"
 #include "remote/listing/listing_sort.h"
@@ -26,7 +26,7 @@ struct folder {
 
 static size_t names_at(const struct names *names, const char *name, size_t size)
 {
-	uint64_t at = hash_mix(hash_bytes(HASH_SEED, name, size));
+	uint64_t at = hash_name(name, size);
 	for (;; at++) {
 		const char *there = names->slot[at & (names->slots - 1)];
 		if (!there || (!strncmp(there, name, size) && !there[size]))

@@ -46,22 +46,11 @@ size_t listing_hub_size(const char *hub)
 	return size;
 }
 
-/* Whether a text is too much for a page: each part that these begin or end takes memory. */
-static bool has_many_parts(const char *bytes, size_t size)
-{
-	size_t parts = 0;
-	for (size_t i = 0; i < size; i++)
-		parts += bytes[i] == ',' || bytes[i] == '[' || bytes[i] == '{';
-	return parts > HUB_PARTS_MAX;
-}
-
 int listing_hub_read(const char *bytes, size_t size, listing_take_fn *take, void *context,
 	uint64_t *ret_count, struct fault *fault)
 {
 	json_error_t error = {.line = 0};
-	json_t *list = has_many_parts(bytes, size)
-			       ? NULL
-			       : json_read(bytes, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *list = json_read(bytes, size, HUB_PARTS_MAX, JSON_REJECT_DUPLICATES, &error);
 	int rc = json_is_array(list) ? 0
 		 : !list && json_lacked_memory(&error)
 			 ? fault_set(fault, -ENOMEM, "the Hub's listing: %s", error.text)

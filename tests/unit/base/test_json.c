@@ -18,16 +18,31 @@ static void test_reads(void **state)
 {
 	(void)state;
 	json_error_t error;
-	json_t *root = json_read("[1, {\"a\": \"b\"}] ", 16, 0, &error);
+	json_t *root = json_read("[1, {\"a\": \"b\"}] ", 16, JSON_PARTS_ANY, 0, &error);
 	assert_non_null(root);
 	char *text = json_dumps(root, JSON_COMPACT);
 	assert_string_equal(text, "[1,{\"a\":\"b\"}]");
 	json_text_free(text);
 	json_decref(root);
-	assert_null(json_read("[1,\n x]", 7, 0, &error));
+	assert_null(json_read("[1,\n x]", 7, JSON_PARTS_ANY, 0, &error));
 	assert_int_equal(error.line, 2);
 	assert_false(json_lacked_memory(&error));
-	assert_null(json_read("[", 1, 0, NULL));
+	assert_null(json_read("[", 1, JSON_PARTS_ANY, 0, NULL));
+}
+
+/* A text of a few bytes a value takes a hundred times its size. */
+static void test_parts(void **state)
+{
+	static const char text[] = "[{},\n{},\n{}]"; /* 2 + 3 x 4 + 2 */
+	json_error_t error = {.line = 0};
+	json_t *root = json_read(text, sizeof text - 1, 16, 0, &error);
+	assert_non_null(root);
+	json_decref(root);
+	assert_null(json_read(text, sizeof text - 1, 15, 0, &error));
+	assert_int_equal(error.line, 3);
+	assert_non_null(strstr(error.text, "more than 15 values"));
+	assert_false(json_lacked_memory(&error));
+	assert_null(json_read(text, sizeof text - 1, 15, 0, NULL));
 }
 
 /* "[0, 1, .., {"key": "\n\n.."}]": many small pieces, and a token that takes `size` bytes. */
@@ -73,7 +88,7 @@ static void test_no_memory(void **state)
 		now = before;
 		now.rlim_cur = pages_of_process() * 4096 + more;
 		assert_int_equal(setrlimit(RLIMIT_AS, &now), 0);
-		json_t *root = json_read(text, strlen(text), 0, &error);
+		json_t *root = json_read(text, strlen(text), JSON_PARTS_ANY, 0, &error);
 		assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 		if (root) {
 			const json_t *last = json_array_get(root, 1000);
@@ -96,6 +111,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests_name("json", tests, NULL, NULL);

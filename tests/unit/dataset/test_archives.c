@@ -224,6 +224,35 @@ static void test_zip_natural(void **state)
 	dataset_free(dataset);
 }
 
+/* Folders in a directory whose names have more bytes than may be in memory. */
+static void test_zip_many_classes(void **state)
+{
+	enum { NAME = 1000, FOLDERS = 34000, ENTRY = 46 + NAME, LOCAL = 31 };
+	const size_t directory = (size_t)FOLDERS * ENTRY;
+	uint8_t *bytes = calloc(1, LOCAL + directory + 22), *entry = bytes + LOCAL;
+	assert_non_null(bytes);
+	memcpy(bytes, "PK\3\4", 4);
+	for (unsigned i = 0; i < FOLDERS; i++, entry += ENTRY) {
+		memcpy(entry, "PK\1\2", 4);
+		(void)number_put(entry + 28, NAME, 2);
+		memset(entry + 46, 'x', NAME);
+		(void)number_put(entry + 46,
+			0x61616161 + i % 16 + (i / 16 % 16 << 8) + (i / 256 % 16 << 16) +
+				(i / 4096 << 24),
+			4);
+		entry[46 + NAME - 1] = '/';
+	}
+	memcpy(entry, "PK\5\6", 4);
+	(void)number_put(entry + 8, FOLDERS, 2);
+	(void)number_put(entry + 10, FOLDERS, 2);
+	(void)number_put(entry + 12, directory, 4);
+	(void)number_put(entry + 16, LOCAL, 4);
+	fixture_write(in("many.zip"), bytes, LOCAL + directory + 22);
+	free(bytes);
+	expect_fault(
+		"many.zip", -E2BIG, "has more than 1048576 class folders, or names of more than");
+}
+
 static void test_zip_splits(void **state)
 {
 	const char *const members[] = {"train/a/1.jpg", "val/a/1.jpg", NULL};
@@ -373,6 +402,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_zip_is_the_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_natural, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_zip_many_classes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_splits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_manifest, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_zip_sniffed, setup, teardown),

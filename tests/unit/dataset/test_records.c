@@ -314,6 +314,23 @@ static void test_cifar_largest(void **state)
 		fail_msg("%s", fault.text);
 }
 
+/* An index.json that would take gigabytes of memory. */
+static void test_index_json_values(void **state)
+{
+	enum { OBJECTS = 1 << 20 };
+	static const char head[] = "{\"version\": 2, \"shards\": [";
+	char *text = malloc(sizeof head + 3 * (size_t)OBJECTS + 8);
+	assert_non_null(text);
+	size_t at = (size_t)sprintf(text, "%s", head);
+	for (size_t i = 0; i < OBJECTS; i++, at += 3)
+		memcpy(text + at, "{},", 3);
+	strcpy(text + at, "{}]}");
+	assert_int_equal(mkdir(in("values"), 0755), 0);
+	fixture_file(root, "values/index.json", text);
+	free(text);
+	expect_fault("values", -EINVAL, "more than 4194304 values");
+}
+
 /* index.json and its shards may not be links that lead out of the roots either. */
 static void test_index_json(void **state)
 {
@@ -344,6 +361,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index_json_values, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_class_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_class_names_asked, setup, teardown),

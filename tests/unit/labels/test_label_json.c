@@ -15,7 +15,7 @@ static struct fault fault;
 
 static json_t *load(const char *text)
 {
-	json_t *root = json_read(text, strlen(text), JSON_DECODE_ANY, NULL);
+	json_t *root = json_read(text, strlen(text), JSON_PARTS_ANY, JSON_DECODE_ANY, NULL);
 	assert_non_null(root);
 	return root;
 }
@@ -65,7 +65,7 @@ static void reads(const char *text, size_t size, const char *want)
 	char *copy = malloc(size + !size);
 	assert_non_null(copy);
 	memcpy(copy, text, size);
-	json_t *root = label_json(copy, size, &fault);
+	json_t *root = label_json(copy, size, LABEL_JSON_PARTS, &fault);
 	free(copy);
 	char *said = root ? json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	if (root ? strcmp(said, want) != 0 : !strstr(fault.text, want))

@@ -315,6 +315,7 @@ static int listing_run(struct listing *listing, struct fault *fault)
 {
 	const struct index_job *job = listing->job;
 	int rc = zip_init(&listing->zip, job->blob, job->path, job->size, fault);
+	listing->root.progress = job->progress;
 	if (rc == 0)
 		rc = zip_root_find(&listing->root, &listing->zip, job->class_order, fault);
 	if (rc == 0)

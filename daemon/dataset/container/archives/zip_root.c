@@ -1,14 +1,20 @@
 /* zip_root: see zip_root.h. */
 #include "dataset/container/archives/zip_root.h"
 
-#include "base/hash.h"
+#include "base/hash_name.h"
 #include "base/name_order.h"
 #include "base/util.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { SLOTS_LEAST = 64 };
+enum {
+	SLOTS_LEAST = 64,
+	/* As for folders in an object store. */
+	CLASSES_MAX = 1 << 20,
+	CLASSES_BYTES = 32 << 20, /* of their names */
+	ASK_MEMBERS = 1 << 16, /* between two looks at whether to go on */
+};
 
 static bool part_is_hidden(const char *part, size_t size)
 {
@@ -54,11 +60,14 @@ static int name_check(
 }
 
 /* Takes the next member that counts. */
-static int root_next(struct zip_reader *zip, struct zip_member *member, struct fault *fault)
+static int root_next(struct zip_root *root, struct zip_reader *zip, struct zip_member *member,
+	struct fault *fault)
 {
 	int rc;
 	while ((rc = zip_next(zip, member, fault)) > 0) {
 		rc = name_check(zip, member, fault);
+		if (rc == 0 && ++root->walked % ASK_MEMBERS == 0)
+			rc = index_progress_ask(root->progress, fault);
 		if (rc < 0)
 			return rc;
 		if (zip_root_counts(member))
@@ -92,7 +101,7 @@ static int root_by_images(struct zip_root *root, struct zip_reader *zip, struct 
 	bool any = false;
 	int rc;
 	root->size = 0;
-	while ((rc = root_next(zip, member, fault)) > 0) {
+	while ((rc = root_next(root, zip, member, fault)) > 0) {
 		if (member->folder || member->cut || !folder_format(member->name))
 			continue;
 		size_t size = parent_size(member->name, member->name_size);
@@ -108,11 +117,16 @@ static int root_by_images(struct zip_root *root, struct zip_reader *zip, struct 
 
 static struct zip_class *slot_at(const struct zip_root *root, const char *name, size_t size)
 {
-	for (uint64_t at = hash_bytes(HASH_SEED, name, size);; at++) {
+	for (uint64_t at = hash_name(name, size);; at++) {
 		struct zip_class *slot = &root->slot[at & (root->slots - 1)];
 		if (!slot->name || (strncmp(slot->name, name, size) == 0 && !slot->name[size]))
 			return slot;
 	}
+}
+
+static int no_memory(const struct zip_reader *zip, struct fault *fault)
+{
+	return fault_set(fault, -ENOMEM, "no memory for the class names of %s", zip->window.path);
 }
 
 static int slots_grow(struct zip_root *root)
@@ -131,16 +145,23 @@ static int slots_grow(struct zip_root *root)
 	return 0;
 }
 
-static int class_add(struct zip_root *root, const char *name, size_t size)
+static int class_add(struct zip_root *root, const struct zip_reader *zip, const char *name,
+	size_t size, struct fault *fault)
 {
 	if (root->classes * 2 >= root->slots && slots_grow(root) < 0)
-		return -ENOMEM;
+		return no_memory(zip, fault);
 	struct zip_class *slot = slot_at(root, name, size);
 	if (slot->name)
 		return 0;
+	root->bytes += size;
+	if (root->classes == CLASSES_MAX || root->bytes > CLASSES_BYTES)
+		return fault_set(fault, -E2BIG,
+			"%s has more than %d class folders, or names of more than %d MiB: name the "
+			"classes by `labels`, or divide the archive",
+			zip->window.path, CLASSES_MAX, CLASSES_BYTES >> 20);
 	slot->name = strndup(name, size);
 	root->classes += slot->name != NULL;
-	return slot->name ? 0 : -ENOMEM;
+	return slot->name ? 0 : no_memory(zip, fault);
 }
 
 static void classes_free(struct zip_root *root)
@@ -149,7 +170,7 @@ static void classes_free(struct zip_root *root)
 		free(root->slot[i].name);
 	free(root->slot);
 	root->slot = NULL;
-	root->slots = root->classes = 0;
+	root->slots = root->classes = root->bytes = 0;
 }
 
 /* The bytes of the folder that a member is in, or is, with a slash after it. The name of a folder
@@ -169,7 +190,7 @@ static int classes_collect(struct zip_root *root, struct zip_reader *zip, struct
 {
 	bool shortened = false;
 	int rc;
-	while ((rc = root_next(zip, member, fault)) > 0) {
+	while ((rc = root_next(root, zip, member, fault)) > 0) {
 		const size_t size = folder_size(member);
 		const size_t common = common_size(root->path, root->size, member->name, size);
 		if (common < root->size && common < size) {
@@ -180,9 +201,9 @@ static int classes_collect(struct zip_root *root, struct zip_reader *zip, struct
 		if (size <= root->size || shortened)
 			continue;
 		const char *name = member->name + root->size;
-		if (class_add(root, name, strcspn(name, "/")) < 0)
-			return fault_set(fault, -ENOMEM, "no memory for the class names of %s",
-				zip->window.path);
+		rc = class_add(root, zip, name, strcspn(name, "/"), fault);
+		if (rc < 0)
+			return rc;
 	}
 	return rc < 0 ? rc : shortened;
 }
@@ -227,8 +248,7 @@ int zip_root_find(
 		rc = UTIL_MIN(rc, 0);
 	}
 	if (rc == 0 && classes_number(root, order) < 0)
-		rc = fault_set(
-			fault, -ENOMEM, "no memory for the class names of %s", zip->window.path);
+		rc = no_memory(zip, fault);
 	return rc;
 }
 

@@ -14,6 +14,7 @@
 
 #include "dataset/container/archives/zip.h"
 #include "dataset/container/folder.h"
+#include "dataset/index_progress.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,11 +30,15 @@ struct zip_root {
 	/* A hash table with linear probing, at most half full; slots without a name are free. */
 	struct zip_class *slot;
 	size_t slots, classes;
+	size_t bytes; /* of the classes' names */
+	struct index_progress *progress; /* set by the caller: whether to go on is asked there */
+	uint64_t walked; /* members */
 	const char **names; /* of the classes, by their labels; borrowed from the slots */
 };
 
 /* Walks the directory, which is at its first member, two or three times, and checks all names. 0;
- * -EINVAL; -ENOMEM; -errno. Call zip_root_deinit in all cases; `root` begins zeroed. */
+ * -EINVAL; -E2BIG: too many classes; -ECANCELED; -ENOMEM; -errno. Call zip_root_deinit in all
+ * cases; `root` begins zeroed but for `progress`. */
 int zip_root_find(
 	struct zip_root *root, struct zip_reader *zip, enum class_order order, struct fault *fault);
 void zip_root_deinit(struct zip_root *root);

@@ -5,16 +5,7 @@
 
 #include <errno.h>
 
-enum { FEATURES_DEPTH = 8, FEATURES_VALUES = 1 << 20 };
-
-/* At least as many as the text has values. In memory, a value of two bytes has more than 100. */
-static size_t values_most(const char *text, size_t size)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < size; i++)
-		count += text[i] == ',' || text[i] == '[' || text[i] == '{';
-	return count;
-}
+enum { FEATURES_DEPTH = 8, FEATURES_PARTS = 1 << 20 };
 
 int features_read(struct features *features, const char *text, size_t size, const char *path,
 	struct fault *fault)
@@ -22,14 +13,7 @@ int features_read(struct features *features, const char *text, size_t size, cons
 	*features = (struct features){0};
 	if (!text)
 		return 0;
-	if (values_most(text, size) > FEATURES_VALUES)
-		return fault_set(fault, -EINVAL,
-			"%s: the notes of `datasets` in its footer (key \"huggingface\") have more "
-			"than "
-			"%d values: the file is damaged; write it again with fewer names of "
-			"classes",
-			path, FEATURES_VALUES);
-	features->root = label_json(text, size, fault);
+	features->root = label_json(text, size, FEATURES_PARTS, fault);
 	if (!features->root)
 		return fault_prefix(fault, -EINVAL,
 			"%s: the notes of `datasets` in its footer (key \"huggingface\")", path);

@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SPEC_DEPTH = 32, FORMAT_BOTH = 8, ARROW_END = 12 };
+enum { SPEC_DEPTH = 32, SPEC_PARTS = 1 << 16, FORMAT_BOTH = 8, ARROW_END = 12 };
 
 static const char arrow_magic[] = "LDARW01";
 static const char framed_magic[] = "LDFZ01";
@@ -94,7 +94,7 @@ static bool spec_walk(struct names *names, const json_t *spec, const char *path,
 			strlen(path) <= COLUMN_NAME_MAX ? path : "");
 		return true;
 	}
-	json_t *keys = context ? json_read(context, strlen(context), 0, NULL) : NULL;
+	json_t *keys = context ? json_read(context, strlen(context), SPEC_PARTS, 0, NULL) : NULL;
 	const bool keyed = json_is_array(keys) && json_array_size(keys) == count;
 	bool good = true;
 	for (size_t i = 0; good && i < count; i++) {
@@ -115,7 +115,7 @@ static bool leaves_name(const json_t *config, struct columns *columns)
 {
 	const char *text = index_json_text(config, "data_spec");
 	struct names names = {columns, 0, true};
-	json_t *spec = text ? json_read(text, strlen(text), 0, NULL) : NULL;
+	json_t *spec = text ? json_read(text, strlen(text), SPEC_PARTS, 0, NULL) : NULL;
 	const bool good =
 		spec_walk(&names, json_array_get(spec, 1), "", 0) && names.count == columns->count;
 	columns->unnamed = names.unnamed;
@@ -286,8 +286,9 @@ static int config_read(
 			"is not beside it",
 			job->path);
 	const char *at = config_find(text, size);
-	json_t *config =
-		at ? json_read(at, size - (size_t)(at - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	json_t *config = at ? json_read(at, size - (size_t)(at - text), INDEX_JSON_PARTS,
+				      JSON_DISABLE_EOF_CHECK, NULL)
+			    : NULL;
 	rc = config_check(job->path, config, fault);
 	if (rc == 0 && !columns_read(config, ret))
 		rc = fault_set(fault, -EINVAL,

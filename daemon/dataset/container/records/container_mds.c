@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MDS_HEAD_MAX = 1 << 20, MDS_VERSION = 2 };
+enum { MDS_HEAD_MAX = 1 << 20, MDS_HEAD_PARTS = 1 << 16, MDS_VERSION = 2 };
 
 /* ---- the columns ---- */
 
@@ -103,8 +103,8 @@ static int config_read(const struct index_job *job, struct window *window,
 		"the description of its columns", &text, fault);
 	if (rc < 0)
 		return rc;
-	json_t *config = json_read(
-		(const char *)text, (size_t)(end - table->begin), JSON_REJECT_DUPLICATES, &error);
+	json_t *config = json_read((const char *)text, (size_t)(end - table->begin), MDS_HEAD_PARTS,
+		JSON_REJECT_DUPLICATES, &error);
 	if (!config) {
 		(void)snprintf(what, sizeof what,
 			"expected a description of its columns in JSON: %.160s", error.text);

@@ -18,7 +18,7 @@ static int text_parse(const char *folder, const char *text, size_t size, const c
 	char quoted[32];
 	json_error_t error;
 	(void)snprintf(quoted, sizeof quoted, "\"%s\"", list);
-	json_t *root = json_read(text, size, JSON_REJECT_DUPLICATES, &error);
+	json_t *root = json_read(text, size, INDEX_JSON_PARTS, JSON_REJECT_DUPLICATES, &error);
 	if (root && json_is_array(json_object_get(root, list))) {
 		*ret = root;
 		return 1;

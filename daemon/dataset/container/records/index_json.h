@@ -11,7 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INDEX_JSON_MAX = 64 << 20 };
+enum {
+	INDEX_JSON_MAX = 64 << 20,
+	/* Parts of base/text/json.h: an entry of MDS, 700 bytes for a shard, has some 40. */
+	INDEX_JSON_PARTS = 4 << 20,
+};
 
 /* Reads index.json of the folder `fd` (-1: a URL), if it is an object with the list `list`
  * ("shards"). 1, and *ret for json_decref; 0: it does not exist, or is something else; -EINVAL if
