@@ -10,7 +10,7 @@
  *   fault.[ch]     one sentence for the person who has to fix what stopped the program
  *   gauge.h        a number that goes up and down, and its integral over time
  *   hash.h         64-bit hashes
- *   hash_name.[ch] the same for names from outside in tables
+ *   hash_name.[ch]  the same for names from outside in tables
  *   list.h         doubly linked lists inside their elements
  *   log.[ch]       lines for the operator
  *   name_order.[ch]  the order of file names, as Python's sorted() has it
