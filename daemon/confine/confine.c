@@ -34,7 +34,11 @@ int confine_begin(bool core_files, struct confine_state *state, struct fault *fa
 	*state = (struct confine_state){.core_files = core_files};
 	/* Every kernel since 3.5 has this, for every process. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return fault_set(fault, -errno, "no_new_privs cannot be set: %s", strerror(errno));
+		return fault_set(fault, -errno,
+			"no_new_privs cannot be set: %s; every kernel since Linux 3.5 can, so a "
+			"filter of system calls around penstockd (of a container or a sandbox) "
+			"forbids prctl: allow it there",
+			strerror(errno));
 	state->no_new_privs = true;
 	return core_files ? 0 : confine_no_core(fault);
 }

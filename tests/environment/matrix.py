@@ -66,6 +66,7 @@ class Row:
     log: str = ""  # what the daemon's log must hold
     proof: str = ""  # a shell's words that hold inside: that the environment is what it says
     only: tuple = ()
+    broken: bool = False  # the dataset has a sample that cannot be read: the others are there, in another order
     ci: tuple = ()  # the actions that every commit is tested by
     trainer_outside: bool = False  # the daemon is inside alone
     during: object = None  # during(daemon) while the trainer reads
@@ -315,7 +316,7 @@ def judge(cell, action, answer, got, wanted):
     if row.log and cell.log.exists() and not re.search(row.log, cell.log.read_text(errors="replace")):
         raise Wrong(f"the log does not say /{row.log}/: {cell.log.read_text(errors='replace')[-800:]}")
     if answer.code == 0:
-        if got != wanted:
+        if got != wanted and not row.broken:
             raise Wrong(f"other results than undisturbed: {got} instead of {wanted}: {text[-800:]}")
         if must and not must.startswith("?"):
             raise Wrong(f"works, but was to say /{must}/")

@@ -50,18 +50,19 @@ ROWS = [
     *(Row(f"no {call} (ENOSYS)", launch=(deny(ENOSYS, call),)) for call in (
         "pidfd_open", "statx", "openat2", "epoll_pwait2", "close_range", "clone3", "copy_file_range", "faccessat2", "rseq", "membarrier",
         "preadv2", "mlock,mlock2", "sched_setaffinity,sched_getaffinity", "sched_setscheduler,sched_setattr,setpriority",
-        "set_mempolicy,get_mempolicy,mbind", "madvise", "fadvise64", "sync_file_range", "renameat2", "getrandom", "prlimit64", "sysinfo",
-        "prctl", "inotify_init1", "syncfs,sync", "utimensat", "getcpu", "uname", "socketpair")),
+        "set_mempolicy,get_mempolicy,mbind", "madvise", "fadvise64", "sync_file_range", "renameat2", "getrandom", "sysinfo",
+        "inotify_init1", "syncfs,sync", "utimensat", "getcpu", "uname", "socketpair")),
     *(Row(f"no {call} (ENOSYS)", launch=(deny(ENOSYS, call),), says={a: words for a in ("daemon", "private", "bench", "python")}) for call, words in (
         ("signalfd4", "signalfd.*Function not implemented"), ("timerfd_create,timerfd_settime", "timerfd.*Function not implemented"),
         ("eventfd2", "Function not implemented"), ("epoll_create1", "epoll.*Function not implemented"),
-        ("fallocate", "fallocate.*Function not implemented"))),
+        ("fallocate", "fallocate.*Function not implemented"), ("prlimit64", "core_files: on allows them"), ("prctl", "no_new_privs.*allow it"))),
+    Row("prctl forbidden (EPERM)", launch=(deny(EPERM, "prctl"),), says={a: "no_new_privs.*allow it" for a in ("daemon", "private", "bench", "python")}),
     Row("no locks: flock (ENOSYS)", launch=(deny(ENOSYS, "flock"),), says={"check": "?lock", "*": "lock.*Function not implemented"}),
     Row("no locks: flock (ENOLCK), as on NFS without lockd", launch=(deny(errno.ENOLCK, "flock"),), says={"check": "?lock", "*": "lock.*No locks available"}, ci=("daemon",)),
     Row("no memfd_create (ENOSYS)", launch=(deny(ENOSYS, "memfd_create"),), says={a: "memfd_create" for a in ("daemon", "private", "bench", "python")},
         ci=("daemon",)),
     *(Row(f"{call} forbidden (EPERM)", launch=(deny(EPERM, call),)) for call in (
-        "pidfd_open", "statx", "close_range", "copy_file_range", "madvise", "fadvise64", "sched_setaffinity", "mlock,mlock2", "prctl",
+        "pidfd_open", "statx", "close_range", "copy_file_range", "madvise", "fadvise64", "sched_setaffinity", "mlock,mlock2",
         "setsid", "kill,tgkill,tkill")),
     Row("fchmod and its kin forbidden (EPERM)", launch=(deny(EPERM, "fchmod,fchmodat,chmod"),), only=("daemon", "private", "bench", "python"),
         says={"*": "cannot listen on .*Operation not permitted"}),

@@ -3,6 +3,7 @@ have, on how many threads they run, and what a loop sees when one fails."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import threading
 import time
@@ -213,6 +214,9 @@ class Threads(unittest.TestCase):
         for usable, want in ((1, 1), (3, 3), (64, 4)):
             with mock.patch("os.sched_getaffinity", lambda _: range(usable)):
                 self.assertEqual(running.default_threads(), want)
+        refused = mock.patch("os.sched_getaffinity", side_effect=OSError(errno.ENOSYS, "not implemented"))
+        with refused, mock.patch("os.cpu_count", lambda: 3):
+            self.assertEqual(running.default_threads(), 3)
 
     def test_refusals(self) -> None:
         for value, error, said in ((0, "ArgumentError", "map_threads: expected a whole number from 1 to 1024"), ("2", "ArgumentTypeError", "map_threads"),

@@ -25,7 +25,10 @@ _MOST_BY_DEFAULT = 4
 
 def default_threads() -> int:
     """The CPUs that this process may use, at most 4: the daemon and the trainer need the rest."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # some sandboxes do not have the call
+        usable = os.cpu_count() or 1
     return min(usable, _MOST_BY_DEFAULT)
 
 
