@@ -116,6 +116,11 @@ class Samples(unittest.TestCase):
         self.assertEqual(texts, [])
 
 
+def has_run(daemon: Any) -> None:
+    """Waits until a loader can tell that the daemon is not one that was started for it."""
+    support.wait_until(lambda: json.loads(_penstock.daemon_status(str(daemon.socket)))["uptime_s"] > 1, "a second of the daemon")
+
+
 class Joined(unittest.TestCase):
     def test_threads_and_memory(self) -> None:
         home = support.folder / "running"
@@ -144,6 +149,7 @@ class Joined(unittest.TestCase):
         home.mkdir()
         large = {"train": False, "batch_size": 512, "image_size": 1024}
         with support.harness.Daemon(home, "--memory", "256M") as daemon, warned() as texts:
+            has_run(daemon)
             with self.assertRaises(penstock.MemoryLimitError) as caught:
                 loader(socket=daemon.socket, memory="8G", threads=1, **large)
             with self.assertRaises(penstock.MemoryLimitError) as plain:
@@ -152,7 +158,27 @@ class Joined(unittest.TestCase):
         self.assertEqual(caught.exception.code, plain.exception.code)
         self.assertNotIn("has no effect", str(plain.exception))
         self.assertNotIn("--memory", str(plain.exception))
+        self.assertRegex(
+            str(plain.exception),
+            rf"would fit; the daemon that was already running \(pid {daemon.process.pid}, at {daemon.socket}\) has 256M: "
+            r'run `penstock stop` and create the loader again with memory="\d+M"$',
+        )
+        for error in (caught.exception, plain.exception):
+            self.assertNotIn("pass memory=", str(error))
         self.assertEqual(texts, [])
+
+    def test_memory_that_others_use(self) -> None:
+        home = support.folder / "shared"
+        home.mkdir()
+        with support.harness.Daemon(home, "--memory", "256M") as daemon, loader(socket=daemon.socket):
+            has_run(daemon)
+            with self.assertRaisesRegex(penstock.MemoryLimitError, "has 256M: close its other loaders, or run `penstock stop` and"):
+                loader(socket=daemon.socket, train=False, batch_size=512, image_size=1024)
+
+    def test_memory_of_a_daemon_that_the_loader_started(self) -> None:
+        large = {"train": False, "batch_size": 512, "image_size": 1024, "memory": "192M", "threads": 1}
+        with self.assertRaisesRegex(penstock.MemoryLimitError, r'would fit; or pass memory="\d+M" or more$'):
+            loader(socket=support.folder / "first" / "s.sock", **large)
 
     def test_its_own_daemon(self) -> None:
         """A loader that starts the daemon gets what it asks for, also from the next one."""

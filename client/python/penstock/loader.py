@@ -21,6 +21,7 @@ import inspect
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
@@ -382,11 +383,12 @@ class Loader:
         return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing, output.functions, fields)
 
     def _open(self, state: Optional[State]) -> None:
+        began = time.monotonic()
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
             options = self._opening.options
-            raise nodes.explain(joined.explain(arguments.explain(error, options), options), options) from None
+            raise nodes.explain(joined.explain(arguments.explain(error, options), options, began), options) from None
         self._opened += 1
         try:
             stats, pid = self._describe(stream), stream.daemon_pid
