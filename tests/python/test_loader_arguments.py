@@ -140,7 +140,11 @@ class Values(Refused):
         self.argument("timeout: .*got nan", timeout=float("nan"))
         self.kind("timeout: .*got '1'", timeout="1")
         self.argument("reconnect: expected seconds", reconnect=-2)
-        self.argument('memory: expected a number of bytes, or a size such as "512M" or "4G", got \'lots\'', memory="lots")
+        self.argument('memory: expected a number of bytes, or a size such as "512M" or "4G", from "1M" to "1024T", got \'lots\'', memory="lots")
+        for size in (512, 0, -1, 2**20 - 1, 2**50 + 1):
+            self.argument(f'^memory: expected .*"1024T", got {size}$', memory=size)
+        for size in ("512", "1023K", "1025T", "1.5", "512MM", "auto", "", "1" * 5000 + "M"):
+            self.argument('^memory: expected .*"1024T", got ', memory=size)
         self.kind("memory: .*got 1.5", memory=1.5)
         self.argument("max_broken: expected a number from 0 to 1, got 2", max_broken=2)
         self.argument("laggard_timeout: expected a whole number from 1 to 86400", laggard_timeout=0)

@@ -17,7 +17,7 @@ from unittest import mock
 import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
-from penstock import _penstock, joined
+from penstock import _penstock, checks, joined
 
 
 def loader(source: Any = None, **arguments: Any) -> Any:
@@ -194,9 +194,23 @@ class Joined(unittest.TestCase):
             list(it)
         self.assertEqual(["is gone, and another one" in text for text in texts], [True], texts)
 
+    def test_memory_too_small_for_a_daemon(self) -> None:
+        for threads, fewer in ((1, ""), (2, ", or fewer threads=")):
+            with self.assertRaises(penstock.DaemonMemoryError) as caught:
+                loader(socket=support.folder / "none" / "s.sock", threads=threads, memory="20M")
+            self.assertRegex(
+                str(caught.exception),
+                rf'^memory: 20.0 MiB is too small for {threads} decoding threads?: pass memory="\d+M" or more{fewer}$',
+            )
+            self.assertIsInstance(caught.exception, penstock.MemoryLimitError)
+            self.assertIsInstance(caught.exception, penstock.DaemonError)
+            self.assertNotEqual(caught.exception.code, 0)
+
     def test_sizes(self) -> None:
         for size, count in (("1", 1), ("4K", 4096), ("1.5M", 3 << 19), ("2g", 2 << 30), ("1TiB", 1 << 40), ("7KB", 7168), ("12B", 12)):
-            self.assertEqual(joined._bytes(size), count)
+            self.assertEqual(checks.bytes_of(size), count)
+        for size in ("1.5", "", "M", "4 G", "-1", "1e3", "\u0665"):
+            self.assertIsNone(checks.bytes_of(size))
         for count, size in ((1 << 30, "1G"), (3 << 29, "1.5G"), (1000, "1000"), (123456789, "117.7M")):
             self.assertEqual(joined._size(count), size)
 

@@ -8,31 +8,21 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, Optional
 
-from . import _penstock, errors
+from . import _penstock, checks, errors
 
 __all__ = ["explain", "told"]
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:I?B)?")
 _ADVICE = re.compile(r'(?:\bor )?\bpass (?P<size>memory="[^"]*") or more')  # notation.py has made it of the daemon's
 _UPTIME_S = 0.06  # the status rounds to tenths of a second
-
-
-def _bytes(size: str) -> int:
-    """Of a size that checks.size has accepted."""
-    found = _SIZE.fullmatch(size.upper())
-    assert found is not None
-    return int(Fraction(found.group(1)) * _UNITS[found.group(2)])
 
 
 def _size(count: int) -> str:
     """The size as the user would write it: exact, if that is short."""
     for unit in "TGMK":
-        if count >= _UNITS[unit]:
-            value = count / _UNITS[unit]
+        if count >= checks.UNITS[unit]:
+            value = count / checks.UNITS[unit]
             return f"{value:.4g}{unit}"
     return str(count)
 
@@ -54,7 +44,7 @@ def _differences(options: Mapping[str, Any], status: Mapping[str, Any]) -> "list
     found = []
     if threads is not None and has_threads is not None and threads != has_threads:
         found.append((f"threads={threads}", f"threads={has_threads}"))
-    if memory is not None and has_memory is not None and abs(_bytes(memory) - has_memory) > 1:
+    if memory is not None and has_memory is not None and abs((checks.bytes_of(memory) or 0) - has_memory) > 1:
         found.append((f'memory="{memory}"', f'memory="{_size(has_memory)}"'))
     return found
 
@@ -96,7 +86,7 @@ def _remedy(advice: str, status: Mapping[str, Any]) -> str:
 def explain(error: errors.Error, options: Mapping[str, Any], began: float) -> errors.Error:
     """The error; if it is about memory that a running daemon does not have, it says so. `began`: when
     the stream was asked for, of time.monotonic(): the daemon may have been started for it."""
-    if not isinstance(error, errors.MemoryLimitError):
+    if not isinstance(error, errors.MemoryLimitError) or isinstance(error, errors.DaemonError):
         return error
     sentence, advice, more = str(error), _ADVICE.search(str(error)), told(options, only="memory")
     if more is not None:
