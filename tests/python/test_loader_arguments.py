@@ -513,6 +513,16 @@ class Documented(unittest.TestCase):
             default = "" if parameter.default is parameter.empty else str(parameter.default)
             if parameter.kind is not parameter.VAR_KEYWORD:
                 self.assertEqual(told.get(name), default, name)
+        tables = self.TEXT.split("## Arguments")[1].split("\n## ")[0].split("By name only:")
+        for table, kind in zip(tables, (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)):
+            names = [name for row in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+            meant = [name for name, parameter in inspect.signature(penstock.Loader).parameters.items() if parameter.kind is kind]
+            if kind is inspect.Parameter.KEYWORD_ONLY:  # their order means nothing
+                names, meant = sorted(names), sorted(meant)
+            else:
+                self.assertIn("eighteen by position", table)
+                self.assertEqual(len(meant), 18)
+            self.assertEqual(names, meant)
         named = self.TEXT.split("## Named streams")[1].split("##")[0]
         for name in inspect.signature(penstock.Stream).parameters:
             self.assertTrue(name in ("name", "unknown") or f"`{name}`" in named, name)
