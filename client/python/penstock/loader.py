@@ -154,7 +154,8 @@ class Loader:
                     which the labels; default: found by type or name. Of CIFAR-100: coarse_labels
     label_offset    added to each label of a column: -1 where classes begin with 1
     class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
-    nested          True: class folders named like splits (train, val) that hold folders are meant
+    nested          True: class folders that are named like splits (train, val), or hold folders
+                    only, are meant
     on_broken       "substitute", "mark", "fail"
     max_broken      the share of broken images at which the loader fails
     max_image_pixels, max_file_bytes
