@@ -489,7 +489,8 @@ class Sources(Refused):
 class Daemons(Refused):
     def test_none_and_none_wanted(self) -> None:
         path = support.folder / "nobody" / "s.sock"
-        self.refused("DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False))
+        start = rf"no penstockd is running at {path} \(start one: penstockd --socket {path}; how the last one ended: penstock why\)$"
+        self.refused("DaemonError", start, lambda: loader(socket=path, private_daemon=False))
         self.kind("socket: expected a path, got 3", socket=3)
 
 

@@ -83,6 +83,7 @@ class Sentences(unittest.TestCase):
             ("raise laggard_timeout_s, or", "raise laggard_timeout, or"),
             ("as often as options.restarts allows", "as often as restarts= allows"),
             ("not yours: set options.socket to a socket in", "not yours: set socket= to a socket in"),
+            ("(start one: penstockd --socket /a/b; how", "(start one: penstockd --socket /a/b; how"),
             ("labels: expected one of", "labels: expected one of"),
             ("/data/labels: none", "/data/labels: none"),
         ):
