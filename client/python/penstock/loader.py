@@ -515,8 +515,8 @@ class Loader:
         return self._begin(_pair)
 
     def batches(self) -> Iterator[Batch]:
-        """Like iter(), but yields Batch objects, which also have samples, epoch, batch, last and
-        count."""
+        """Like iter(), but yields Batch objects, which also have samples, fields, valid (the rows that
+        count in a metric), epoch, batch, last and count."""
         return self._begin(_batch)
 
     def _read(self, turn: Turn) -> Optional[Yielded]:
