@@ -377,6 +377,10 @@ class Unknown(Refused):
             "generator": "randomness follows from seed=",
             "dataset": "the folder or the tar files",
             "transform": "transforms=",
+            "resize": "use image_size=",
+            "workers": "use threads=",
+            "bs": "use batch_size=",
+            "augment": "use transforms=",
         }
         for name, advice in instead.items():
             self.kind(f"Loader has no argument '{name}': .*{advice}", **{name: 1})

@@ -152,7 +152,20 @@ _TYPES = {
 _SAID_HERE = {
     "a new stream opened with the saved state goes on": "the next iteration of this loader goes on",
     "set laggard to block": 'use laggard="block"',
+    "the state was taken with another ": "the state belongs to another ",
+    ", or by a release that ": ", or was taken by a release that ",
+    "open the stream as it was, or begin without the state": "create the loader with the arguments that it had when the "
+    "state was taken, or begin without a state",
 }
+
+# As State.check_fits says it.
+_KEYS = {"dataset": "fingerprint", "seed": "seed", "order": "order"}
+_DIFFERS = re.compile(r"(?<=the state belongs to another )((dataset|seed|order)\b.*?) \((\w+), here (\w+)\)")
+
+
+def _differs(found: "re.Match[str]") -> str:
+    what, key, mine, its = found.groups()
+    return f"{what}: its {_KEYS[key]} is {mine}, and the loader's is {its}"
 
 
 # The last line of the log of a daemon that has less memory than its threads need. Its path and time
@@ -173,6 +186,7 @@ def from_code(code: int, sentence: str) -> Error:
     """The exception for a failure of libpenstock. `code` is a negative errno."""
     for theirs, ours in _SAID_HERE.items():
         sentence = sentence.replace(theirs, ours)
+    sentence = _DIFFERS.sub(_differs, sentence)
     small = _TOO_SMALL.search(sentence)
     kind = DaemonMemoryError if small else _TYPES.get(-code, Error)
     error = kind(_too_small(small) if small else notation.python(sentence))
