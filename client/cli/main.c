@@ -49,7 +49,8 @@ static void main_usage(FILE *out)
 	for (size_t i = 0; i < UTIL_COUNT(subcommands); i++)
 		(void)fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].summary);
 	(void)fprintf(out,
-		"\n  --help     print this text; `penstock COMMAND --help` for one command\n"
+		"\n  --help     print this text; `penstock help COMMAND`, or `penstock COMMAND\n"
+		"             --help`, for one command\n"
 		"  --version  print the release\n\n"
 		"A SOURCE is a folder of class folders, a flat folder, or a file, quoted glob "
 		"or\nbrace range of files: WebDataset tars (\"train-{0000..0146}.tar\"), "

@@ -413,6 +413,15 @@ void spawn_adopt(pid_t child)
 	(void)pthread_mutex_unlock(&spawned.lock);
 }
 
+int spawn_fail(enum cli_exit code, const char *why)
+{
+	static const char advice[] = "start penstockd with --memory ";
+	const char *at = spawn_socket() ? strstr(why, advice) : NULL;
+	if (!at)
+		return cli_fail(code, "%s", why);
+	return cli_fail(code, "%.*sgive --memory %s", (int)(at - why), why, at + strlen(advice));
+}
+
 void spawn_show_log(void)
 {
 	cleanup(close_fd) int fd = open(spawned.log, O_RDONLY | O_CLOEXEC);

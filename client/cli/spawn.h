@@ -36,5 +36,9 @@ void spawn_adopt(pid_t child);
  * terminal, which are for the parent. The kernel kills the child when the parent ends. */
 void spawn_child_setup(pid_t parent);
 
+/* Prints why a stream failed, and returns the code, as cli_fail. Where the daemon is the command's
+ * own, advice on how to start one with more memory becomes advice on the command's option. */
+int spawn_fail(enum cli_exit code, const char *why);
+
 /* Prints the last lines of the daemon's log on stderr. */
 void spawn_show_log(void);

@@ -252,12 +252,26 @@ int connection_find(const char *socket, char ret_path[CONNECTION_PATH], bool *re
 	return 0;
 }
 
+/* Whether programs that are given no socket find a daemon that is started without --socket: this is
+ * the default path, or that of a job, whose loaders look there first. */
+static bool connection_is_default(const char *path)
+{
+	char common[CONNECTION_PATH];
+	if (conn_default_path(common, sizeof common) < 0)
+		return false;
+	const char *slash = strrchr(common, '/');
+	size_t folder = slash ? (size_t)(slash - common) + 1 : 0;
+	return strcmp(path, common) == 0 || (folder && strncmp(path, common, folder) == 0 &&
+						    strncmp(path + folder, "job-", 4) == 0);
+}
+
 static int connection_absent(const char *path)
 {
+	bool plain = connection_is_default(path);
 	return error_set(CONNECTION_E_ABSENT,
-		"no penstockd is running at %s (start one: penstockd; how the last one ended: "
+		"no penstockd is running at %s (start one: penstockd%s%s; how the last one ended: "
 		"penstock why)",
-		path);
+		path, plain ? "" : " --socket ", plain ? "" : path);
 }
 
 static int connection_refused(const char *path, int error)

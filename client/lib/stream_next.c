@@ -64,6 +64,12 @@ static int stream_try(struct penstock_stream *stream, struct penstock_batch *ret
 	}
 }
 
+/* The digits of the seconds of a timeout behind the point: 0.05 s is not 0.1 s. */
+static int stream_digits(int32_t timeout_ms)
+{
+	return timeout_ms % 100 ? 3 : 1;
+}
+
 /* The time is up. The daemon knows which stage and which file takes so long. A batch that comes
  * while it answers is taken. */
 static int stream_time_out(
@@ -77,7 +83,8 @@ static int stream_time_out(
 		free(why);
 		return stream_try(stream, ret_batch);
 	}
-	result = error_set(-ETIMEDOUT, "no batch within %.1f s: %s", timeout_ms / 1000.0,
+	result = error_set(-ETIMEDOUT, "no batch within %.*f s: %s", stream_digits(timeout_ms),
+		timeout_ms / 1000.0,
 		result == 0 ? why
 			    : "the daemon did not say why in time; `penstock status` shows "
 			      "whether it is alive");
@@ -137,8 +144,8 @@ static int stream_next(
 		if (result == -EAGAIN && timeout_ms == 0)
 			return error_set(-EAGAIN, "no batch is ready: %s", error_text());
 		if (result == -EAGAIN)
-			return error_set(-ETIMEDOUT, "no batch within %.1f s: %s",
-				timeout_ms / 1000.0, error_text());
+			return error_set(-ETIMEDOUT, "no batch within %.*f s: %s",
+				stream_digits(timeout_ms), timeout_ms / 1000.0, error_text());
 		if (result < 0)
 			return result;
 	}

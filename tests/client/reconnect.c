@@ -212,7 +212,7 @@ void want_timeout(struct penstock_stream *stream, const char *sentence)
 	int64_t took_ms = (wait_deadline(0) - begin_ns) / 1000000;
 	if (result != -ETIMEDOUT || !strstr(penstock_error(), sentence))
 		(void)fprintf(stderr, "%d: %s\n", result, penstock_error());
-	FAKE_WANT(result == -ETIMEDOUT && strstr(penstock_error(), "no batch within 0.1 s: "));
+	FAKE_WANT(result == -ETIMEDOUT && strstr(penstock_error(), "no batch within 0.120 s: "));
 	FAKE_WANT(strstr(penstock_error(), sentence));
 	FAKE_WANT(took_ms >= 119);
 }

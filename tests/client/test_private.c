@@ -452,8 +452,11 @@ FAKE_TEST(refused_places)
 	options.private_daemon = 0;
 	FAKE_WANT(penstock_stream_open(&options, &stream) == -ECONNREFUSED);
 	FAKE_WANT(strstr(penstock_error(), "no penstockd is running"));
-	FAKE_WANT(strstr(
-		penstock_error(), "(start one: penstockd; how the last one ended: penstock why)"));
+	char start[1024];
+	(void)snprintf(start, sizeof start,
+		"(start one: penstockd --socket %s; how the last one ended: penstock why)",
+		place.socket);
+	FAKE_WANT(strstr(penstock_error(), start));
 	FAKE_WANT(
 		penstock_daemon_socket(place.socket, long_path, sizeof long_path) == -ECONNREFUSED);
 	FAKE_WANT(penstock_daemon_stop(place.socket) == -ECONNREFUSED);

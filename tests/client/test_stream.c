@@ -298,7 +298,7 @@ static void run_timeout(const void *argument)
 			continue;
 		}
 		FAKE_WANT(result == -ETIMEDOUT);
-		FAKE_WANT(strstr(penstock_error(), "no batch within 0.1 s: "));
+		FAKE_WANT(strstr(penstock_error(), "no batch within 0.060 s: "));
 		FAKE_WANT(strstr(penstock_error(), slow->why ? slow->why : "did not say why"));
 	}
 	FAKE_WANT(penstock_stream_next(stream, &batch, -7) == -EINVAL);

@@ -140,7 +140,11 @@ class Values(Refused):
         self.argument("timeout: .*got nan", timeout=float("nan"))
         self.kind("timeout: .*got '1'", timeout="1")
         self.argument("reconnect: expected seconds", reconnect=-2)
-        self.argument('memory: expected a number of bytes, or a size such as "512M" or "4G", got \'lots\'', memory="lots")
+        self.argument('memory: expected a number of bytes, or a size such as "512M" or "4G", from "1M" to "1024T", got \'lots\'', memory="lots")
+        for size in (512, 0, -1, 2**20 - 1, 2**50 + 1):
+            self.argument(f'^memory: expected .*"1024T", got {size}$', memory=size)
+        for size in ("512", "1023K", "1025T", "1.5", "512MM", "auto", "", "1" * 5000 + "M"):
+            self.argument('^memory: expected .*"1024T", got ', memory=size)
         self.kind("memory: .*got 1.5", memory=1.5)
         self.argument("max_broken: expected a number from 0 to 1, got 2", max_broken=2)
         self.argument("laggard_timeout: expected a whole number from 1 to 86400", laggard_timeout=0)
@@ -373,6 +377,10 @@ class Unknown(Refused):
             "generator": "randomness follows from seed=",
             "dataset": "the folder or the tar files",
             "transform": "transforms=",
+            "resize": "use image_size=",
+            "workers": "use threads=",
+            "bs": "use batch_size=",
+            "augment": "use transforms=",
         }
         for name, advice in instead.items():
             self.kind(f"Loader has no argument '{name}': .*{advice}", **{name: 1})
@@ -485,7 +493,8 @@ class Sources(Refused):
 class Daemons(Refused):
     def test_none_and_none_wanted(self) -> None:
         path = support.folder / "nobody" / "s.sock"
-        self.refused("DaemonError", "no penstockd is running", lambda: loader(socket=path, private_daemon=False))
+        start = rf"no penstockd is running at {path} \(start one: penstockd --socket {path}; how the last one ended: penstock why\)$"
+        self.refused("DaemonError", start, lambda: loader(socket=path, private_daemon=False))
         self.kind("socket: expected a path, got 3", socket=3)
 
 
@@ -509,6 +518,16 @@ class Documented(unittest.TestCase):
             default = "" if parameter.default is parameter.empty else str(parameter.default)
             if parameter.kind is not parameter.VAR_KEYWORD:
                 self.assertEqual(told.get(name), default, name)
+        tables = self.TEXT.split("## Arguments")[1].split("\n## ")[0].split("By name only:")
+        for table, kind in zip(tables, (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)):
+            names = [name for row in re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+            meant = [name for name, parameter in inspect.signature(penstock.Loader).parameters.items() if parameter.kind is kind]
+            if kind is inspect.Parameter.KEYWORD_ONLY:  # their order means nothing
+                names, meant = sorted(names), sorted(meant)
+            else:
+                self.assertIn("eighteen by position", table)
+                self.assertEqual(len(meant), 18)
+            self.assertEqual(names, meant)
         named = self.TEXT.split("## Named streams")[1].split("##")[0]
         for name in inspect.signature(penstock.Stream).parameters:
             self.assertTrue(name in ("name", "unknown") or f"`{name}`" in named, name)

@@ -262,8 +262,14 @@ class States(unittest.TestCase):
         for form in (state, json.dumps(state)):
             with loader(state=form) as source:
                 self.assertEqual(names(source.batches()), [(2, 6)])
-        with self.assertRaisesRegex(penstock.StateError, "seed"):
-            loader(state=state, seed=1)
+        # As load_state_dict says it.
+        for other, begins in (
+            ({"seed": 10}, "the state belongs to another seed: its seed is 10, and the loader's is 9"),
+            ({"fingerprint": "0" * 16}, f"the state belongs to another dataset: its fingerprint is {'0' * 16}, and the loader's is {state['fingerprint']}"),
+            ({"order": "f" * 16}, "the state belongs to another order .*: its order is f{16}, and the loader's is [0-9a-f]{16}: create the loader with"),
+        ):
+            with self.assertRaisesRegex(penstock.StateError, f"^{begins}"):
+                loader(state={**state, **other})
 
     def test_does_not_fit(self) -> None:
         with loader() as source:
@@ -277,6 +283,8 @@ class States(unittest.TestCase):
                 "^the state has no version, but its key 'loader' contains a state: expected a state that state_dict": {"loader": good, "epoch": 1},
                 "has no order, seed: expected": {key: good[key] for key in good if key not in ("order", "seed")},
                 "is not JSON": "epoch 3",
+                r"^the state is 'state.json', a path: .*json.load\(open\(path\)\)": "state.json",
+                r"^the state is PosixPath\('run/a.pt'\), a path: ": Path("run/a.pt"),
                 "has version 2": {**good, "version": 2},
                 "another seed: its seed is 10, and the loader's is 9": {**good, "seed": 10},
                 "another dataset": {**good, "fingerprint": "0" * 16},

@@ -83,6 +83,7 @@ class Sentences(unittest.TestCase):
             ("raise laggard_timeout_s, or", "raise laggard_timeout, or"),
             ("as often as options.restarts allows", "as often as restarts= allows"),
             ("not yours: set options.socket to a socket in", "not yours: set socket= to a socket in"),
+            ("(start one: penstockd --socket /a/b; how", "(start one: penstockd --socket /a/b; how"),
             ("labels: expected one of", "labels: expected one of"),
             ("/data/labels: none", "/data/labels: none"),
         ):
@@ -102,6 +103,10 @@ class Sentences(unittest.TestCase):
         for theirs in penstock.errors._SAID_HERE:
             with self.subTest(theirs):
                 self.assertTrue(any(theirs in sentence for sentence in sentences()))
+        small = "memory: 20.0 MiB is too small for 2 decoding threads: penstockd needs at least 50M; raise memory or lower threads"
+        said = "memory: %s is too small for %u decoding thread%s: penstockd needs at least %lluM; raise memory or lower threads"
+        self.assertRegex(f"ended at once: {small}", penstock.errors._TOO_SMALL)
+        self.assertIn(said, sentences())
         for theirs, _ in notation._ADVICE:
             with self.subTest(theirs):
                 said = re.compile(theirs.replace(r"(\S+)", r"%[\w.]+"))

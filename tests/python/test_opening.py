@@ -17,7 +17,7 @@ from unittest import mock
 import support  # first: it skips the tests if NumPy is not installed
 from support import penstock
 
-from penstock import _penstock, joined
+from penstock import _penstock, checks, joined
 
 
 def loader(source: Any = None, **arguments: Any) -> Any:
@@ -116,6 +116,11 @@ class Samples(unittest.TestCase):
         self.assertEqual(texts, [])
 
 
+def has_run(daemon: Any) -> None:
+    """Waits until a loader can tell that the daemon is not one that was started for it."""
+    support.wait_until(lambda: json.loads(_penstock.daemon_status(str(daemon.socket)))["uptime_s"] > 1, "a second of the daemon")
+
+
 class Joined(unittest.TestCase):
     def test_threads_and_memory(self) -> None:
         home = support.folder / "running"
@@ -144,6 +149,7 @@ class Joined(unittest.TestCase):
         home.mkdir()
         large = {"train": False, "batch_size": 512, "image_size": 1024}
         with support.harness.Daemon(home, "--memory", "256M") as daemon, warned() as texts:
+            has_run(daemon)
             with self.assertRaises(penstock.MemoryLimitError) as caught:
                 loader(socket=daemon.socket, memory="8G", threads=1, **large)
             with self.assertRaises(penstock.MemoryLimitError) as plain:
@@ -152,7 +158,27 @@ class Joined(unittest.TestCase):
         self.assertEqual(caught.exception.code, plain.exception.code)
         self.assertNotIn("has no effect", str(plain.exception))
         self.assertNotIn("--memory", str(plain.exception))
+        self.assertRegex(
+            str(plain.exception),
+            rf"would fit; the daemon that was already running \(pid {daemon.process.pid}, at {daemon.socket}\) has 256M: "
+            r'run `penstock stop` and create the loader again with memory="\d+M"$',
+        )
+        for error in (caught.exception, plain.exception):
+            self.assertNotIn("pass memory=", str(error))
         self.assertEqual(texts, [])
+
+    def test_memory_that_others_use(self) -> None:
+        home = support.folder / "shared"
+        home.mkdir()
+        with support.harness.Daemon(home, "--memory", "256M") as daemon, loader(socket=daemon.socket):
+            has_run(daemon)
+            with self.assertRaisesRegex(penstock.MemoryLimitError, "has 256M: close its other loaders, or run `penstock stop` and"):
+                loader(socket=daemon.socket, train=False, batch_size=512, image_size=1024)
+
+    def test_memory_of_a_daemon_that_the_loader_started(self) -> None:
+        large = {"train": False, "batch_size": 512, "image_size": 1024, "memory": "192M", "threads": 1}
+        with self.assertRaisesRegex(penstock.MemoryLimitError, r'would fit; or pass memory="\d+M" or more$'):
+            loader(socket=support.folder / "first" / "s.sock", **large)
 
     def test_its_own_daemon(self) -> None:
         """A loader that starts the daemon gets what it asks for, also from the next one."""
@@ -168,9 +194,23 @@ class Joined(unittest.TestCase):
             list(it)
         self.assertEqual(["is gone, and another one" in text for text in texts], [True], texts)
 
+    def test_memory_too_small_for_a_daemon(self) -> None:
+        for threads, fewer in ((1, ""), (2, ", or fewer threads=")):
+            with self.assertRaises(penstock.DaemonMemoryError) as caught:
+                loader(socket=support.folder / "none" / "s.sock", threads=threads, memory="20M")
+            self.assertRegex(
+                str(caught.exception),
+                rf'^memory: 20.0 MiB is too small for {threads} decoding threads?: pass memory="\d+M" or more{fewer}$',
+            )
+            self.assertIsInstance(caught.exception, penstock.MemoryLimitError)
+            self.assertIsInstance(caught.exception, penstock.DaemonError)
+            self.assertNotEqual(caught.exception.code, 0)
+
     def test_sizes(self) -> None:
         for size, count in (("1", 1), ("4K", 4096), ("1.5M", 3 << 19), ("2g", 2 << 30), ("1TiB", 1 << 40), ("7KB", 7168), ("12B", 12)):
-            self.assertEqual(joined._bytes(size), count)
+            self.assertEqual(checks.bytes_of(size), count)
+        for size in ("1.5", "", "M", "4 G", "-1", "1e3", "\u0665"):
+            self.assertIsNone(checks.bytes_of(size))
         for count, size in ((1 << 30, "1G"), (3 << 29, "1.5G"), (1000, "1000"), (123456789, "117.7M")):
             self.assertEqual(joined._size(count), size)
 

@@ -210,7 +210,7 @@ static int run_say(const struct run *run, const struct trainer_board *board)
 	const char *at =
 		recipe_is_stream(run->options->source) ? NULL : strstr(board->text, advice);
 	if (!at)
-		return cli_fail(code, "%s", board->text);
+		return spawn_fail(code, board->text);
 	return cli_fail(code, "%.*s; raise --max-broken %s", (int)(at - board->text), board->text,
 		at + strlen(advice));
 }

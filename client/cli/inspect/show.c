@@ -92,7 +92,7 @@ static int show_options(struct show *show, int argc, char **argv)
 static int show_fail(int error)
 {
 	const char *text = penstock_error();
-	int code = cli_fail(cli_exit_code(error), "%s", *text ? text : strerror(-error));
+	int code = spawn_fail(cli_exit_code(error), *text ? text : strerror(-error));
 	if (error == -EPIPE && spawn_socket()) {
 		cli_note("the daemon's log ends with:");
 		spawn_show_log();

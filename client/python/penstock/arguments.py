@@ -15,7 +15,7 @@ from typing import Any, Optional, Tuple
 
 from . import checks, devices, environment, fields, frameworks, labelling, mixing, naming, sources, subset, transforms, weighing
 from ._penstock import KEYS
-from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error, from_code
+from .errors import ArgumentError, ArgumentTypeError, DatasetError, Error
 from .functions.reader import Functions
 from .functions.running import default_threads
 from .grouped import reading as groups
@@ -483,11 +483,10 @@ def explain(error: Error, options: Mapping[str, Any]) -> Error:
             ". To change it, start penstockd yourself with --config FILE (see penstock.yaml(5)): a daemon that the "
             "loader starts has the default. A loader counts until you call close() or delete every reference to it"
         )
-    if error.code == errno.EINVAL and sentence.startswith("/"):
-        told: Error = DatasetError(sentence)
-        told.code = error.code
-        return told
-    return from_code(-error.code, sentence) if error.code else error
+    source = error.code == errno.EINVAL and sentence.startswith("/")
+    told = (DatasetError if source else type(error))(sentence)
+    told.code = error.code
+    return told
 
 
 def _is_shared(options: Mapping[str, Any], named: Optional[str]) -> bool:

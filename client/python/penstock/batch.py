@@ -45,9 +45,10 @@ class Told(Protocol):
 
 class Batch:
     """A batch: unpack it (`images, labels = batch`) or use its attributes. Its contents belong to
-    the user and stay valid as long as they are kept. With several views, `images` is a tuple with a
-    tensor for each view. With fields=, it unpacks into three: images, labels and `fields`, a dict by
-    name with a list of as many values as the batch has samples."""
+    the user and stay valid as long as they are kept. `valid` says which rows count in a metric. With
+    several views, `images` is a tuple with a tensor for each view. With fields=, it unpacks into
+    three: images, labels and `fields`, a dict by name with a list of as many values as the batch has
+    samples."""
 
     __slots__ = ("_fields", "_records", "batch", "count", "epoch", "images", "labels", "last")
 

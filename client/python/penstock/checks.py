@@ -13,14 +13,16 @@ import operator
 import os
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Optional
 
 from .errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["channels", "choice", "encodable", "finite", "flag", "fraction", "is_number", "listed", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
+__all__ = ["UNITS", "bytes_of", "channels", "choice", "encodable", "finite", "flag", "fraction", "is_number", "listed", "nearest", "number", "seconds", "shown", "size", "text", "unicode"]
 
-_MOST_BYTES = 2**63 - 1
-_SIZE = re.compile(r"\d+(\.\d+)?([KMGT](i?B)?|B)?", re.IGNORECASE)
+_LEAST_BYTES, _MOST_BYTES = 2**20, 2**50
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:I?B)?", re.ASCII)
 
 
 def shown(value: Any) -> str:
@@ -136,19 +138,24 @@ def seconds(name: str, value: Any, forever: int) -> int:
     return max(1, round(real * 1000))
 
 
+def bytes_of(size: str) -> Optional[int]:
+    """The bytes of a size as the daemon reads it: "512M", "1.5GiB"; None if it is none."""
+    found = _SIZE.fullmatch(size.strip().upper())
+    if found is None or ("." in found.group(1) and not found.group(2)):
+        return None
+    return int(Fraction(found.group(1)) * UNITS[found.group(2)])
+
+
 def size(name: str, value: Any) -> str:
     """Bytes, or text such as "512M" or "4G", as text that the daemon reads."""
-    expected = f'{name}: expected a number of bytes, or a size such as "512M" or "4G"'
+    expected = f'{name}: expected a number of bytes, or a size such as "512M" or "4G", from "1M" to "1024T"'
     if isinstance(value, bool) or (not isinstance(value, str) and not hasattr(value, "__index__")):
         raise ArgumentTypeError(f"{expected}, got {shown(value)}")
-    if not isinstance(value, str):
-        whole = operator.index(value)
-        if whole > _MOST_BYTES:
-            raise ArgumentError(f"{expected}, got {shown(whole)}")
-        value = str(whole)
-    if not _SIZE.fullmatch(value.strip()):
+    # Numbers of thousands of digits cannot be made text.
+    whole = bytes_of(value[:100]) if isinstance(value, str) else operator.index(value)
+    if whole is None or not _LEAST_BYTES <= whole <= _MOST_BYTES:
         raise ArgumentError(f"{expected}, got {shown(value)}")
-    return str(value).strip()
+    return value.strip() if isinstance(value, str) else str(whole)
 
 
 def listed(value: Any) -> Any:

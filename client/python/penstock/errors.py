@@ -6,6 +6,7 @@ there is none.
 """
 
 import errno
+import re
 
 from . import notation
 
@@ -16,6 +17,7 @@ __all__ = [
     "ClosedError",
     "CopyError",
     "DaemonError",
+    "DaemonMemoryError",
     "DatasetError",
     "DetachedError",
     "DeviceError",
@@ -77,6 +79,11 @@ class MemoryLimitError(Error, MemoryError):
 
 class DaemonError(Error, ConnectionError):
     """The daemon is gone, cannot be started, or violates the protocol."""
+
+
+class DaemonMemoryError(MemoryLimitError, DaemonError):
+    """No daemon can be started with so little memory= for its threads; the text says what it
+    needs."""
 
 
 class WaitTimeoutError(Error, TimeoutError):
@@ -145,14 +152,43 @@ _TYPES = {
 _SAID_HERE = {
     "a new stream opened with the saved state goes on": "the next iteration of this loader goes on",
     "set laggard to block": 'use laggard="block"',
+    "the state was taken with another ": "the state belongs to another ",
+    ", or by a release that ": ", or was taken by a release that ",
+    "open the stream as it was, or begin without the state": "create the loader with the arguments that it had when the "
+    "state was taken, or begin without a state",
 }
+
+# As State.check_fits says it.
+_KEYS = {"dataset": "fingerprint", "seed": "seed", "order": "order"}
+_DIFFERS = re.compile(r"(?<=the state belongs to another )((dataset|seed|order)\b.*?) \((\w+), here (\w+)\)")
+
+
+def _differs(found: "re.Match[str]") -> str:
+    what, key, mine, its = found.groups()
+    return f"{what}: its {_KEYS[key]} is {mine}, and the loader's is {its}"
+
+
+# The last line of the log of a daemon that has less memory than its threads need. Its path and time
+# say nothing to the user. tests/python/test_notation.py finds the sentence in C's sources.
+_TOO_SMALL = re.compile(
+    r"ended at once: .*(memory: .+ is too small for (\d+) decoding threads?): penstockd needs at least (\w+); "
+    r"raise memory or lower threads"
+)
+
+
+def _too_small(found: "re.Match[str]") -> str:
+    sentence, threads, needs = found.groups()
+    fewer = ", or fewer threads=" if int(threads) > 1 else ""
+    return f'{sentence}: pass memory="{needs}" or more{fewer}'
 
 
 def from_code(code: int, sentence: str) -> Error:
     """The exception for a failure of libpenstock. `code` is a negative errno."""
     for theirs, ours in _SAID_HERE.items():
         sentence = sentence.replace(theirs, ours)
-    sentence = notation.python(sentence)
-    error = _TYPES.get(-code, Error)(sentence)
+    sentence = _DIFFERS.sub(_differs, sentence)
+    small = _TOO_SMALL.search(sentence)
+    kind = DaemonMemoryError if small else _TYPES.get(-code, Error)
+    error = kind(_too_small(small) if small else notation.python(sentence))
     error.code = -code
     return error

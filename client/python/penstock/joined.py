@@ -1,34 +1,28 @@
 """`threads=` and `memory=` of a loader that joins a daemon which is already running: the daemon keeps
-its own, and the user learns which daemon has what."""
+its own, and the user learns which daemon has what. A stream that does not fit its memory is told
+what helps there: memory= of another loader does not."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, Optional
 
-from . import _penstock, errors
+from . import _penstock, checks, errors
 
 __all__ = ["explain", "told"]
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)(?:I?B)?")
-
-
-def _bytes(size: str) -> int:
-    """Of a size that checks.size has accepted."""
-    found = _SIZE.fullmatch(size.upper())
-    assert found is not None
-    return int(Fraction(found.group(1)) * _UNITS[found.group(2)])
+_ADVICE = re.compile(r'(?:\bor )?\bpass (?P<size>memory="[^"]*") or more')  # notation.py has made it of the daemon's
+_UPTIME_S = 0.06  # the status rounds to tenths of a second
 
 
 def _size(count: int) -> str:
     """The size as the user would write it: exact, if that is short."""
     for unit in "TGMK":
-        if count >= _UNITS[unit]:
-            value = count / _UNITS[unit]
+        if count >= checks.UNITS[unit]:
+            value = count / checks.UNITS[unit]
             return f"{value:.4g}{unit}"
     return str(count)
 
@@ -50,7 +44,7 @@ def _differences(options: Mapping[str, Any], status: Mapping[str, Any]) -> "list
     found = []
     if threads is not None and has_threads is not None and threads != has_threads:
         found.append((f"threads={threads}", f"threads={has_threads}"))
-    if memory is not None and has_memory is not None and abs(_bytes(memory) - has_memory) > 1:
+    if memory is not None and has_memory is not None and abs((checks.bytes_of(memory) or 0) - has_memory) > 1:
         found.append((f'memory="{memory}"', f'memory="{_size(has_memory)}"'))
     return found
 
@@ -75,11 +69,34 @@ def told(options: Mapping[str, Any], pid: int = 0, only: str = "") -> Optional[s
     )
 
 
-def explain(error: errors.Error, options: Mapping[str, Any]) -> errors.Error:
-    """The error; if it is about memory that the running daemon does not have, it says so."""
-    more = told(options, only="memory") if isinstance(error, errors.MemoryLimitError) else None
-    if more is None:
+def _ran_before(status: Mapping[str, Any], began: float) -> bool:
+    """Whether the daemon started before `began`, of time.monotonic()."""
+    uptime, budget = status.get("uptime_s"), status.get("memory", {}).get("budget")
+    return uptime is not None and budget is not None and uptime > time.monotonic() - began + _UPTIME_S
+
+
+def _remedy(advice: str, status: Mapping[str, Any]) -> str:
+    others = "close its other loaders, or " if status.get("streams") else ""
+    return (
+        f"the daemon that was already running (pid {status.get('pid')}, at {status.get('socket')}) has "
+        f"{_size(status['memory']['budget'])}: {others}run `penstock stop` and create the loader again with {advice}"
+    )
+
+
+def explain(error: errors.Error, options: Mapping[str, Any], began: float) -> errors.Error:
+    """The error; if it is about memory that a running daemon does not have, it says so. `began`: when
+    the stream was asked for, of time.monotonic(): the daemon may have been started for it."""
+    if not isinstance(error, errors.MemoryLimitError) or isinstance(error, errors.DaemonError):
         return error
-    made = errors.MemoryLimitError(f"{error}; {more}")
+    sentence, advice, more = str(error), _ADVICE.search(str(error)), told(options, only="memory")
+    if more is not None:
+        needs = sentence.replace('pass memory="', 'memory="')
+        sentence = f"{needs}; {more}"
+    elif advice is not None:
+        status = _status(options)
+        if not _ran_before(status, began):
+            return error
+        sentence = f"{sentence[: advice.start()]}{_remedy(advice['size'], status)}{sentence[advice.end() :]}"
+    made = errors.MemoryLimitError(sentence)
     made.code = error.code
     return made

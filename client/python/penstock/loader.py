@@ -21,6 +21,7 @@ import inspect
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
@@ -153,7 +154,8 @@ class Loader:
                     which the labels; default: found by type or name. Of CIFAR-100: coarse_labels
     label_offset    added to each label of a column: -1 where classes begin with 1
     class_order     of class folders: "bytewise", as ImageFolder; "natural", as timm
-    nested          True: class folders named like splits (train, val) that hold folders are meant
+    nested          True: class folders that are named like splits (train, val), or hold folders
+                    only, are meant
     on_broken       "substitute", "mark", "fail"
     max_broken      the share of broken images at which the loader fails
     max_image_pixels, max_file_bytes
@@ -382,11 +384,12 @@ class Loader:
         return readers.OwnedReader(stream, arrays, converter, dtype, output.mixing, output.functions, fields)
 
     def _open(self, state: Optional[State]) -> None:
+        began = time.monotonic()
         try:
             stream = _penstock.Stream(self._options(state))
         except errors.Error as error:
             options = self._opening.options
-            raise nodes.explain(joined.explain(arguments.explain(error, options), options), options) from None
+            raise nodes.explain(joined.explain(arguments.explain(error, options), options, began), options) from None
         self._opened += 1
         try:
             stats, pid = self._describe(stream), stream.daemon_pid
@@ -512,8 +515,8 @@ class Loader:
         return self._begin(_pair)
 
     def batches(self) -> Iterator[Batch]:
-        """Like iter(), but yields Batch objects, which also have samples, epoch, batch, last and
-        count."""
+        """Like iter(), but yields Batch objects, which also have samples, fields, valid (the rows that
+        count in a metric), epoch, batch, last and count."""
         return self._begin(_batch)
 
     def _read(self, turn: Turn) -> Optional[Yielded]:

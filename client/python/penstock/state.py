@@ -8,6 +8,7 @@ together. Therefore a run with another batch size or another number of ranks can
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional
@@ -18,6 +19,8 @@ from .errors import StateError
 __all__ = ["State"]
 
 _EXPECTED = "expected a state that state_dict() returned"
+_READ_IT = "read it first and pass the state that it contains, as of json.load(open(path)) or torch.load(path)"
+_FILES = (".json", ".pt", ".pth", ".ckpt")
 _HASHES = ("fingerprint", "order", "transform")
 _NUMBERS = ("seed", "epoch", "position")
 _EPOCHS = 2**32  # the daemon numbers epochs with 32 bits
@@ -79,6 +82,8 @@ class State:
         except (ValueError, RecursionError) as error:
             if isinstance(error, StateError):
                 raise
+            if not text.lstrip().startswith(("{", "[")) and text.lower().endswith(_FILES):
+                raise StateError(f"the state is {shown(text)}, a path: {_READ_IT}") from None
             raise StateError(f"the state is not JSON ({error}): {_EXPECTED}") from None
 
     @classmethod
@@ -86,6 +91,8 @@ class State:
         """Reads the state that a user passes: a dict, or its JSON. Unknown keys are ignored."""
         if isinstance(value, (str, bytes)):
             return cls.parse(value if isinstance(value, str) else value.decode("utf-8", "replace"))
+        if isinstance(value, os.PathLike):
+            raise StateError(f"the state is {shown(value)}, a path: {_READ_IT}")
         if not isinstance(value, Mapping):
             raise StateError(f"the state is of type {type(value).__name__}: {_EXPECTED}")
         first = next((key for key in ("version", "fingerprint") if key not in value), None)

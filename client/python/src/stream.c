@@ -238,8 +238,8 @@ static PyObject *stream_raise_next(
 	struct module_state *state, const struct stream_next *next, const struct call *call)
 {
 	if (call->result == -EAGAIN)
-		return errors_raise_format(state, -ETIMEDOUT, "no batch within %.1f s: %s",
-			next->timeout_ms / 1000.0,
+		return errors_raise_format(state, -ETIMEDOUT, "no batch within %.*f s: %s",
+			next->timeout_ms % 100 ? 3 : 1, next->timeout_ms / 1000.0,
 			next->why ? next->why : "the call was made without waiting");
 	if (call->result == -EDEADLK)
 		return errors_raise_format(state, -EDEADLK,

@@ -606,6 +606,7 @@ void status_wait(struct group *group, char *buffer, size_t room)
 {
 	struct stream_stats stats;
 	struct member *holder = NULL;
+	const unsigned threads = workers_threads(group->server->workers);
 	stream_stats(group->stream, &stats);
 	list_each (m, &group->members, struct member, of_group)
 		if (!holder || session_held(m) > session_held(holder))
@@ -624,13 +625,14 @@ void status_wait(struct group *group, char *buffer, size_t room)
 			"for its new index",
 			group->spec.source, (unsigned long long)stats.parked);
 	else if (stats.queued)
-		(void)snprintf(buffer, room,
-			"decoding: %llu rows wait for or are with the %u workers",
-			(unsigned long long)stats.queued, workers_threads(group->server->workers));
+		(void)snprintf(buffer, room, "decoding: %llu row%s left to decode with %u worker%s",
+			(unsigned long long)stats.queued, stats.queued == 1 ? "" : "s", threads,
+			threads == 1 ? "" : "s");
 	else if (stats.reading)
 		(void)snprintf(buffer, room,
-			"reading: %llu samples of %s are being read from storage",
-			(unsigned long long)stats.reading, group->spec.source);
+			"reading: %llu sample%s of %s %s being read from storage",
+			(unsigned long long)stats.reading, stats.reading == 1 ? "" : "s",
+			group->spec.source, stats.reading == 1 ? "is" : "are");
 	else
 		(void)snprintf(buffer, room, "nothing is in flight: %llu slots ready, %llu held",
 			(unsigned long long)stats.slots_ready,

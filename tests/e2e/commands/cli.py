@@ -639,6 +639,8 @@ def test_bench_and_show_of_a_running_stream():
             assert quick[2][below:] != exact[2][below:]
             assert daemon.process.poll() is None, "it was not theirs to end"
         for command in ("bench", "show"):
+            refuse(home, command, home / "images", "--memory", "64M", "-b", 60, "--image-size", 512, "--eval", code=2,
+                   says=["a stream of batch_size 60 at 512 x 512 needs", "would fit; or give --memory "], env=environment(home))
             refuse(home, command, "stream:small", code=1, env=environment(home),
                    says=["no penstockd is running at ", "(start one: penstockd; how the last one ended: penstock why); start the one that knows stream:small: penstockd --config FILE"])
         assert_clean(home)

@@ -149,6 +149,8 @@ def test_threads_that_hang():
         with Link(daemon.socket) as link:
             with held(workers):
                 stream = link.open(source=home / "images", batch_size=8)
+                stream.opened()
+                wait_until(lambda: re.fullmatch(r"decoding: \d+ rows left to decode with 1 worker", stream.query(WAIT)), "the wait's words")
                 wait_until(lambda: "is no longer told that the daemon is alive" in daemon.text(), "the log to say it")
                 manager.forget()
                 assert manager.hear(3) is None
