@@ -210,10 +210,9 @@ static void test_bombs(void **state)
 
 /* ---- files of one column that take long to read ---- */
 
-/* A file with the column `caption`, the same pages as the chunk of each of its row groups, which
- * have `rows` rows. */
-static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
-	uint8_t codec, const char *part)
+/* Makes a file with the column `caption`, the same pages as the chunk of each of its row groups,
+ * which have `rows` rows. */
+static void pages_make(const struct made_part *pages, unsigned groups, unsigned rows, uint8_t codec)
 {
 	static const struct made_plan plan = {.rows = 1};
 	static struct made_part footer;
@@ -247,6 +246,12 @@ static void pages_refuse(const struct made_part *pages, unsigned groups, unsigne
 	part_little(&footer, size, 4);
 	part_put(&footer, "PAR1", 4);
 	made_flush(&made, &footer);
+}
+
+static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
+	uint8_t codec, const char *part)
+{
+	pages_make(pages, groups, rows, codec);
 	refuse(made.bytes, made.size, part);
 }
 
@@ -288,6 +293,33 @@ static void test_long(void **state)
 	pages_refuse(&pages, 1, 1, 2, "unpack to more than 4294967296 bytes");
 }
 
+/* A dictionary of one image, and one run that gives it to all rows. */
+static void rows_make(unsigned rows)
+{
+	static struct made_part pages, run;
+	run.size = pages.size = 0;
+	part_byte(&run, 1);
+	part_varint(&run, (uint64_t)rows << 1);
+	part_byte(&run, 0);
+	page_put(&pages, 2, 8, 1, 0, "\4\0\0\0abcd", 8);
+	page_put(&pages, 0, run.size, rows, 8, run.bytes, run.size);
+	pages_make(&pages, 1, rows, 0);
+}
+
+/* Many rows for few bytes: an index is not much larger than its file allows. */
+static void test_rows(void **state)
+{
+	rows_make(1 << 16);
+	const unsigned most = (1 << 16) + (unsigned)made.size / 16;
+	rows_make(most);
+	assert_int_equal(most, (1 << 16) + made.size / 16);
+	if (index_bytes(made.bytes, made.size) < 0)
+		fail_msg("%s", shard.fault.text);
+	assert_int_equal(shard.head.samples, most);
+	rows_make(most + 1);
+	refuse(made.bytes, made.size, "bytes cannot hold: it is damaged");
+}
+
 /* Notes that would take gigabytes of memory. */
 static void test_notes(void **state)
 {
@@ -319,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_dictionaries),
 		cmocka_unit_test(test_bombs),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
