@@ -320,6 +320,41 @@ static void test_rows(void **state)
 	refuse(made.bytes, made.size, "bytes cannot hold: it is damaged");
 }
 
+/* A page of Zstandard, whose blocks are runs: an image of zeros, and one more. */
+static void zeros_make(unsigned zeros)
+{
+	static struct made_part pages, frame;
+	const uint32_t head = zeros, next = 4;
+	frame.size = pages.size = 0;
+	part_put(&frame, "\x28\xb5\x2f\xfd\0\x38", 6);
+	part_little(&frame, 4 << 3, 3);
+	part_put(&frame, &head, 4);
+	for (unsigned left = zeros, size; left; left -= size) {
+		size = UTIL_MIN(left, 128u << 10);
+		part_little(&frame, size << 3 | 1 << 1, 3);
+		part_byte(&frame, 0);
+	}
+	part_little(&frame, 8 << 3 | 1, 3);
+	part_put(&frame, &next, 4);
+	part_put(&frame, "abcd", 4);
+	page_put(&pages, 0, (size_t)zeros + 12, 2, 0, frame.bytes, frame.size);
+	pages_make(&pages, 1, 2, 6);
+}
+
+/* A sample of many bytes for few: the index would ask for gigabytes of work. */
+static void test_ratio(void **state)
+{
+	if (unpack_refused(PACKED_ZSTD))
+		skip();
+	zeros_make(16 << 20);
+	if (index_bytes(made.bytes, made.size) < 0)
+		fail_msg("%s", shard.fault.text);
+	assert_int_equal(shard.head.samples, 2);
+	zeros_make(20 << 20);
+	refuse(made.bytes, made.size, "row 0 of column caption needs 20971520 bytes that ");
+	assert_non_null(strstr(shard.fault.text, "more than 1024 times as many and 16 MiB"));
+}
+
 /* Notes that would take gigabytes of memory. */
 static void test_notes(void **state)
 {
@@ -352,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_bombs),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_ratio),
 		cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,21 @@ static int fault_no_image(
 		rows->job->path, row, rows->image->name);
 }
 
+/* The index refuses such a place, too: what unpacks that far is not images. */
+static int place_check(const struct rows *rows, const struct cursor *cursor,
+	const struct cursor_value *value, struct fault *fault)
+{
+	if (!value->present || packed_sound(&value->packed, value->size))
+		return 0;
+	return fault_set(fault, -EINVAL,
+		"%s: byte %llu: row %llu of column %s needs %llu bytes that %u bytes unpack to, "
+		"more than %d times as many and %d MiB: the file is damaged or made to waste time; "
+		"copy it again from where it came from, or write it without compression",
+		rows->job->path, (unsigned long long)value->offset, (unsigned long long)rows->row,
+		cursor->name, (unsigned long long)value->packed.inner + value->size,
+		value->packed.stored, PACKED_RATIO, PACKED_ALWAYS >> 20);
+}
+
 static int fields_take(struct rows *rows, struct fault *fault)
 {
 	const struct field_list *fields = rows->job->fields;
@@ -158,6 +173,8 @@ static int fields_take(struct rows *rows, struct fault *fault)
 	int rc = 1;
 	for (uint32_t i = 0; rc > 0 && fields && i < fields->count; i++) {
 		rc = cursor_next(rows->field[i], &value, fault);
+		if (rc > 0 && place_check(rows, rows->field[i], &value, fault) < 0)
+			rc = -EINVAL;
 		if (rc > 0)
 			rows->job->writer->field[i] =
 				value.present ? (struct index_field){.offset = value.offset,
@@ -185,6 +202,9 @@ static int row_take(struct rows *rows, struct fault *fault)
 		return rc;
 	if (!image.present)
 		return fault_no_image(rows, &path, fault);
+	rc = place_check(rows, rows->image, &image, fault);
+	if (rc < 0)
+		return rc;
 	if (rows->label.cursor)
 		rc = label_next(&rows->label, rows->row, job->found, &has_label, fault);
 	if (rc < 0)
