@@ -18,29 +18,27 @@ struct index_progress {
 
 enum { INDEX_PROGRESS_SAMPLES = 10000, INDEX_PROGRESS_BYTES = 64 << 20 };
 
-/* Reports what was reported last. For work that takes time before there are samples. 0, or
+/* Reports that `samples` and `bytes` of the current shard are done, however few those are. 0, or
  * -ECANCELED if the caller stops the build. */
-static inline int index_progress_ask(const struct index_progress *progress, struct fault *fault)
+static inline int index_progress_report(
+	struct index_progress *progress, uint64_t samples, uint64_t bytes, struct fault *fault)
 {
-	if (!progress->call || !progress->call(progress->context, progress->told_samples,
-				       progress->told_bytes, progress->total_bytes))
+	progress->told_samples = samples += progress->samples;
+	progress->told_bytes = bytes += progress->bytes;
+	if (!progress->call ||
+		!progress->call(progress->context, samples, bytes, progress->total_bytes))
 		return 0;
 	return fault_set(fault, -ECANCELED,
 		"stopped while indexing, after %llu samples; the index of this shard was not kept",
-		(unsigned long long)progress->told_samples);
+		(unsigned long long)samples);
 }
 
-/* Reports that `samples` and `bytes` of the current shard are done. 0, or -ECANCELED if the caller
- * stops the build. */
+/* The same, where enough was done since the last report. */
 static inline int index_progress_step(
 	struct index_progress *progress, uint64_t samples, uint64_t bytes, struct fault *fault)
 {
-	samples += progress->samples;
-	bytes += progress->bytes;
-	if (samples < progress->told_samples + INDEX_PROGRESS_SAMPLES &&
-		bytes < progress->told_bytes + INDEX_PROGRESS_BYTES)
+	if (progress->samples + samples < progress->told_samples + INDEX_PROGRESS_SAMPLES &&
+		progress->bytes + bytes < progress->told_bytes + INDEX_PROGRESS_BYTES)
 		return 0;
-	progress->told_samples = samples;
-	progress->told_bytes = bytes;
-	return index_progress_ask(progress, fault);
+	return index_progress_report(progress, samples, bytes, fault);
 }

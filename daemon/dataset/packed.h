@@ -34,6 +34,11 @@ enum packed_method {
 /* The descriptor of a window of 8 MiB, in a Zstandard frame. */
 enum { PACKED_WINDOW_MOST = 13 << 3 };
 
+/* A byte of Zstandard may unpack to 32 KB, so that a few kilobytes could ask for gigabytes of work
+ * for each sample. So what a sample needs of it is bounded: PACKED_RATIO times the stored bytes, as
+ * deflate is by its format, and PACKED_ALWAYS more, for images of one color. */
+enum { PACKED_RATIO = 1024, PACKED_ALWAYS = 16 << 20 };
+
 struct packed {
 	uint32_t stored; /* bytes to read */
 	uint32_t inner; /* of the sample's first byte, in what they unpack to */
@@ -63,6 +68,12 @@ static inline uint64_t packed_stored(const struct packed *packed, uint32_t size)
 	return packed->method == PACKED_NONE ? size : packed->stored;
 }
 
+/* The most bytes that `stored` bytes of Zstandard may unpack to. */
+static inline uint64_t packed_most(uint32_t stored)
+{
+	return (uint64_t)stored * PACKED_RATIO + PACKED_ALWAYS;
+}
+
 /* The bytes of the PNM header that PACKED_PIXELS and PACKED_PLANES put before the pixels: it always
  * has this many, since PNM allows any number of blanks between the numbers. */
 enum { PACKED_HEADER = 20 };
@@ -74,6 +85,9 @@ static inline bool packed_sound(const struct packed *packed, uint32_t size)
 	if (packed->method == PACKED_NONE)
 		return !packed->stored && !packed->inner && !packed->whole;
 	if (packed->method >= PACKED_METHODS || (uint64_t)packed->inner + size > packed->whole)
+		return false;
+	if ((packed->method == PACKED_ZSTD || packed->method == PACKED_ZSTD_PART) &&
+		(uint64_t)packed->inner + size > packed_most(packed->stored))
 		return false;
 	if (packed->method < PACKED_PIXELS || packed->method == PACKED_SNAPPY_PART)
 		return true;

@@ -6,12 +6,16 @@
 #include "base/host/roots.h"
 #include "base/util.h"
 #include "labels/label_json.h"
+#include "labels/label_rule.h"
 #include "proto/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* The longest line: a byte order mark, a name, CR and LF. */
+enum { LINE_MOST = 3 + LABEL_NAME_MAX + 2 };
 
 void classes_deinit(struct label_classes *classes)
 {
@@ -140,19 +144,31 @@ static int line_take(struct label_classes *classes, char *line, size_t size, str
 {
 	size -= size && line[size - 1] == '\n';
 	size -= size && line[size - 1] == '\r';
+	if (size > LABEL_NAME_MAX)
+		return fault_set(fault, -EINVAL,
+			"a line of more than %d bytes: expected one name on each line",
+			LABEL_NAME_MAX);
 	line[size] = 0;
 	return name_take(classes, line, size, fault);
+}
+
+/* Reads a line with its end, or as much of a longer one as is too long. 0: the file has ended. */
+static size_t line_read(FILE *file, char line[LINE_MOST])
+{
+	size_t size = 0;
+	for (int c = 0; size < LINE_MOST && c != '\n' && (c = getc_unlocked(file)) != EOF;)
+		line[size++] = (char)c;
+	return size;
 }
 
 static int lines_take(
 	struct label_classes *classes, FILE *file, const char *path, struct fault *fault)
 {
-	cleanup(free_ptr) char *line = NULL;
-	size_t room = 0;
-	ssize_t size;
-	for (uint64_t number = 1; (size = getline(&line, &room, file)) > 0; number++) {
+	char line[LINE_MOST + 1];
+	size_t size;
+	for (uint64_t number = 1; (size = line_read(file, line)) > 0; number++) {
 		size_t mark = number == 1 && size >= 3 && !memcmp(line, "\xef\xbb\xbf", 3) ? 3 : 0;
-		int rc = line_take(classes, line + mark, (size_t)size - mark, fault);
+		int rc = line_take(classes, line + mark, size - mark, fault);
 		if (rc < 0)
 			return fault_prefix(fault, rc, "%s:%llu", path, (unsigned long long)number);
 	}

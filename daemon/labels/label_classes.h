@@ -6,7 +6,7 @@
  *   - a manifest, whose distinct names are numbered in bytewise order
  *
  * Memory: the names and some 16 bytes for each, at most CLASSES_MAX names and CLASSES_BYTES of
- * text. One thread; only classes_load blocks. */
+ * text, however long a file becomes while it is read. One thread; only classes_load blocks. */
 #pragma once
 
 #include "base/fault.h"
@@ -35,7 +35,8 @@ void classes_deinit(struct label_classes *classes);
 
 /* Reads a file of names: UTF-8, LF or CRLF, with or without a byte order mark. If the path ends
  * with .pack.json, reads the list "classes". 0; -EINVAL with "path:line: ..." for an empty line, a
- * repeated name or a byte that is not UTF-8; -E2BIG; -errno. */
+ * line of more than LABEL_NAME_MAX bytes, a repeated name or a byte that is not UTF-8; -E2BIG;
+ * -errno. */
 int classes_load(struct label_classes *classes, const char *path, struct fault *fault);
 
 /* Adds a name. 1; 0 if it exists already; -E2BIG or -ENOMEM with a fault. */

@@ -30,6 +30,13 @@ enum {
 	RING_MARKS_SHARE = 8, /* an eighth of the file is for marks */
 	RING_BLOCK = 64 << 10,
 	RING_TRIES = 8,
+	/* A reader keeps at most ALWAYS entries, and one more for each LEAST bytes of the file:
+	 * entries of a recorder are larger on average, and each takes a struct record in memory. */
+	RING_KEPT_ALWAYS = 4096,
+	RING_KEPT_LEAST = 96,
+	/* For entries whose checksum is wrong it reads at most SPOILT times the bytes of the file
+	 * and of the smallest one: a crash spoils a few. */
+	RING_SPOILT = 4,
 };
 #define RING_MOST ((uint64_t)1 << 30) /* no recorder writes more, and no reader loads more */
 
@@ -313,12 +320,17 @@ static int ring_check_head(const char *path, const uint8_t *bytes, struct fault 
 	return 0;
 }
 
-/* True when a whole entry begins at `bytes`, of which there are `left`. */
-static bool ring_is_entry(const uint8_t *bytes, size_t left)
+/* True when a whole entry begins at `bytes`, of which there are `left`. Adds the bytes of one whose
+ * checksum is wrong to *spoilt. */
+static bool ring_is_entry(const uint8_t *bytes, size_t left, uint64_t *spoilt)
 {
 	const struct ring_entry *entry = (const struct ring_entry *)bytes;
-	return left >= sizeof *entry && entry->magic == RING_ENTRY_MAGIC &&
-	       entry->bytes <= left - sizeof *entry && entry->sum == ring_sum(entry, entry + 1);
+	if (left < sizeof *entry || entry->magic != RING_ENTRY_MAGIC ||
+		entry->bytes > left - sizeof *entry)
+		return false;
+	const bool sound = entry->sum == ring_sum(entry, entry + 1);
+	*spoilt += sound ? 0 : sizeof *entry + entry->bytes;
+	return sound;
 }
 
 static int ring_note(struct ring_found *found, const struct ring_entry *entry)
@@ -331,12 +343,16 @@ static int ring_note(struct ring_found *found, const struct ring_entry *entry)
 	return 0;
 }
 
+/* Entries may claim to overlap, so that each byte would be read 8,000 times: what comes after too
+ * many of them is left out. */
 static int ring_scan(const uint8_t *bytes, size_t size, struct ring_found *found)
 {
+	const uint64_t most = RING_SPOILT * ((uint64_t)size + RING_LEAST);
+	uint64_t spoilt = 0;
 	size_t at = sizeof(struct ring_head);
-	while (at < size) {
+	while (at < size && spoilt <= most) {
 		const struct ring_entry *entry = (const struct ring_entry *)(bytes + at);
-		if (!ring_is_entry(bytes + at, size - at)) {
+		if (!ring_is_entry(bytes + at, size - at, &spoilt)) {
 			at += RING_ALIGN;
 			continue;
 		}
@@ -353,6 +369,23 @@ static int ring_order(const void *a, const void *b)
 	const struct ring_entry *x = *(const struct ring_entry *const *)a;
 	const struct ring_entry *y = *(const struct ring_entry *const *)b;
 	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* Leaves out the oldest entries where a file of `size` bytes has more than a recorder writes, but
+ * not the start. */
+static void ring_keep(struct ring_found *found, size_t size)
+{
+	const size_t most = RING_KEPT_ALWAYS + size / RING_KEPT_LEAST;
+	if (found->count <= most)
+		return;
+	const struct ring_entry **kept = found->entry + (found->count - most);
+	for (const struct ring_entry **old = found->entry; old < kept; old++)
+		if ((*old)->kind == RECORD_START) {
+			*kept = *old;
+			break;
+		}
+	memmove(found->entry, kept, most * sizeof *kept);
+	found->count = most;
 }
 
 /* Terminates all texts of a record, whatever the file contains. */
@@ -410,6 +443,7 @@ int ring_read(const char *path, struct record **ret_records, size_t *ret_count, 
 	result = ring_scan(bytes, size, &found);
 	if (!result && found.count)
 		qsort(found.entry, found.count, sizeof(void *), ring_order);
+	ring_keep(&found, size);
 	struct record *records = result ? NULL : ring_unpack(&found);
 	free(found.entry);
 	if (!records)

@@ -32,7 +32,9 @@ int ring_append(struct ring *ring, const struct record *record);
 
 /* Reads all whole entries of a file in the order in which they were written; the caller frees
  * `ret_records`. Bytes that were not kept are zero, and texts are terminated. Kinds that this
- * release does not know are left out. -EINVAL with a fault where the file is not a ring, is empty,
+ * release does not know are left out, and of a file that no recorder wrote what would take too much
+ * memory or time: the oldest entries, if they are smaller than 96 bytes on average, and what comes
+ * after many damaged ones. -EINVAL with a fault where the file is not a ring, is empty,
  * or has another version. */
 int ring_read(
 	const char *path, struct record **ret_records, size_t *ret_count, struct fault *fault);

@@ -1,6 +1,7 @@
 /* upload: see upload.h. This file has whole objects and listings; upload_parts.c the parts. */
 #include "remote/upload.h"
 
+#include "base/hash.h"
 #include "base/util.h"
 #include "remote/auth/auth.h"
 #include "remote/auth/sigv4.h"
@@ -17,7 +18,8 @@
 #include <sys/mman.h>
 
 enum {
-	UPLOAD_SWEPT_MAX = 1000, /* unfinished uploads that one call aborts; one page */
+	UPLOAD_SWEPT_MAX = 1000, /* unfinished uploads of a page */
+	UPLOAD_PAGES_MAX = 100, /* of them that one call asks for */
 	UPLOAD_PIECE = 1 << 20, /* of a comparison */
 	UPLOAD_LIST = 4 << 20, /* bytes of a page of unfinished uploads */
 	UPLOAD_SAFE = 300,
@@ -287,9 +289,29 @@ struct sweep {
 	const struct giving *giving;
 	const char *bucket; /* "s3://bucket" */
 	char key[XML_TEXT_MAX], id[XML_TEXT_MAX];
-	unsigned swept;
+	unsigned swept, pages; /* of this page; pages before it */
+	uint64_t first; /* a hash of the first upload of this page, or of the one before it */
 	struct fault *fault;
 };
+
+/* The store shows uploads that were aborted, or ever more of them: this would not end. */
+static int sweep_fault(const struct sweep *sweep, struct fault *fault)
+{
+	return fault_set(fault, -EPROTO,
+		"%s: the list of unfinished uploads does not become shorter although %u of them "
+		"were aborted: abort them with the tools of the store, and start again",
+		sweep->bucket, sweep->pages * UPLOAD_SWEPT_MAX);
+}
+
+/* Notes the first upload of a page. It is not that of the page before, which was aborted. */
+static int sweep_first(struct sweep *sweep)
+{
+	uint64_t first = hash_bytes(HASH_SEED, sweep->key, strlen(sweep->key) + 1);
+	first = hash_bytes(first, sweep->id, strlen(sweep->id));
+	const bool again = sweep->pages && sweep->first == first;
+	sweep->first = first;
+	return again ? sweep_fault(sweep, sweep->fault) : 0;
+}
 
 static int sweep_one(struct sweep *sweep)
 {
@@ -302,7 +324,9 @@ static int sweep_one(struct sweep *sweep)
 	if (rc == 1 && asprintf(&url, "%s/%s", sweep->bucket, sweep->key) < 0)
 		rc = -ENOMEM;
 	if (rc == 1) {
-		rc = upload_abort(url, sweep->id, sweep->fault);
+		rc = sweep->swept ? 0 : sweep_first(sweep);
+		if (rc == 0)
+			rc = upload_abort(url, sweep->id, sweep->fault);
 		sweep->swept++;
 	}
 	sweep->key[0] = sweep->id[0] = 0;
@@ -363,6 +387,9 @@ int upload_sweep(const char *prefix, upload_take_fn *take, void *context, struct
 		rc = sweep_page(bucket, url->key, page, &size, fault);
 		if (rc == 0)
 			rc = xml_read(page, size, on_upload, sweep, fault);
-	} while (rc == 0 && sweep->swept == UPLOAD_SWEPT_MAX);
+		sweep->pages++;
+	} while (rc == 0 && sweep->swept == UPLOAD_SWEPT_MAX && sweep->pages < UPLOAD_PAGES_MAX);
+	if (rc == 0 && sweep->swept == UPLOAD_SWEPT_MAX)
+		rc = sweep_fault(sweep, fault);
 	return rc == 1 ? 0 : rc;
 }

@@ -67,5 +67,6 @@ typedef int upload_take_fn(void *context, const char *name, uint64_t size, struc
 int upload_list(const char *prefix, upload_take_fn *take, void *context, struct fault *fault);
 
 /* Aborts the unfinished uploads below a prefix for which `take` answers 1. A store that cannot list
- * them is left alone. 0; a negative errno with a sentence. */
+ * them is left alone. 0; -EPROTO: the store shows the same ones after they were aborted, or 100,000
+ * of them; a negative errno. With a sentence. */
 int upload_sweep(const char *prefix, upload_take_fn *take, void *context, struct fault *fault);

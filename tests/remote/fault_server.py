@@ -19,6 +19,7 @@ It serves ranges, ETags and If-Match as a good server does. The query of a URL a
     gone                   closes without reading
     ignore                 ignores the range: status 200 and the whole body
     wrongrange, norange    206 with another Content-Range; 206 without one
+    front:N                206 with a range that begins N bytes before the one that was asked for
     lie                    a Content-Length that contradicts the Content-Range
     longer                 sends more than Content-Length says
     shorter                Content-Range of half of the range, and these bytes
@@ -237,6 +238,8 @@ class Server:
             status = 206
             if name == "shorter":
                 last = first + (last - first) // 2
+            if name == "front":
+                first -= int(fault[1])
             shift = 1 if name == "wrongrange" else 0
             if name != "norange":
                 lines["Content-Range"] = f"bytes {first + shift}-{last + shift}/{len(data) + shift}"

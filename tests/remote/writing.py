@@ -90,8 +90,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def on_get(self, store, key, query, _body):
         if "uploads" in query:
+            shown = [(number, name) for number, (name, _parts) in sorted(store.uploads.items()) if name.startswith(f"bucket/{query.get('prefix', '')}")]
             rows = "".join(f"<Upload><Key>{name.partition('/')[2]}</Key><UploadId>{number}</UploadId></Upload>"
-                           for number, (name, _parts) in sorted(store.uploads.items()) if name.startswith(f"bucket/{query.get('prefix', '')}"))
+                           for number, name in shown[:int(query["max-uploads"])])
             return 200, f"<ListMultipartUploadsResult>{rows}</ListMultipartUploadsResult>".encode()
         if "list-type" in query:
             rows = "".join(f"<Contents><Key>{name.partition('/')[2]}</Key><Size>{len(store.objects[name])}</Size></Contents>"
@@ -339,6 +340,27 @@ def test_resumed():
         assert {key.removeprefix("bucket/out/"): store.objects[key] for key in store.keys("out/")} == files
         # The upload that was cut off is gone, another's is not.
         assert list(store.uploads) == [999999], store.uploads
+
+
+def test_swept():
+    """Many unfinished uploads are aborted; a store that shows them all the same gets a sentence."""
+    with stand_in() as (store, endpoint), folder() as home:
+        source, env = large_dataset(home / "images"), environment(endpoint, home)
+        out = ("pack", source, "s3://bucket/out/x-%03d.tar", "--shard-size", "10M")
+        store.refuse = lambda method, key, query: 403 if "partNumber" in query else None
+        penstock(*out, env=env, code=1)
+        store.refuse, unfinished = lambda *_asked: None, {number: ("bucket/out/x-000.tar", {}) for number in range(10000, 11500)}
+        store.uploads, store.asked = dict(unfinished), []
+        # They are answered, and stay.
+        on_delete, Handler.on_delete = Handler.on_delete, lambda *_asked: (204, b"")
+        try:
+            said = penstock(*out, env=env, code=1)
+        finally:
+            Handler.on_delete = on_delete
+        assert "the list of unfinished uploads does not become shorter although 1000 of them were aborted" in said, said
+        assert sum(one[0] == "DELETE" for one in store.asked) == 1000 and store.uploads == unfinished
+        penstock(*out, env=env)
+        assert not store.uploads, store.uploads
 
 
 def test_refused():

@@ -58,7 +58,8 @@ static void body_decide_range(struct client_attempt *attempt)
 			"correctly");
 		return;
 	}
-	if (head->range_first > first || head->range_last < first) {
+	if (head->range_first > first || head->range_last < first ||
+		first - head->range_first > BODY_PASSED_MOST) {
 		client_body_wrong(attempt, -EBADMSG, true,
 			"the server sent bytes %llu to %llu where %llu to %llu were asked for: it, "
 			"or a proxy before it, does not serve ranges correctly",

@@ -210,10 +210,9 @@ static void test_bombs(void **state)
 
 /* ---- files of one column that take long to read ---- */
 
-/* A file with the column `caption`, the same pages as the chunk of each of its row groups, which
- * have `rows` rows. */
-static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
-	uint8_t codec, const char *part)
+/* Makes a file with the column `caption`, the same pages as the chunk of each of its row groups,
+ * which have `rows` rows. */
+static void pages_make(const struct made_part *pages, unsigned groups, unsigned rows, uint8_t codec)
 {
 	static const struct made_plan plan = {.rows = 1};
 	static struct made_part footer;
@@ -247,6 +246,12 @@ static void pages_refuse(const struct made_part *pages, unsigned groups, unsigne
 	part_little(&footer, size, 4);
 	part_put(&footer, "PAR1", 4);
 	made_flush(&made, &footer);
+}
+
+static void pages_refuse(const struct made_part *pages, unsigned groups, unsigned rows,
+	uint8_t codec, const char *part)
+{
+	pages_make(pages, groups, rows, codec);
 	refuse(made.bytes, made.size, part);
 }
 
@@ -288,6 +293,68 @@ static void test_long(void **state)
 	pages_refuse(&pages, 1, 1, 2, "unpack to more than 4294967296 bytes");
 }
 
+/* A dictionary of one image, and one run that gives it to all rows. */
+static void rows_make(unsigned rows)
+{
+	static struct made_part pages, run;
+	run.size = pages.size = 0;
+	part_byte(&run, 1);
+	part_varint(&run, (uint64_t)rows << 1);
+	part_byte(&run, 0);
+	page_put(&pages, 2, 8, 1, 0, "\4\0\0\0abcd", 8);
+	page_put(&pages, 0, run.size, rows, 8, run.bytes, run.size);
+	pages_make(&pages, 1, rows, 0);
+}
+
+/* Many rows for few bytes: an index is not much larger than its file allows. */
+static void test_rows(void **state)
+{
+	rows_make(1 << 16);
+	const unsigned most = (1 << 16) + (unsigned)made.size / 16;
+	rows_make(most);
+	assert_int_equal(most, (1 << 16) + made.size / 16);
+	if (index_bytes(made.bytes, made.size) < 0)
+		fail_msg("%s", shard.fault.text);
+	assert_int_equal(shard.head.samples, most);
+	rows_make(most + 1);
+	refuse(made.bytes, made.size, "bytes cannot hold: it is damaged");
+}
+
+/* A page of Zstandard, whose blocks are runs: an image of zeros, and one more. */
+static void zeros_make(unsigned zeros)
+{
+	static struct made_part pages, frame;
+	const uint32_t head = zeros, next = 4;
+	frame.size = pages.size = 0;
+	part_put(&frame, "\x28\xb5\x2f\xfd\0\x38", 6);
+	part_little(&frame, 4 << 3, 3);
+	part_put(&frame, &head, 4);
+	for (unsigned left = zeros, size; left; left -= size) {
+		size = UTIL_MIN(left, 128u << 10);
+		part_little(&frame, size << 3 | 1 << 1, 3);
+		part_byte(&frame, 0);
+	}
+	part_little(&frame, 8 << 3 | 1, 3);
+	part_put(&frame, &next, 4);
+	part_put(&frame, "abcd", 4);
+	page_put(&pages, 0, (size_t)zeros + 12, 2, 0, frame.bytes, frame.size);
+	pages_make(&pages, 1, 2, 6);
+}
+
+/* A sample of many bytes for few: the index would ask for gigabytes of work. */
+static void test_ratio(void **state)
+{
+	if (unpack_refused(PACKED_ZSTD))
+		skip();
+	zeros_make(16 << 20);
+	if (index_bytes(made.bytes, made.size) < 0)
+		fail_msg("%s", shard.fault.text);
+	assert_int_equal(shard.head.samples, 2);
+	zeros_make(20 << 20);
+	refuse(made.bytes, made.size, "row 0 of column caption needs 20971520 bytes that ");
+	assert_non_null(strstr(shard.fault.text, "more than 1024 times as many and 16 MiB"));
+}
+
 /* Notes that would take gigabytes of memory. */
 static void test_notes(void **state)
 {
@@ -319,6 +386,8 @@ int main(void)
 		cmocka_unit_test(test_dictionaries),
 		cmocka_unit_test(test_bombs),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_ratio),
 		cmocka_unit_test(test_notes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,6 +298,37 @@ static void test_class_files(void **state)
 	assert_int_equal(classes_load(&classes, *state, &fault), -EINVAL);
 }
 
+/* Whatever a file becomes while it is read, a line takes no more memory than a name. */
+static void test_class_lines(void **state)
+{
+	enum { MARK = 3, LONG = 1 << 20 };
+	static const char longer[] = ":1: a line of more than 4000 bytes";
+	char *text = malloc(LONG), *name = text + MARK;
+	struct label_classes classes = {0};
+	const char *file = fixture_path(*state, "long");
+	assert_non_null(text);
+	memset(text, 'x', LONG);
+	memcpy(text, "\xef\xbb\xbf", MARK);
+	memcpy(name + LABEL_NAME_MAX, "\r\ny\n", 4);
+	for (size_t from = 0; from <= MARK; from += MARK) {
+		fixture_write(file, text + from, MARK - from + LABEL_NAME_MAX + 4);
+		assert_int_equal(classes_load(&classes, file, &fault), 0);
+		assert_int_equal(classes.count, 2);
+		assert_int_equal(strlen(classes.name[0]), LABEL_NAME_MAX);
+		assert_string_equal(classes.name[1], "y");
+		classes_deinit(&classes);
+	}
+	memcpy(name + LABEL_NAME_MAX, "x\r\n", 3);
+	loads(state, text, MARK + LABEL_NAME_MAX + 3, longer);
+	loads(state, name, LABEL_NAME_MAX + 3, longer);
+	loads(state, name, LABEL_NAME_MAX + 1, longer);
+	memset(text, 'x', LONG);
+	loads(state, text, LONG, longer);
+	memcpy(text, "a\nb\n", 4);
+	loads(state, text, LONG, ":3: a line of more than 4000 bytes");
+	free(text);
+}
+
 static void test_class_order(void **state)
 {
 	struct label_classes classes = {0};
@@ -350,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_many_values),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_class_files, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_class_lines, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_packed_classes, fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_class_order),

@@ -566,6 +566,56 @@ static void a_torn_entry_is_skipped(void **state)
 	}
 }
 
+/* ---- files that no recorder wrote ---- */
+
+/* Entries without bodies, which are many for the size of the file: each would take a kilobyte. */
+static void of_tiny_entries_the_newest_are_kept(void **state)
+{
+	(void)state;
+	enum { MOST = 4096 + RING_LEAST / 96 };
+	struct ring *ring = make(RING_LEAST);
+	append(ring, every_kind(RECORD_START));
+	for (uint64_t i = 1; i < 20000; i++) {
+		append(ring, (struct record){.time_ns = 10000 + i, .kind = RECORD_TRAINER});
+		if (i != MOST - 1 && i != MOST && i != 19999)
+			continue;
+		struct entries entries = read_back();
+		assert_int_equal(entries.count, UTIL_MIN(i + 1, (uint64_t)MOST));
+		assert_int_equal(entries.record[0].kind, RECORD_START);
+		for (size_t k = 1; k < entries.count; k++)
+			assert_int_equal(
+				entries.record[k].time_ns, 10000 + i + 1 - (entries.count - k));
+		free(entries.record);
+	}
+	ring_free(ring);
+}
+
+/* Heads of entries that overlap, with wrong checksums, each of which would be read to its end. */
+static void of_overlapping_entries_few_are_read(void **state)
+{
+	(void)state;
+	enum { MARKS = 4096 + RING_LEAST / 8, LAST = RING_LEAST - 4096, STEP = 4096 };
+	static const uint8_t head[8] = {0x50, 0x43, 0x45, 0x52, RECORD_NOTE, 0, 0xff, 0xff};
+	struct ring *ring = make(RING_LEAST);
+	uint8_t entry[40];
+	append(ring, note(1));
+	append(ring, note(2));
+	ring_free(ring);
+	/* The second one, at the end of the file. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(pread(fd, entry, sizeof entry, 4096 + 40), sizeof entry);
+	assert_int_equal(close(fd), 0);
+	put_bytes(4096 + 40, (uint8_t[40]){0}, 40);
+	put_bytes(LAST, entry, sizeof entry);
+	/* 8 MiB: few enough. */
+	for (unsigned i = 0; i < 120; i++)
+		put_bytes(MARKS + (off_t)i * STEP, head, sizeof head);
+	read_times((const uint64_t[]){1, 2}, 2);
+	for (unsigned i = 0; i < 240; i++)
+		put_bytes(MARKS + (off_t)i * STEP / 2, head, sizeof head);
+	read_times((const uint64_t[]){1}, 1);
+}
+
 /* ---- read while it is written ---- */
 
 static atomic_bool written; /* release by the writer, acquire by the reader: it is done */
@@ -621,6 +671,8 @@ int main(void)
 		RING_TEST(newer_entries_are_left_out),
 		RING_TEST(random_damage_costs_only_the_entries_it_hits),
 		RING_TEST(a_torn_entry_is_skipped),
+		RING_TEST(of_tiny_entries_the_newest_are_kept),
+		RING_TEST(of_overlapping_entries_few_are_read),
 		RING_TEST(it_is_read_while_it_is_written),
 	};
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

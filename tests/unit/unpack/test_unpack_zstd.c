@@ -198,6 +198,17 @@ static void test_part_bad(void **state)
 	assert_false(packed_sound(&part, PLAIN));
 	part.window = PACKED_WINDOW_MOST;
 	assert_true(packed_sound(&part, PLAIN));
+	/* It would unpack to more than a thousand times its size. */
+	part = (struct packed){.stored = 1000,
+		.inner = 1024 * 1000 + (16 << 20) - 10,
+		.whole = UINT32_MAX,
+		.window = part.window};
+	for (unsigned i = 0; i < 2; i++) {
+		part.method = i ? PACKED_ZSTD_PART : PACKED_ZSTD;
+		assert_true(packed_sound(&part, 10));
+		assert_false(packed_sound(&part, 11));
+	}
+	part.inner = 0;
 	/* The frame ends before the sample does. */
 	part.whole = PLAIN + 1;
 	part.stored = (uint32_t)packed_size - 6;

@@ -67,7 +67,7 @@ static int root_next(struct zip_root *root, struct zip_reader *zip, struct zip_m
 	while ((rc = zip_next(zip, member, fault)) > 0) {
 		rc = name_check(zip, member, fault);
 		if (rc == 0 && ++root->walked % ASK_MEMBERS == 0)
-			rc = index_progress_ask(root->progress, fault);
+			rc = index_progress_report(root->progress, 0, 0, fault);
 		if (rc < 0)
 			return rc;
 		if (zip_root_counts(member))

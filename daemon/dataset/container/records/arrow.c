@@ -344,7 +344,7 @@ int arrow_open(const struct index_job *job, uint64_t begin, uint64_t size, uint6
 		arrow->column = calloc(COLUMNS_MAX, sizeof *arrow->column);
 		arrow->metadata = malloc(METADATA_MAX);
 		window_init(&arrow->window, job->blob, job->path, job->size);
-		aside_init(&arrow->aside, job->blob, job->path);
+		aside_init(&arrow->aside, job);
 	}
 	if (!arrow || !arrow->node || !arrow->column || !arrow->metadata)
 		return fault_set(fault, -ENOMEM, "no memory to index %s", job->path);

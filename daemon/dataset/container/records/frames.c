@@ -215,7 +215,7 @@ int frames_index(
 	frames->row = UINT64_MAX;
 	window_init(&frames->table, job->blob, job->path, job->size);
 	window_init(&frames->listing, job->blob, job->path, job->size);
-	aside_init(&frames->aside, job->blob, job->path);
+	aside_init(&frames->aside, job);
 	int rc = head_read(frames, fault);
 	if (rc == 0)
 		rc = columns_rows(job, columns, &source, frames->count, fault);

@@ -179,6 +179,41 @@ static void test_survives(void **state)
 	fixture_stop();
 }
 
+/* A range that begins before the one that was asked for: 4 MiB are passed over, and no more are
+ * received. */
+static void test_front(void **state)
+{
+	enum { MOST = 4 << 20, AT = MOST + 100 };
+	uint8_t *bytes = malloc(AT + OBJECT_SIZE);
+	char url[128];
+	struct fault fault;
+	assert_non_null(bytes);
+	memset(bytes, 'x', AT);
+	memcpy(bytes + AT, fixture_object, OBJECT_SIZE);
+	fixture_client((struct client_options){0});
+	(void)snprintf(url, sizeof url, "http://127.0.0.1:%u/front", fixture.port);
+	struct client_request put = {
+		.method = CLIENT_PUT, .url = url, .body = bytes, .body_size = AT + OBJECT_SIZE};
+	assert_int_equal(client_perform(fixture.client, &put, &fault), 0);
+	free(bytes);
+	struct client_request get = {
+		.url = url, .offset = AT, .size = 5000, .buffer = fixture_buffer};
+	(void)snprintf(url, sizeof url, "http://127.0.0.1:%u/front?fault=front:%d&times=0",
+		fixture.port, MOST);
+	if (client_perform(fixture.client, &get, &fault) != 0)
+		fail_msg("%s", fault.text);
+	assert_memory_equal(fixture_buffer, fixture_object, 5000);
+	const uint64_t wasted = fixture_stats().bytes_wasted;
+	assert_in_range(wasted, MOST, MOST + OBJECT_SIZE);
+	(void)snprintf(url, sizeof url, "http://127.0.0.1:%u/front?fault=front:%d&times=0",
+		fixture.port, MOST + 1);
+	assert_int_equal(client_perform(fixture.client, &get, &fault), -EBADMSG);
+	assert_non_null(strstr(
+		fault.text, "sent bytes 99 to 4199403 where 4194404 to 4199403 were asked for"));
+	assert_true(fixture_stats().bytes_wasted - wasted < MOST);
+	fixture_stop();
+}
+
 /* Answers whose body has no length, or which do not come alone. */
 static void test_frames(void **state)
 {
@@ -565,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_bodies_of_callbacks),
 		cmocka_unit_test(test_recovers),
 		cmocka_unit_test(test_survives),
+		cmocka_unit_test(test_front),
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_hang_up),
 		cmocka_unit_test(test_sentences),
