@@ -116,14 +116,16 @@ static void test_circles(void **state)
 	const char *folder = *state;
 	fixture_file(folder, "d/x.tar", "");
 	assert_int_equal(chdir(folder), 0);
+	/* Long names: with them, fewer folders reach the limit, and each folder makes glob() move
+	 * what it has found. */
 	for (int i = 0; i < 20; i++) {
-		char link[16];
-		(void)snprintf(link, sizeof link, "d/l%d", i);
+		char link[256];
+		(void)snprintf(link, sizeof link, "d/%0200d", i);
 		assert_int_equal(symlink(".", link), 0);
 	}
-	expect("d/*/*.tar", 0, "/d/l9/x.tar", 20, 0);
+	expect("d/*/*.tar", 0, "9/x.tar", 20, 0);
 	expect("d/*/*/*/*/*/*/*/*/*/*.tar", -E2BIG, "too many entries", 0, 0);
-	expect("d/*/*.tar", 0, "/d/l9/x.tar", 20, 0);
+	expect("d/*/*.tar", 0, "9/x.tar", 20, 0);
 }
 
 static void test_expand(void **state)
