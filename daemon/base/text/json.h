@@ -18,7 +18,7 @@
 enum {
 	JSON_ARRAY_PARTS = 2,
 	JSON_OBJECT_PARTS = 4,
-	JSON_PARTS_ANY = 0, /* for texts that this process or its daemon wrote */
+	JSON_PARTS_ANY = 0, /* for texts that penstock wrote */
 };
 
 /* As json_loadb, for texts of at most `parts` parts. `error` may be NULL. */

@@ -22,9 +22,9 @@ struct source_paths {
 	uint64_t expanded; /* bytes of the texts that were made on the way */
 };
 
-/* Expands braces only. 0; -E2BIG more than SOURCE_PATHS_MAX, _BYTES or
- * SOURCE_EXPANDED_BYTES; -ENAMETOOLONG; -ENOMEM. `paths` starts
- * zeroed; the caller frees it, also after a fault. */
+/* Expands braces only. 0; -E2BIG: more than SOURCE_PATHS_MAX, SOURCE_PATHS_BYTES or
+ * SOURCE_EXPANDED_BYTES; -ENAMETOOLONG; -ENOMEM. `paths` starts zeroed; the caller frees it, also
+ * after a fault. */
 int source_braces(const char *spec, struct source_paths *paths, struct fault *fault);
 
 /* Takes over `path`, which may be NULL after a failed allocation. 0; -E2BIG; -ENOMEM. */

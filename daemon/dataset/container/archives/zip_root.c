@@ -156,8 +156,8 @@ static int class_add(struct zip_root *root, const struct zip_reader *zip, const 
 	root->bytes += size;
 	if (root->classes == CLASSES_MAX || root->bytes > CLASSES_BYTES)
 		return fault_set(fault, -E2BIG,
-			"%s has more than %d class folders, or names of more than %d MiB: name the "
-			"classes by `labels`, or divide the archive",
+			"%s has more than %d class folders, or names of more than %d MiB: divide "
+			"the archive",
 			zip->window.path, CLASSES_MAX, CLASSES_BYTES >> 20);
 	slot->name = strndup(name, size);
 	root->classes += slot->name != NULL;
